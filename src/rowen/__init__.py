@@ -1,0 +1,1 @@
+"""Keeps a searchable copy of other people's catalogs, sites and folders fresh, and pays only for what changed."""

@@ -1,0 +1,1 @@
+"""Connectors: one file for each kind of source."""

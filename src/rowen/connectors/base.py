@@ -1,0 +1,97 @@
+"""The contract between a connector and the flow.
+
+A connector turns what we know into what it saw. It never meets the store: `Known` answers what we hold, and the
+flow decides what becomes of each observation.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from rowen.model.hashes import Hash
+from rowen.model.item import Cursor, Document, Observation, Raw
+from rowen.model.run import Mode
+
+__all__ = ["Connector", "Held", "Known", "Meter", "Options", "Tools"]
+
+
+class Held(NamedTuple):
+    """What we hold of one item that a connector may need to ask "is it still this?"."""
+
+    url: str
+    etag: str | None
+    last_modified: str | None
+    body_hash: Hash | None
+    links: tuple[str, ...]
+    depth: int
+
+
+class Known(Protocol):
+    """What we hold of a source, for its connector."""
+
+    mode: Mode
+    cursor: Cursor
+    count: int
+
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+        """What we hold under these URLs; those that we do not hold are left out."""
+        ...
+
+    def everything(self) -> AsyncIterator[Sequence[Held]]:
+        """All that we hold, in batches."""
+        ...
+
+
+@dataclass(slots=True)
+class Meter:
+    """What a connector spends, counted where it is spent."""
+
+    requests: int = 0
+    not_modified: int = 0
+    bytes: int = 0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Tools:
+    """What the flow lends to a connector.
+
+    `read` parses a body into a document, in a worker process where that pays; only a connector that needs a
+    body's links to go on calls it, all others yield the `Raw` and leave the reading to the flow.
+    """
+
+    read: Callable[[Raw], Awaitable[Document]]
+    meter: Meter
+    now: Callable[[], datetime] = _utc_now
+
+
+class Options(BaseModel):
+    """Options of a source, checked when it is added, not when it runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    language: str | None = None
+
+
+class Connector(Protocol):
+    """Reads one kind of source."""
+
+    kind: ClassVar[str]
+    Options: ClassVar[type[Options]]
+
+    def __init__(self, url: str, options: Any, tools: Tools) -> None: ...
+
+    @classmethod
+    def recognise(cls, address: str) -> str | None:
+        """The source URL for what a user typed, if this kind can read it; else None."""
+        ...
+
+    def pull(self, known: Known) -> AsyncIterator[Observation]:
+        """Look at the source: yield what is seen, checkpoints on the way, `Complete` when all was seen."""
+        ...

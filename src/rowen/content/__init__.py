@@ -1,0 +1,1 @@
+"""Bytes become Markdown, Markdown becomes chunks."""

@@ -1,0 +1,1 @@
+"""Polite HTTP, and nothing about sources."""

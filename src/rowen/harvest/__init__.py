@@ -1,0 +1,1 @@
+"""The flow: joins connectors, content and store."""

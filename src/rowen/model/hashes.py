@@ -1,0 +1,41 @@
+"""The hashes that decide identity and change.
+
+All are SHA-256 over an unambiguous encoding: canonical JSON, whose strings are quoted, so that no field can
+run into the next one. Nothing is case-folded: a folded hash would leave old text behind.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["Hash", "body_hash", "canonical_json", "content_hash", "record_hash", "text_hash"]
+
+Hash = bytes
+
+
+def canonical_json(value: Any) -> bytes:
+    """The same bytes for equal values: keys sorted, no white space, integers of any size exact."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+def body_hash(body: bytes) -> Hash:
+    """What an origin sent, byte for byte: stops an unchanged body before it is parsed."""
+    return hashlib.sha256(body).digest()
+
+
+def text_hash(text: str) -> Hash:
+    """One passage, exactly as stored: embeddings are kept by it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def content_hash(title: str, text: str, tags: Iterable[str]) -> Hash:
+    """What an item says. A difference makes it `updated`."""
+    return hashlib.sha256(canonical_json([title, text, sorted(set(tags))])).digest()
+
+
+def record_hash(content: Hash, url: str, language: str | None, media_type: str | None, record: Any) -> Hash:
+    """Everything that is stored of an item. A difference means that a row must be written."""
+    return hashlib.sha256(content + canonical_json([url, language, media_type, record])).digest()

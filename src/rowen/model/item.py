@@ -1,0 +1,178 @@
+"""Items and what one look at them gives."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from rowen.model.hashes import Hash, body_hash, canonical_json, content_hash, record_hash
+from rowen.model.text import normalise
+
+__all__ = [
+    "Checkpoint",
+    "Complete",
+    "Cursor",
+    "Document",
+    "Failed",
+    "Fetched",
+    "Gone",
+    "Observation",
+    "Raw",
+    "Skipped",
+    "Unchanged",
+    "Validators",
+]
+
+Cursor: TypeAlias = Any
+"""Where a listing may be resumed: any JSON value, opaque to all but its connector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """An origin's tokens for "is it still what I have?", kept exactly as sent."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+    body_hash: Hash | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What an item says, ready to be stored: text is Markdown, `record` the source's complete record.
+
+    Text, title and tags are normalised here, once; the hashes are over exactly what is stored.
+    """
+
+    url: str
+    title: str
+    text: str
+    tags: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+    language: str | None = None
+    media_type: str | None = None
+    links: tuple[str, ...] = ()
+    depth: int = 0
+    validators: Validators = Validators()
+    content_hash: Hash = field(init=False)
+    record_hash: Hash = field(init=False)
+    record_json: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "title", " ".join(normalise(self.title).split()))
+        put(self, "text", normalise(self.text))
+        put(self, "tags", tuple(sorted({tag for raw in self.tags if (tag := " ".join(normalise(raw).split()))})))
+        put(self, "record", _storable(self.record))
+        put(self, "content_hash", content_hash(self.title, self.text, self.tags))
+        put(
+            self,
+            "record_hash",
+            record_hash(self.content_hash, self.url, self.language, self.media_type, self.record),
+        )
+        put(self, "record_json", canonical_json(self.record).decode())
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A body as the origin sent it, not yet read into a document.
+
+    `name` is the file name whose ending tells the format where the media type does not; `title` stands in
+    where the body has none of its own.
+    """
+
+    url: str
+    body: bytes = field(repr=False)
+    name: str = ""
+    media_type: str | None = None
+    charset: str | None = None
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+    language: str | None = None
+    depth: int = 0
+    etag: str | None = None
+    last_modified: str | None = None
+    body_hash: Hash = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body_hash", body_hash(self.body))
+
+    @property
+    def validators(self) -> Validators:
+        """The origin's tokens together with the hash of the body they came with."""
+        return Validators(self.etag, self.last_modified, self.body_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The item was read. A `Raw` is parsed by the flow, and only if its body differs from the one we hold."""
+
+    item: Document | Raw
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The item is still what we hold; `validators` are given where the origin now answers with others."""
+
+    url: str
+    validators: Validators | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The origin says that the item is no more: it is deleted at once."""
+
+    url: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The item is there but could not be read: its last good copy stays, the error is kept in quarantine."""
+
+    url: str
+    error: str
+    hint: str | None = None
+    payload: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The item was not tried, because a circuit was open."""
+
+    url: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that was yielded before may be considered read: a later run may resume from `cursor`."""
+
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The whole source was seen: what was not yielded is gone. `expected` is the count that the source declared."""
+
+    expected: int | None = None
+
+
+Observation: TypeAlias = Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | Complete
+
+
+def _storable(value: Any) -> Any:
+    """The same JSON value with text in its stored form, and numbers that JSON has no word for as text."""
+    match value:
+        case str():
+            return normalise(value)
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Mapping():
+            return {normalise(str(k)): _storable(v) for k, v in value.items()}
+        case list() | tuple():
+            return [_storable(v) for v in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return str(value)
