@@ -10,9 +10,20 @@
     ├── StoreError             the database                                 exit 1
     │   ├── StoreUnavailableError   cannot be reached or started
     │   ├── StoreUnfitError         reached, but lacks what we need
-    │   └── StoreFullError          no space left
+    │   ├── StoreFullError          no space left
+    │   └── StoreRejectedError      refused a value
     ├── SourceError            the whole source could not be read           exit 1
     │   ├── FetchError         an HTTP exchange failed
+    │   │   ├── AddressRefusedError  leads to a private address             exit 5
+    │   │   ├── BadAnswerError       the answer breaks the rules of HTTP
+    │   │   ├── BadUrlError          nothing that HTTP can fetch
+    │   │   ├── BodyTooLargeError    more bytes than allowed
+    │   │   ├── CircuitOpenError     not tried: failed too often of late
+    │   │   ├── ConnectError         no connection, or it broke
+    │   │   ├── FetchTimeoutError    took too long
+    │   │   ├── RedirectError        redirects that lead nowhere
+    │   │   ├── TlsError             no trusted encryption
+    │   │   └── TruncatedError       the body ended early
     │   └── SourceGoneError    its root is not there
     └── ItemError              one item could not be read                   exit 3
 
@@ -23,20 +34,31 @@ A class knows whether trying again can help (`retryable`), whether it counts aga
 from typing import ClassVar
 
 __all__ = [
+    "AddressRefusedError",
+    "BadAnswerError",
+    "BadUrlError",
+    "BodyTooLargeError",
     "BusyError",
+    "CircuitOpenError",
     "ConfigurationError",
+    "ConnectError",
     "FetchError",
+    "FetchTimeoutError",
     "ItemError",
     "NewerDatabaseError",
     "NotFoundError",
+    "RedirectError",
     "RefusedError",
     "RowenError",
     "SourceError",
     "SourceGoneError",
     "StoreError",
     "StoreFullError",
+    "StoreRejectedError",
     "StoreUnavailableError",
     "StoreUnfitError",
+    "TlsError",
+    "TruncatedError",
     "UsageError",
 ]
 
@@ -103,6 +125,10 @@ class StoreFullError(StoreError):
     """The database has no space left."""
 
 
+class StoreRejectedError(StoreError):
+    """The database refused a value."""
+
+
 class SourceError(RowenError):
     """A source could not be read as a whole; what is stored of it was left untouched."""
 
@@ -113,6 +139,71 @@ class FetchError(SourceError):
     """An HTTP exchange failed."""
 
     trips_circuit = True
+
+
+class AddressRefusedError(FetchError):
+    """A host leads to an address that is not public."""
+
+    retryable = False
+    trips_circuit = False
+    exit_code = 5
+
+
+class BadAnswerError(FetchError):
+    """A server's answer breaks the rules of HTTP."""
+
+    retryable = False
+    trips_circuit = False
+
+
+class BadUrlError(FetchError):
+    """An address is nothing that can be fetched over HTTP."""
+
+    retryable = False
+    trips_circuit = False
+
+
+class BodyTooLargeError(FetchError):
+    """A body is larger than allowed."""
+
+    retryable = False
+    trips_circuit = False
+
+
+class CircuitOpenError(FetchError):
+    """Not tried, because it failed too often of late; `retry_in_s` says when it may be tried again."""
+
+    retryable = False
+    trips_circuit = False
+
+    def __init__(self, message: str = "", *, retry_in_s: float = 0.0, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_in_s = retry_in_s
+
+
+class ConnectError(FetchError):
+    """A host could not be reached, or broke the connection."""
+
+
+class FetchTimeoutError(FetchError):
+    """A server took too long."""
+
+
+class RedirectError(FetchError):
+    """Redirects lead nowhere."""
+
+    retryable = False
+    trips_circuit = False
+
+
+class TlsError(FetchError):
+    """An encrypted connection could not be trusted."""
+
+    retryable = False
+
+
+class TruncatedError(FetchError):
+    """A body ended before it was whole."""
 
 
 class SourceGoneError(SourceError):

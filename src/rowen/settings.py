@@ -2,12 +2,13 @@
 
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -25,7 +26,7 @@ def _default_home() -> Path:
 class Settings(BaseSettings):
     """Everything that can be set."""
 
-    model_config = SettingsConfigDict(env_prefix="ROWEN_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ROWEN_", extra="ignore", frozen=True, populate_by_name=True)
     toml_path: ClassVar[Path | None] = None
 
     home: Path = Field(default_factory=_default_home, description="data folder; the embedded database lives in it")
@@ -45,9 +46,58 @@ class Settings(BaseSettings):
         default=0.15, ge=0, le=1, description="above the floor: the share of a source that may vanish unasked"
     )
     revisions_kept: int = Field(default=20, ge=0, description="superseded texts kept per item")
-    allow_addresses: tuple[IPv4Network | IPv6Network, ...] = Field(
-        default=(), description="networks that may be reached although private"
+    allow_addresses: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
+        default=(), description="networks that may be reached although private, separated by commas"
     )
+
+    user_agent: str | None = Field(default=None, description="how requests name themselves; default: Rowen/<version>")
+    host_delay_s: float = Field(
+        default=1.0, ge=0, description="least time between two requests to one host; up to half of it again is added"
+    )
+    host_concurrency: int = Field(default=3, ge=1, description="requests to one host at the same time")
+    connect_limit_s: float = Field(default=10.0, gt=0, description="time to open a connection")
+    idle_limit_s: float = Field(default=30.0, gt=0, description="time that a server may be silent")
+    total_limit_s: float = Field(default=120.0, gt=0, description="time for one answer, redirects and body included")
+    body_limit_bytes: int = Field(default=64 << 20, gt=0, description="largest body, counted after decompression")
+    fetch_tries: int = Field(default=3, ge=1, description="tries of a request, the first one included")
+    retry_after_limit_s: float = Field(
+        default=120.0, ge=0, description="longest wait that a server may ask for (Retry-After, Crawl-delay)"
+    )
+    proxy: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("rowen_proxy", "https_proxy"),
+        description="HTTP proxy for all requests",
+    )
+    no_proxy: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        validation_alias=AliasChoices("rowen_no_proxy", "no_proxy"),
+        description="hosts and domains reached without the proxy, separated by commas",
+    )
+
+    # The seeds name these without our prefix.
+    cb_failure_threshold: int = Field(
+        default=5, ge=1, validation_alias="cb_failure_threshold", description="failures in a row that open a circuit"
+    )
+    cb_recovery_timeout_secs: float = Field(
+        default=30.0, gt=0, validation_alias="cb_recovery_timeout_secs", description="how long a circuit stays open"
+    )
+    cb_success_threshold: int = Field(
+        default=2, ge=1, validation_alias="cb_success_threshold", description="successes that close a half-open circuit"
+    )
+    cb_rate_limit_backoff_multiplier: float = Field(
+        default=2.0,
+        ge=1,
+        validation_alias="cb_rate_limit_backoff_multiplier",
+        description="each answer 429 multiplies the time that the circuit will stay open",
+    )
+    cb_max_recovery_timeout_secs: float = Field(
+        default=300.0, gt=0, validation_alias="cb_max_recovery_timeout_secs", description="upper bound of that time"
+    )
+
+    @field_validator("allow_addresses", "no_proxy", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(
@@ -72,7 +122,11 @@ def load(**flags: Any) -> Settings:
         name = ".".join(str(part) for part in first["loc"])
         raise ConfigurationError(
             f"Setting {name!r}: {first['msg']}.",
-            hint=f"It may stand in rowen.toml as {name}, or in the environment as ROWEN_{name.upper()}.",
+            hint=f"It may stand in rowen.toml as {name}, or in the environment as {_variable(name)}.",
         ) from None
     except ValueError as problem:
         raise ConfigurationError(f"rowen.toml cannot be read: {problem}") from None
+
+
+def _variable(name: str) -> str:
+    return name.upper() if name.startswith("cb_") else f"ROWEN_{name.upper()}"

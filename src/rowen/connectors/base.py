@@ -4,7 +4,7 @@ A connector turns what we know into what it saw. It never meets the store: `Know
 flow decides what becomes of each observation.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -78,6 +78,10 @@ class Options(BaseModel):
 
     language: str | None = None
 
+    def reading(self) -> dict[str, Any]:
+        """The options under which an item would be read otherwise: when they change, every item is read anew."""
+        return self.model_dump(mode="json")
+
 
 class Connector(Protocol):
     """Reads one kind of source."""
@@ -92,6 +96,6 @@ class Connector(Protocol):
         """The source URL for what a user typed, if this kind can read it; else None."""
         ...
 
-    def pull(self, known: Known) -> AsyncIterator[Observation]:
+    def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Look at the source: yield what is seen, checkpoints on the way, `Complete` when all was seen."""
         ...

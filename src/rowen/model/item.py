@@ -112,10 +112,11 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The item is still what we hold; `validators` are given where the origin now answers with others."""
+    """The item is still what we hold; `validators` and `depth` are given where they are others now."""
 
     url: str
     validators: Validators | None = None
+    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

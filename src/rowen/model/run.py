@@ -1,5 +1,6 @@
 """Runs: one pass over one source, what became of each item, and what it cost."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -53,9 +54,10 @@ class Tally:
     stopped_at_content: int = 0
     seconds: float = 0.0
 
-    def count(self, outcome: Outcome, times: int = 1) -> None:
-        """Add to the count of one outcome."""
-        setattr(self, outcome.value, getattr(self, outcome.value) + times)
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add to counts by their names."""
+        for name, times in counts.items():
+            setattr(self, name, getattr(self, name) + times)
 
     @property
     def seen(self) -> int:

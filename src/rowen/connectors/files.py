@@ -1,0 +1,148 @@
+"""Folders, single files and archives on this computer."""
+
+# ruff: noqa: PTH100, PTH111, PTH116, PTH119 -- paths stay strings, so that names which are not UTF-8 keep their exact form
+
+import asyncio
+import os
+import re
+import stat
+from collections.abc import AsyncIterator, Sequence
+from typing import ClassVar
+from urllib.parse import unquote_to_bytes
+
+from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.folders import Walk
+from rowen.connectors.found import NOWHERE, Batch, Found, etag_of, observe, shown, too_large, unreadable
+from rowen.connectors.reading import Body, read_file
+from rowen.connectors.selection import FilesOptions, Selection
+from rowen.errors import ItemError, SourceError, SourceGoneError, UsageError
+from rowen.model.item import Complete, Failed, Fetched, Observation, Raw
+from rowen.model.media import media_type_of
+from rowen.model.url import file_url
+
+__all__ = ["Files"]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_GONE_HINT = "Is a disk not mounted? Nothing was deleted."
+
+
+class Files:
+    """Reads a folder, a single file, or a zip or tar archive."""
+
+    kind: ClassVar[str] = "files"
+    Options: ClassVar[type[Options]] = FilesOptions
+
+    def __init__(self, url: str, options: FilesOptions, tools: Tools) -> None:
+        self._url = url
+        self._path = _path_of(url)
+        self._options = options
+        self._tools = tools
+        self._selection = Selection(options)
+
+    @classmethod
+    def recognise(cls, address: str) -> str | None:
+        """The `file:` URL of a path or URL that leads to a folder, an archive or a readable file."""
+        path = _path_of(address) if address.startswith("file:/") else os.path.expanduser(address)
+        path = "/" + os.path.abspath(path).lstrip("/")
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError) as problem:
+            if _is_path(address):
+                raise UsageError(f"{address!r} cannot be read: {_reason(problem)}.", hint="Check the path.") from None
+            return None
+        readable = stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and media_type_of(os.path.basename(path)) is not None)
+        return file_url(os.fsencode(path)) if readable else None
+
+    async def pull(self, known: Known) -> AsyncIterator[Observation]:
+        """Walk, and read what looks different from what we hold."""
+        status = await asyncio.to_thread(self._root)
+        observations = self._folder(known) if stat.S_ISDIR(status.st_mode) else self._file(known, status)
+        async for group in observations:
+            for observation in group:
+                yield observation
+
+    def _root(self) -> os.stat_result:
+        try:
+            status = os.stat(self._path)
+        except OSError as problem:
+            error = SourceGoneError if problem.errno in NOWHERE else SourceError
+            raise error(f"{shown(self._path)}: {problem.strerror}.", hint=_GONE_HINT) from None
+        if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+            raise SourceGoneError(f"{shown(self._path)} is neither a folder nor a file any more.", hint=_GONE_HINT)
+        return status
+
+    async def _folder(self, known: Known) -> AsyncIterator[Sequence[Observation]]:
+        if await known.look_up([self._url]):
+            raise self._exchanged("a file", "a folder")
+        walk = Walk(self._path, self._url, self._options, self._selection)
+        async for observations in observe(iter(walk), known, self._tools.meter, read=self._read):
+            yield observations
+        if walk.complete:
+            yield [Complete()]
+
+    async def _file(self, known: Known, status: os.stat_result) -> AsyncIterator[Sequence[Observation]]:
+        if known.count and not await known.look_up([self._url]):
+            raise self._exchanged("a folder", "a file")
+        batch = Batch([self._url], [etag_of(status)], [status.st_size])
+        async for observations in observe(iter([batch]), known, self._tools.meter, read=self._read):
+            yield observations
+        await asyncio.to_thread(self._root)
+        yield [Complete()]
+
+    def _exchanged(self, once: str, now: str) -> SourceGoneError:
+        return SourceGoneError(
+            f"{shown(self._path)} was {once} and is {now} now.",
+            hint="Nothing was deleted. If this is meant, remove the source and add it again.",
+        )
+
+    def _read(self, found: Found) -> Observation | None:
+        path = _path_of(found.url)
+        try:
+            return self._read_body(found.url, path)
+        except ItemError as problem:
+            return Failed(found.url, f"{shown(path)} {problem}.", hint=problem.hint)
+        except OSError as problem:
+            return None if problem.errno in NOWHERE else unreadable(found.url, path, problem)
+
+    def _read_body(self, url: str, path: str) -> Observation | None:
+        options = self._options
+        read = read_file(path, limit_bytes=options.max_bytes, follow=bool(options.follow_links), now=self._tools.now)
+        if read is None:
+            return None
+        self._tools.meter.bytes += read.read_bytes
+        if len(read.body) > options.max_bytes:
+            return too_large(url, path, options.max_bytes)
+        return Fetched(self._raw(url, path, read))
+
+    def _raw(self, url: str, path: str, read: Body) -> Raw:
+        name = shown(os.path.basename(path))
+        within = shown(path[len(self._path.rstrip("/")) + 1 :]) or name
+        return Raw(
+            url,
+            read.body,
+            name,
+            media_type_of(name),
+            record={"path": within},
+            language=self._options.language,
+            depth=within.count("/"),
+            etag=read.etag,
+        )
+
+
+def _path_of(url: str) -> str:
+    path = os.fsdecode(unquote_to_bytes(url.removeprefix("file:")))
+    if path.startswith("//"):
+        path = path.removeprefix("//").removeprefix("localhost")
+    return path
+
+
+def _is_path(address: str) -> bool:
+    """Whether an address can only mean a path: no scheme, and nothing like a host's name in front."""
+    if address.startswith((".", "/", "~", "file:/")):
+        return True
+    first, slash, _ = address.partition("/")
+    return bool(slash) and "." not in first and ":" not in first
+
+
+def _reason(problem: OSError | ValueError) -> str:
+    return (problem.strerror if isinstance(problem, OSError) else None) or str(problem)

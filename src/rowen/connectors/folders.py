@@ -1,0 +1,214 @@
+"""A walk over a folder: which files there are, in a stable order.
+
+A folder of a million files is held as names only. Paths are plain strings, names that are not UTF-8 in the form
+that the system gives them: a walk that finds nothing changed costs little more than looking at each file.
+"""
+
+# ruff: noqa: PTH116 -- a `Path` for each file would cost more than the look at it
+
+import os
+import re
+from bisect import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from stat import S_ISREG
+
+from rowen.connectors.found import BATCH_ITEMS, NOWHERE, Batch, etag_of, shown, too_large, unreadable
+from rowen.connectors.gitignore import Chain, ignored, rules_above, rules_of
+from rowen.connectors.selection import FilesOptions, Selection
+from rowen.errors import SourceError, SourceGoneError
+from rowen.model.media import media_type_of
+from rowen.model.url import file_url
+
+__all__ = ["Walk"]
+
+_PLAIN = re.compile(r"[A-Za-z0-9!$&'()*+,;=:@~._-]+").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to visit: path and URL end in a slash; `ancestors` are filled only where links are followed."""
+
+    path: str
+    url: str
+    rules: Chain = ()
+    ancestors: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True)
+class _Names:
+    """What is in a folder and may be part of the source; `git` has `.git` and `.gitignore` if they are there."""
+
+    files: list[str]
+    folders: list[str]
+    git: set[str]
+
+
+class Walk:
+    """One pass over a folder: its files sorted by name, those of its folders where the folder's name stands.
+
+    `complete` turns false when a folder could not be listed: what is below it was not seen, and may be there.
+    """
+
+    def __init__(self, path: str, url: str, options: FilesOptions, selection: Selection) -> None:
+        self.complete = True
+        self._batch = Batch()
+        rules = rules_above(path) if options.gitignore else ()
+        self._root = _Folder(path.rstrip("/") + "/", url.rstrip("/") + "/", rules)
+        self._real_root = os.path.realpath(path).rstrip("/") + "/"
+        self._options = options
+        self._selection = selection
+
+    def __iter__(self) -> Iterator[Batch]:
+        identity = self._identity()
+        visits = [self._visit(self._root)]
+        while visits:
+            for step in visits[-1]:
+                if isinstance(step, _Folder):
+                    visits.append(self._visit(step))
+                    break
+                yield step
+            else:
+                visits.pop()
+        yield self._take()
+        if self._identity() != identity:
+            raise SourceGoneError(
+                f"{shown(self._root.path)} became another folder while it was read.", hint="Nothing was deleted."
+            )
+
+    def _identity(self) -> tuple[int, int]:
+        try:
+            status = os.stat(self._root.path)
+        except OSError as problem:
+            raise SourceGoneError(
+                f"{shown(self._root.path)} is not there any more: {problem.strerror}.",
+                hint="Is a disk not mounted? Nothing was deleted.",
+            ) from None
+        return status.st_dev, status.st_ino
+
+    def _visit(self, folder: _Folder) -> Iterator[Batch | _Folder]:
+        try:
+            ancestors = self._ancestors(folder)
+            if ancestors is None:
+                return
+            names = self._list(folder)
+            rules = self._rules(folder, names)
+        except OSError as problem:
+            if problem.errno not in NOWHERE:
+                self._unlisted(folder, problem)
+            return
+        self._choose(folder, names, rules)
+        yield from self._steps(folder, names, rules, ancestors)
+
+    def _ancestors(self, folder: _Folder) -> tuple[tuple[int, int], ...] | None:
+        """The folders on the way down to and with this one; None if it is its own ancestor, through a link."""
+        if not self._options.follow_links:
+            return ()
+        status = os.stat(folder.path)
+        identity = status.st_dev, status.st_ino
+        return None if identity in folder.ancestors else (*folder.ancestors, identity)
+
+    def _unlisted(self, folder: _Folder, problem: OSError) -> None:
+        if folder is self._root:
+            raise SourceError(
+                f"{shown(folder.path)} could not be listed: {problem.strerror}.",
+                hint="Rowen needs leave to read it. Nothing was deleted.",
+            ) from None
+        self.complete = False
+        self._batch.failed.append(unreadable(folder.url.rstrip("/"), folder.path, problem))
+
+    def _list(self, folder: _Folder) -> _Names:
+        names = _Names([], [], set())
+        skips_dotted, follow = self._selection.skips_dotted, self._options.follow_links
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                name = entry.name
+                if name[0] == ".":
+                    if name == ".git" or (name == ".gitignore" and entry.is_file(follow_symlinks=False)):
+                        names.git.add(name)
+                    if skips_dotted(name):
+                        continue
+                if entry.is_file(follow_symlinks=False):
+                    if media_type_of(name) is not None:
+                        names.files.append(name)
+                elif entry.is_dir(follow_symlinks=False):
+                    names.folders.append(name)
+                elif follow and entry.is_symlink():
+                    self._follow(entry, names)
+        return names
+
+    def _follow(self, entry: os.DirEntry[str], names: _Names) -> None:
+        """Take in a link's target, if it leads somewhere and, unless wished otherwise, to a place inside the root."""
+        if self._options.follow_links != "anywhere":
+            target = os.path.realpath(entry.path) + "/"
+            if not target.startswith(self._real_root):
+                return
+        try:
+            if entry.is_dir():
+                names.folders.append(entry.name)
+            elif entry.is_file() and media_type_of(entry.name) is not None:
+                names.files.append(entry.name)
+        except OSError as problem:
+            if problem.errno not in NOWHERE:
+                raise
+
+    def _rules(self, folder: _Folder, names: _Names) -> Chain:
+        if not self._options.gitignore:
+            return ()
+        return rules_of(folder.path, folder.rules, repository=".git" in names.git, own=".gitignore" in names.git)
+
+    def _choose(self, folder: _Folder, names: _Names, rules: Chain) -> None:
+        """Leave out what the rules and the patterns name."""
+        path, start = folder.path, len(self._root.path)
+        if rules:
+            names.files = [name for name in names.files if not ignored(path + name, rules, folder=False)]
+            names.folders = [name for name in names.folders if not ignored(path + name, rules, folder=True)]
+        if self._selection.by_path:
+            takes, enters, within = self._selection.takes, self._selection.enters, path[start:]
+            names.files = [name for name in names.files if takes(within + name)]
+            names.folders = [name for name in names.folders if enters(within + name)]
+
+    def _steps(
+        self, folder: _Folder, names: _Names, rules: Chain, ancestors: tuple[tuple[int, int], ...]
+    ) -> Iterator[Batch | _Folder]:
+        """Files in the order of their names, looked at in batches, and each folder where its name stands."""
+        files = sorted(names.files)
+        start = 0
+        for name in sorted(names.folders):
+            end = bisect(files, name, lo=start)
+            yield from self._batches(folder, files, start, end)
+            yield _Folder(f"{folder.path}{name}/", f"{folder.url}{_quoted(name)}/", rules, ancestors)
+            start = end
+        yield from self._batches(folder, files, start, len(files))
+
+    def _batches(self, folder: _Folder, files: list[str], start: int, end: int) -> Iterator[Batch]:
+        for at in range(start, end, BATCH_ITEMS):
+            self._look(folder, files[at : min(at + BATCH_ITEMS, end)])
+            if self._batch.full:
+                yield self._take()
+
+    def _take(self) -> Batch:
+        batch, self._batch = self._batch, Batch()
+        return batch
+
+    def _look(self, folder: _Folder, files: list[str]) -> None:
+        look = os.stat if self._options.follow_links else os.lstat
+        batch, max_bytes = self._batch, int(self._options.max_bytes)
+        quoted = str if _PLAIN("".join(files)) else _quoted
+        for name in files:
+            path = folder.path + name
+            url = folder.url + quoted(name)
+            try:
+                status = look(path)
+            except OSError as problem:
+                if problem.errno not in NOWHERE:
+                    batch.failed.append(unreadable(url, path, problem))
+                continue
+            if status.st_size > max_bytes:
+                batch.failed.append(too_large(url, path, max_bytes))
+            elif S_ISREG(status.st_mode):
+                batch.add(url, etag_of(status), status.st_size)
+
+
+def _quoted(name: str) -> str:
+    return file_url(os.fsencode("/" + name)).removeprefix("file:///")

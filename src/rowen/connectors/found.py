@@ -1,0 +1,110 @@
+"""Files that were found: which of them have to be read, asked and read in batches."""
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import eq, not_
+from typing import NamedTuple
+
+from rowen.connectors.base import Known, Meter
+from rowen.model.item import Failed, Observation, Unchanged
+
+__all__ = ["NOWHERE", "Batch", "Found", "etag_of", "observe", "shown", "too_large", "unreadable"]
+
+NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""What the system says of a path where there is nothing (any more)."""
+
+BATCH_ITEMS = 2_000
+GROUP_ITEMS = 64
+GROUP_BYTES = 4 * 1024 * 1024
+
+
+class Found(NamedTuple):
+    """A file that is part of the source, as its listing shows it."""
+
+    url: str
+    etag: str
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Many files that were found, column by column: most of them turn out to be unchanged, and cost no object."""
+
+    urls: list[str] = field(default_factory=list)
+    etags: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+
+    def add(self, url: str, etag: str, size_bytes: int) -> None:
+        """Take a file in."""
+        self.urls.append(url)
+        self.etags.append(etag)
+        self.sizes.append(size_bytes)
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch should go on its way."""
+        return len(self.urls) + len(self.failed) >= BATCH_ITEMS
+
+
+def etag_of(status: os.stat_result) -> str:
+    """The validator of a file: another one means that it has to be read."""
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+
+
+def shown(path: str) -> str:
+    """A path for people: what is not UTF-8 in it is replaced."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def too_large(url: str, path: str, limit_bytes: int) -> Failed:
+    """The observation of a file that is not read because of its size."""
+    return Failed(
+        url, f"{shown(path)} is larger than {limit_bytes:,} bytes.", hint="Raise the option max_bytes, or exclude it."
+    )
+
+
+def unreadable(url: str, path: str, problem: OSError) -> Failed:
+    """The observation of a file or folder that the system does not let us read."""
+    return Failed(
+        url,
+        f"{shown(path)} could not be read: {problem.strerror or problem}.",
+        hint="Give Rowen leave to read it, or exclude it.",
+    )
+
+
+async def observe(
+    batches: Iterator[Batch], known: Known, meter: Meter, *, read: Callable[[Found], Observation | None]
+) -> AsyncIterator[Sequence[Observation]]:
+    """Compare what was found with what we hold, and read what differs; blocking calls are made in threads."""
+    while batch := await asyncio.to_thread(next, batches, None):
+        held = await known.look_up(batch.urls)
+        etags = {url: item.etag for url, item in held.items()}
+        same = list(map(eq, map(etags.get, batch.urls), batch.etags))
+        unchanged = list(map(Unchanged, compress(batch.urls, same)))
+        meter.not_modified += len(unchanged)
+        yield [*batch.failed, *unchanged]
+        stale = compress(zip(batch.urls, batch.etags, batch.sizes, strict=True), map(not_, same))
+        for group in _groups(map(Found._make, stale)):
+            yield await asyncio.to_thread(_read, group, read)
+
+
+def _read(group: Iterable[Found], read: Callable[[Found], Observation | None]) -> list[Observation]:
+    return [observation for found in group if (observation := read(found)) is not None]
+
+
+def _groups(stale: Iterable[Found]) -> Iterator[list[Found]]:
+    group: list[Found] = []
+    size_bytes = 0
+    for found in stale:
+        if group and (len(group) >= GROUP_ITEMS or size_bytes + found.size_bytes > GROUP_BYTES):
+            yield group
+            group, size_bytes = [], 0
+        group.append(found)
+        size_bytes += found.size_bytes
+    if group:
+        yield group

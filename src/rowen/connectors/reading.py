@@ -1,0 +1,69 @@
+"""Reads a file whole, and makes sure that it was one file all the while."""
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+from stat import S_ISREG
+from typing import NamedTuple
+
+from rowen.connectors.found import etag_of
+from rowen.errors import ItemError
+
+__all__ = ["Body", "racy", "read_file"]
+
+TRIES = 3
+_PIECE_BYTES = 1 << 20
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe put in the file's place must not make us wait
+
+_TICK_NS = 20_000_000
+_COARSE_TICK_NS = 2_000_000_000
+
+
+class Body(NamedTuple):
+    """A file's bytes, with the validator that belongs to them; `read_bytes` counts what was read in vain as well."""
+
+    body: bytes
+    etag: str
+    read_bytes: int
+
+
+def read_file(path: str, *, limit_bytes: int, follow: bool, now: Callable[[], datetime]) -> Body | None:
+    """The file's bytes, at most one more than the limit; None if it is no regular file any more.
+
+    Raises `OSError` as the system does, and `ItemError` if the file changed each time that it was read.
+    """
+    read_bytes = 0
+    for _ in range(TRIES):
+        started_at = now()
+        descriptor = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW)
+        try:
+            before = os.fstat(descriptor)
+            if not S_ISREG(before.st_mode):
+                return None
+            body = _read_all(descriptor, limit_bytes + 1)
+            after = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+        read_bytes += len(body)
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+            return Body(body, etag_of(after) + ("-racy" if racy(after, started_at) else ""), read_bytes)
+    raise ItemError("changed while it was read", hint="The next sync tries again.")
+
+
+def racy(status: os.stat_result, looked_at: datetime) -> bool:
+    """Whether the file might change once more without another time stamp: its stamp is not older than a clock tick.
+
+    Kernels stamp files by a clock that advances every 1 to 10 ms; twice that is safe. A stamp of whole seconds comes
+    from a file system that may know nothing finer than two (FAT). Such a validator must match nothing, so that the
+    next run compares the content.
+    """
+    tick_ns = _TICK_NS if status.st_mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
+    return abs(int(looked_at.timestamp() * 1e9) - status.st_mtime_ns) < tick_ns
+
+
+def _read_all(descriptor: int, limit_bytes: int) -> bytes:
+    pieces = []
+    while limit_bytes > 0 and (piece := os.read(descriptor, min(limit_bytes, _PIECE_BYTES))):
+        pieces.append(piece)
+        limit_bytes -= len(piece)
+    return b"".join(pieces)

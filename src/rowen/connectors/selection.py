@@ -1,0 +1,69 @@
+"""Which files of a folder or an archive are part of the source."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
+
+from rowen.connectors.base import Options
+from rowen.connectors.globs import any_of
+from rowen.model.media import media_type_of
+
+__all__ = ["FilesOptions", "Selection"]
+
+
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _checked(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    any_of(patterns)
+    return patterns
+
+
+Globs = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_checked)]
+
+
+class FilesOptions(Options):
+    """Options of a folder, a file or an archive."""
+
+    include: Globs = Field(default=(), description="only these: patterns as in .gitignore, separated by commas")
+    exclude: Globs = Field(default=(), description="not these, nor what is below them; stronger than include")
+    hidden: bool = Field(default=False, description="also what starts with a dot; .git is never read")
+    follow_links: bool | Literal["anywhere"] = Field(
+        default=False, description="follow symbolic links to places inside the folder; `anywhere`: outside as well"
+    )
+    gitignore: bool = Field(default=True, description="leave out what .gitignore files name (not in archives)")
+    max_bytes: ByteSize = Field(default=ByteSize(10_000_000), gt=0, description="largest file that is read")
+    max_total_bytes: ByteSize = Field(
+        default=ByteSize(2_000_000_000), gt=0, description="most that an archive may unpack to"
+    )
+    max_members: int = Field(default=1_000_000, gt=0, description="most files that an archive may have")
+
+
+class Selection:
+    """The options' choice among names and relative paths."""
+
+    def __init__(self, options: FilesOptions) -> None:
+        self._include = any_of(options.include) if options.include else None
+        self._exclude = any_of(options.exclude) if options.exclude else None
+        self._hidden = options.hidden
+        self.by_path = bool(options.include or options.exclude)
+
+    def skips_dotted(self, name: str) -> bool:
+        """Whether a name that starts with a dot is left out."""
+        return not self._hidden or name == ".git"
+
+    def enters(self, path: str) -> bool:
+        """Whether there may be anything to take below a folder."""
+        return self._exclude is None or not self._exclude.fullmatch(path)
+
+    def takes(self, path: str) -> bool:
+        """Whether the patterns let a file in."""
+        return self.enters(path) and (self._include is None or bool(self._include.fullmatch(path)))
+
+    def takes_member(self, path: str) -> bool:
+        """Whether a file of an archive is part of the source, by all that its path tells."""
+        *folders, name = path.split("/")
+        if any(part.startswith(".") and self.skips_dotted(part) for part in (*folders, name)):
+            return False
+        return media_type_of(name) is not None and self.takes(path)

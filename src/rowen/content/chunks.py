@@ -1,0 +1,107 @@
+"""Text becomes chunks, cut where its own content says so.
+
+The cuts are a function of the text alone, never of a distance from its top or of an earlier version: an edit changes
+the chunks it stands in, and a refresh gives the chunks that a rebuild would. Nothing overlaps, because a passage that
+repeats a part of its neighbour changes with it.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from rowen.content.headings import Trail
+from rowen.content.pieces import FORBIDDEN, Piece, checksum, pieces
+from rowen.model.chunk import Chunk
+
+__all__ = ["VERSION", "split"]
+
+VERSION = 1
+"""Raised whenever the same text would be cut in another way."""
+
+_LOOK_AHEAD = 48
+_DEEPEST = 128
+
+
+def split(text: str, *, max_chars: int = 1500, min_chars: int = 200) -> list[Chunk]:
+    """The chunks of a Markdown text, none longer than `max_chars`, few shorter than `min_chars`."""
+    parts = pieces(text, max_chars)
+    if not parts:
+        return []
+    spans = _Spans(text, parts, max_chars, min_chars).found()
+    return list(_with_headings(text, parts, spans))
+
+
+class _Spans:
+    """Cuts a row of pieces at its best boundary, and both sides again, until each span fits into a chunk."""
+
+    def __init__(self, text: str, parts: list[Piece], max_chars: int, min_chars: int) -> None:
+        self.parts = parts
+        self.max_chars = max_chars
+        self.min_chars = min_chars
+        self.starts = [part.start for part in parts]
+        self.ends = [part.end for part in parts]
+        self.keys = [_key(text, part) for part in parts] if not self._fits(0, len(parts)) else []
+
+    def found(self) -> list[tuple[int, int]]:
+        done = []
+        stack = [(0, len(self.parts), 0)]
+        while stack:
+            first, last, depth = stack.pop()
+            if last - first == 1 or self._fits(first, last):
+                done.append((first, last))
+                continue
+            cut = self._best(first, last) if depth < _DEEPEST else (first + last) // 2
+            stack.append((cut, last, depth + 1))
+            stack.append((first, cut, depth + 1))
+        return done
+
+    def _fits(self, first: int, last: int) -> bool:
+        head, tail = self.parts[first], self.parts[last - 1]
+        return tail.end - head.start + len(head.prefix) + len(tail.suffix) <= self.max_chars
+
+    def _best(self, first: int, last: int) -> int:
+        """Neither side too short, then the highest rank; no heading is parted from its text where that can be helped."""
+        low = bisect_left(self.ends, self.starts[first] + self.min_chars, first, last) + 1
+        high = bisect_right(self.starts, self.ends[last - 1] - self.min_chars, first, last)
+        if low < high:
+            key = min(self.keys[low:high])
+            if key < FORBIDDEN << 64:
+                return self._nearest_to_middle(key, low, high)
+        key = min(self.keys[first + 1 : last])
+        return self._nearest_to_middle(key, first + 1, last)
+
+    def _nearest_to_middle(self, key: int, low: int, high: int) -> int:
+        # Equal keys mean equal passages: the middle one keeps a long run of them from being peeled off one by one.
+        middle = (low + high) // 2
+        if key in self.keys[middle:high]:
+            return self.keys.index(key, middle, high)
+        return next(before for before in range(middle - 1, low - 1, -1) if self.keys[before] == key)
+
+
+def _key(text: str, part: Piece) -> int:
+    """The order of boundaries: rank, then the words just after the cut, so that an edit further down does not move it."""
+    ahead = checksum(text[part.start : min(part.end, part.start + _LOOK_AHEAD)])
+    return part.rank << 64 | ahead << 32 | checksum(text[part.start : part.end])
+
+
+def _with_headings(text: str, parts: list[Piece], spans: list[tuple[int, int]]) -> Iterator[Chunk]:
+    trail = Trail()
+    for first, last in spans:
+        entered = _enter_leading(text, parts, first, last, trail)
+        yield Chunk(_text(text, parts[first], parts[last - 1]), trail.path, trail.anchor)
+        for part in parts[entered:last]:
+            if part.level:
+                trail.enter(part.level, text[part.start : part.end])
+
+
+def _enter_leading(text: str, parts: list[Piece], first: int, last: int, trail: Trail) -> int:
+    """Pass the headings that a chunk starts with, as long as each one is below the one before."""
+    level = 0
+    while first < last and parts[first].level > level:
+        level = parts[first].level
+        trail.enter(level, text[parts[first].start : parts[first].end])
+        first += 1
+    return first
+
+
+def _text(text: str, head: Piece, tail: Piece) -> str:
+    return head.prefix + text[head.start : tail.end] + tail.suffix

@@ -1,0 +1,104 @@
+"""What is asked of a server, before it is known where the asking leads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypedDict
+
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.target import Target, parse
+
+__all__ = ["Ask", "Options", "ask"]
+
+# What another origin may see of the headers that a caller set.
+_HARMLESS = ("accept", "accept-language", "content-type")
+
+
+class Options(TypedDict, total=False):
+    """What may be said of any request.
+
+    `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the unpacked
+    body, `limit_s` the time of one try, `tries` how often it is tried.
+    """
+
+    etag: str | None
+    last_modified: str | None
+    headers: Mapping[str, str] | None
+    accept: str | None
+    credentials: Credentials | None
+    body: bytes | None
+    max_bytes: int | None
+    limit_s: float | None
+    tries: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, at one point on its way along redirects."""
+
+    method: str
+    target: Target
+    limit_bytes: int
+    limit_s: float
+    tries: int
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credentials: tuple[Credentials, ...] = ()
+    body: bytes | None = field(default=None, repr=False)
+    conditional: bool = False
+
+    def wire_headers(self) -> Mapping[str, str]:
+        """The headers to send to the target, with the secrets that are meant for it."""
+        if not self.credentials:
+            return self.headers
+        sent = dict(self.headers)
+        for one in self.credentials:
+            sent.update(one.headers(self.target.origin))
+        return sent
+
+    def redirected(self, status: int, target: Target, spent_s: float) -> "Ask":
+        """The same wish, put to where a redirect points. Validators stay with the URL they came from."""
+        dropped = {"if-none-match", "if-modified-since"}
+        rewritten = status == 303 or (status in (301, 302) and self.method == "POST")
+        if rewritten:
+            dropped |= {"content-type"}
+        same = target.origin == self.target.origin
+        kept = {
+            name: value
+            for name, value in self.headers.items()
+            if (lower := name.lower()) not in dropped and (same or lower in _HARMLESS)
+        }
+        method, body = ("GET" if self.method != "HEAD" else "HEAD", None) if rewritten else (self.method, self.body)
+        left_s = max(self.limit_s - spent_s, 0.001)
+        return replace(self, method=method, target=target, headers=kept, body=body, limit_s=left_s, conditional=False)
+
+
+def ask(method: str, url: str, options: Options, *, limit_bytes: int, limit_s: float, tries: int) -> Ask:
+    """A request as a caller describes it; the limits hold where the caller sets none."""
+    target = parse(url)
+    etag, modified = options.get("etag"), options.get("last_modified")
+    return Ask(
+        method.upper(),
+        target,
+        options.get("max_bytes") or limit_bytes,
+        options.get("limit_s") or limit_s,
+        options.get("tries") or tries,
+        _headers(options, etag, modified),
+        _credentials(target, options.get("credentials")),
+        options.get("body"),
+        bool(etag or modified),
+    )
+
+
+def _headers(options: Options, etag: str | None, modified: str | None) -> dict[str, str]:
+    headers = dict(options.get("headers") or ())
+    if accept := options.get("accept"):
+        headers["Accept"] = accept
+    if etag:
+        headers["If-None-Match"] = etag
+    if modified:
+        headers["If-Modified-Since"] = modified
+    return headers
+
+
+def _credentials(target: Target, given: Credentials | None) -> tuple[Credentials, ...]:
+    own = Credentials(target.origin, {"Authorization": target.login}) if target.login else None
+    return tuple(one for one in (own, given) if one is not None)

@@ -1,0 +1,171 @@
+"""A circuit breaker: what failed too often in a row is left alone for a while.
+
+It knows nothing about HTTP: whoever calls a service asks to be admitted, and reports how it went with the ticket
+that it got. Reports of calls that were admitted before the last change of state are stale, and change nothing.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rowen.errors import CircuitOpenError
+from rowen.settings import Settings
+
+__all__ = ["Breaker", "Breakers", "Limits", "State", "Stats"]
+
+
+class State(StrEnum):
+    """Whether calls are let through."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a circuit opens and closes."""
+
+    failure_threshold: int = 5
+    recovery_s: float = 30.0
+    success_threshold: int = 2
+    rate_limit_multiplier: float = 2.0
+    max_recovery_s: float = 300.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Limits":
+        """The limits that the settings ask for."""
+        return cls(
+            failure_threshold=settings.cb_failure_threshold,
+            recovery_s=settings.cb_recovery_timeout_secs,
+            success_threshold=settings.cb_success_threshold,
+            rate_limit_multiplier=settings.cb_rate_limit_backoff_multiplier,
+            max_recovery_s=settings.cb_max_recovery_timeout_secs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a circuit has seen."""
+
+    state: State
+    failures_in_a_row: int
+    successes: int
+    failures: int
+    refused: int
+    times_opened: int
+    recovery_s: float
+    retry_in_s: float
+
+
+class Breaker:
+    """The circuit of one service."""
+
+    def __init__(self, name: str, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._successes = self._failures = self._refused = self._times_opened = 0
+        self._generation = 0
+        self._state = State.CLOSED
+        self._close()
+
+    def state(self) -> State:
+        """The state at this moment; an open circuit becomes half-open by the passing of time."""
+        if self._state is State.OPEN and self._clock() >= self._open_until:
+            self._become(State.HALF_OPEN)
+        return self._state
+
+    def admit(self) -> int:
+        """A ticket for one call; raises `CircuitOpenError` while the circuit is open."""
+        if self._state is not State.CLOSED and self.state() is State.OPEN:
+            self._refused += 1
+            wait_s = self._open_until - self._clock()
+            raise CircuitOpenError(
+                f"{self.name} was not tried: it failed {self._limits.failure_threshold} times in a row or more.",
+                retry_in_s=wait_s,
+                hint=f"It may be tried again in {wait_s:.0f} s; the next run does.",
+            )
+        return self._generation
+
+    def succeed(self, ticket: int) -> None:
+        """The call went well."""
+        self._successes += 1
+        if ticket != self._generation:
+            return
+        self._recovered += 1
+        if self._in_a_row and (self._state is State.CLOSED or self._recovered >= self._limits.success_threshold):
+            self._close()
+
+    def fail(self, ticket: int, *, rate_limited: bool = False) -> None:
+        """The call failed; `rate_limited` lengthens the pause that may follow."""
+        self._failures += 1
+        if ticket != self._generation:
+            return
+        if rate_limited:
+            longer_s = self._recovery_s * self._limits.rate_limit_multiplier
+            self._recovery_s = min(longer_s, max(self._limits.max_recovery_s, self._limits.recovery_s))
+        self._in_a_row += 1
+        if self._state is State.HALF_OPEN or self._in_a_row >= self._limits.failure_threshold:
+            self._open()
+
+    def stats(self) -> Stats:
+        """What happened so far, and the state at this moment."""
+        state = self.state()
+        return Stats(
+            state=state,
+            failures_in_a_row=self._in_a_row,
+            successes=self._successes,
+            failures=self._failures,
+            refused=self._refused,
+            times_opened=self._times_opened,
+            recovery_s=self._recovery_s,
+            retry_in_s=self._open_until - self._clock() if state is State.OPEN else 0.0,
+        )
+
+    def reset(self) -> None:
+        """Close the circuit, whatever happened; calls that are still out no longer count."""
+        self._generation += 1
+        self._close()
+
+    def _open(self) -> None:
+        self._become(State.OPEN)
+        self._times_opened += 1
+        self._open_until = self._clock() + self._recovery_s
+
+    def _close(self) -> None:
+        self._in_a_row = 0
+        self._recovery_s = self._limits.recovery_s
+        self._open_until = 0.0
+        self._become(State.CLOSED)
+
+    def _become(self, state: State) -> None:
+        self._generation += state is not self._state
+        self._state = state
+        self._recovered = 0
+
+
+class Breakers:
+    """The circuits of all services that are called, by name."""
+
+    def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._breakers: dict[str, Breaker] = {}
+
+    def of(self, name: str) -> Breaker:
+        """The circuit of a service, made when first asked for."""
+        breaker = self._breakers.get(name)
+        if breaker is None:
+            breaker = self._breakers[name] = Breaker(name, self._limits, clock=self._clock)
+        return breaker
+
+    def stats(self) -> dict[str, Stats]:
+        """What every circuit has seen."""
+        return {name: breaker.stats() for name, breaker in self._breakers.items()}
+
+    def reset(self) -> None:
+        """Close every circuit."""
+        for breaker in self._breakers.values():
+            breaker.reset()

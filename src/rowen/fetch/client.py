@@ -1,0 +1,305 @@
+"""The one HTTP client: conditional, polite, bounded, and never led to a private address."""
+
+import asyncio
+import dataclasses
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from random import Random
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
+from rowen.fetch.ask import Ask, Options, ask
+from rowen.fetch.breaker import Breaker, Breakers, Limits, State
+from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
+from rowen.fetch.politeness import Throttle, backoff_s
+from rowen.fetch.response import Hop, Meter, Response, Stream, respond
+from rowen.fetch.sessions import Sessions
+from rowen.fetch.target import join, parse, redact
+from rowen.settings import Settings
+
+__all__ = ["Client"]
+
+_log = logging.getLogger(__name__)
+_MOST_REDIRECTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Unread:
+    """A meter that nobody reads."""
+
+    requests: int = 0
+    not_modified: int = 0
+    bytes: int = 0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Client:
+    """Asks servers, as an async context manager.
+
+    Every status comes back as a `Response`; a `FetchError` is raised where there is none to be had. Clients of
+    one process can share a throttle and circuits; time and chance are given from outside.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        meter: Meter | None = None,
+        throttle: Throttle | None = None,
+        breakers: Breakers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], datetime] = _utc_now,
+        random: Random | None = None,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._settings = settings
+        self._meter = meter or _Unread()
+        self._clock = clock
+        self._sleep = sleep
+        self._now = now
+        self._random = random or Random(0)  # noqa: S311 - jitter, not a secret
+        self.throttle = throttle or Throttle(
+            delay_s=settings.host_delay_s,
+            concurrency=settings.host_concurrency,
+            longest_s=settings.retry_after_limit_s,
+            clock=clock,
+            sleep=sleep,
+            random=self._random,
+        )
+        self.breakers = breakers or Breakers(Limits.of(settings), clock=clock)
+        self._usual_timeout = aiohttp.ClientTimeout(
+            total=settings.total_limit_s, sock_connect=settings.connect_limit_s, sock_read=settings.idle_limit_s
+        )
+        self._resolver = resolver
+        self._tls = tls
+        self._open_sessions: Sessions | None = None
+
+    async def __aenter__(self) -> Self:
+        self._open_sessions = Sessions(self._settings, resolver=self._resolver, tls=self._tls)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._sessions.close()
+        self._open_sessions = None
+
+    @property
+    def _sessions(self) -> Sessions:
+        if self._open_sessions is None:
+            raise RuntimeError("A client is used inside `async with`.")
+        return self._open_sessions
+
+    def pace(
+        self,
+        url: str,
+        *,
+        delay_s: float | None = None,
+        concurrency: int | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> None:
+        """Set the pace of the host of a URL."""
+        self.throttle.pace(parse(url).host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
+
+    async def get(self, url: str, **options: Unpack[Options]) -> Response:
+        """What a URL answers; with validators, `not_modified` tells that it is still the same."""
+        return await self._persist(self._ask("GET", url, options), self._read)
+
+    async def request(self, method: str, url: str, **options: Unpack[Options]) -> Response:
+        """The same for any method. It may be sent more than once: use it for questions, not for orders."""
+        return await self._persist(self._ask(method, url, options), self._read)
+
+    @asynccontextmanager
+    async def stream(self, url: str, *, method: str = "GET", **options: Unpack[Options]) -> AsyncIterator[Stream]:
+        """An answer whose body is too large to hold; it is not tried again once its body has begun."""
+        wanted = self._ask(method, url, options)
+        answer = await self._persist(wanted, self._begin)
+        if isinstance(answer, Response):
+            yield Stream(replace(answer, body=b""), _once(answer.body))
+            return
+        async with answer as exchange:
+            pieces = exchange.pieces(wanted.limit_bytes)
+            try:
+                yield Stream(self._respond(exchange, b""), pieces)
+            finally:
+                await pieces.aclose()
+
+    def _ask(self, method: str, url: str, options: Options) -> Ask:
+        known = self._settings
+        return ask(
+            method,
+            url,
+            options,
+            limit_bytes=known.body_limit_bytes,
+            limit_s=known.total_limit_s,
+            tries=known.fetch_tries,
+        )
+
+    async def _persist(self, wanted: Ask, attempt: Callable[[Ask], Awaitable[T]]) -> T:
+        """Try until there is an answer worth keeping, or trying again makes no sense."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                result = await attempt(wanted)
+            except FetchError as error:
+                if not (error.retryable and self._may_retry(wanted, tried)):
+                    raise
+                wait_s, why = backoff_s(tried, self._random), type(error).__name__
+            else:
+                if not (isinstance(result, Response) and result.status in _RETRIED):
+                    return result
+                wanted_s = self._wait_s(result, tried)
+                if wanted_s is None or not self._may_retry(wanted, tried):
+                    return result
+                wait_s, why = wanted_s, f"status {result.status}"
+            _log.info("waited %.1f s to ask %s again after %s", wait_s, redact(wanted.target.url), why)
+            await self._sleep(wait_s)
+
+    def _may_retry(self, wanted: Ask, tried: int) -> bool:
+        return tried < wanted.tries and self.breakers.of(wanted.target.host).state() is not State.OPEN
+
+    def _wait_s(self, response: Response, tried: int) -> float | None:
+        """How long to wait before the next try; None if the server asks for more than we are willing to wait."""
+        asked_s = response.retry_after_s
+        if not asked_s:
+            return backoff_s(tried, self._random)
+        self.throttle.hold(parse(response.url).host, asked_s)
+        if asked_s <= self._settings.retry_after_limit_s:
+            return asked_s
+        _log.warning(
+            "gave up on %s: it asked to wait %.0f s, the limit (ROWEN_RETRY_AFTER_LIMIT_S) is %.0f s",
+            redact(response.url),
+            asked_s,
+            self._settings.retry_after_limit_s,
+        )
+        return None
+
+    async def _read(self, wanted: Ask) -> Response:
+        async with await self._arrive(wanted) as exchange:
+            return self._respond(exchange, await exchange.read(wanted.limit_bytes))
+
+    async def _begin(self, wanted: Ask) -> Response | Exchange:
+        """An open exchange, or an error page as a whole."""
+        exchange = await self._arrive(wanted)
+        if exchange.status < 400:
+            return exchange
+        async with exchange:
+            return self._respond(exchange, await exchange.read(wanted.limit_bytes))
+
+    def _respond(self, exchange: Exchange, body: bytes) -> Response:
+        return respond(
+            exchange.target.url,
+            exchange.status,
+            exchange.headers,
+            body=body,
+            redirects=exchange.hops,
+            elapsed_s=self._clock() - exchange.started,
+            now=self._now(),
+        )
+
+    async def _arrive(self, wanted: Ask) -> Exchange:
+        """Follow redirects, hop by hop, to an answer that is none."""
+        hops: tuple[Hop, ...] = ()
+        while True:
+            exchange = await self._open(wanted, hops)
+            if exchange.status not in _REDIRECTS or not (location := exchange.headers.get("Location")):
+                return exchange
+            async with exchange:
+                await exchange.drain()
+                target = join(wanted.target, location)
+                hops = (*hops, Hop(wanted.target.url, exchange.status, target.url))
+                _check(hops)
+            wanted = wanted.redirected(exchange.status, target, self._clock() - exchange.started)
+
+    async def _open(self, wanted: Ask, hops: tuple[Hop, ...]) -> Exchange:
+        """Send one request when its host's turn has come, and wait for the head of the answer."""
+        host = wanted.target.host
+        breaker = self.breakers.of(host)
+        breaker.admit()
+        gate = await self.throttle.enter(host)
+        try:
+            # While this request waited for its turn, others may have opened the circuit.
+            ticket = breaker.admit()
+            started = self._clock()
+            answer = await self._send(wanted, breaker, ticket)
+        except BaseException:
+            gate.release()
+            raise
+        self._meter.requests += 1
+        exchange = Exchange(
+            answer,
+            wanted.target,
+            gate=gate,
+            breaker=breaker,
+            ticket=ticket,
+            meter=self._meter,
+            hops=hops,
+            started=started,
+        )
+        if exchange.status == 304:
+            await self._check_asked(wanted, exchange)
+        return exchange
+
+    async def _send(self, wanted: Ask, breaker: Breaker, ticket: int) -> aiohttp.ClientResponse:
+        target = wanted.target
+        try:
+            return await self._sessions.of(target).request(
+                wanted.method,
+                URL(target.url, encoded=True),
+                headers=wanted.wire_headers(),
+                data=wanted.body,
+                allow_redirects=False,
+                timeout=self._timeout(wanted.limit_s),
+            )
+        except (*TRANSPORT_ERRORS, ValueError) as problem:
+            error = translated(problem, target)
+        if error.trips_circuit:
+            breaker.fail(ticket)
+        self._meter.requests += not isinstance(error, AddressRefusedError)
+        raise error
+
+    async def _check_asked(self, wanted: Ask, exchange: Exchange) -> None:
+        if wanted.conditional:
+            self._meter.not_modified += 1
+            return
+        async with exchange:
+            raise BadAnswerError(f"{redact(wanted.target.url)} answered 304 although nothing was said to be held.")
+
+    def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
+        if limit_s == self._usual_timeout.total:
+            return self._usual_timeout
+        return dataclasses.replace(self._usual_timeout, total=limit_s)
+
+
+def _check(hops: tuple[Hop, ...]) -> None:
+    """Refuse redirects that go in a circle, or on and on."""
+    start, last = redact(hops[0].url), hops[-1]
+    if any(last.to == hop.url for hop in hops):
+        raise RedirectError(f"{start} redirects in a circle, back to {redact(last.to)}.")
+    if len(hops) > _MOST_REDIRECTS:
+        raise RedirectError(f"{start} redirects more than {_MOST_REDIRECTS} times.")
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    if body:
+        yield body

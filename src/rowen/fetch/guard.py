@@ -1,0 +1,116 @@
+"""Keeps requests away from addresses that are not public.
+
+The check sits where a socket is made, after name resolution: it sees the address of every connect on every hop,
+so a name that resolves to something else a moment later gains nothing.
+"""
+
+import socket
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, TypeAlias
+
+from rowen.errors import AddressRefusedError
+
+__all__ = ["REFUSED", "Guard", "address_refused", "refusal"]
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+REFUSED = 0x526F77
+"""The errno of a refusal. It survives aiohttp, which joins the errors of several addresses into one."""
+
+# The special-purpose registries of IANA, as far as they are not globally reachable.
+_SPECIAL_V4 = tuple(
+    (IPv4Network(network), name)
+    for network, name in (
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "reserved"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+    )
+)
+_SPECIAL_V6 = tuple(
+    (IPv6Network(network), name)
+    for network, name in (
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "documentation"),
+        ("3fff::/20", "documentation"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def refusal(address: Address, allowed: Sequence[Network] = ()) -> str | None:
+    """Why an address is not to be reached; None if it may be."""
+    inner = _embedded(address) if isinstance(address, IPv6Address) else None
+    if any(one in network for network in allowed for one in (address, inner) if one is not None):
+        return None
+    if inner is not None:
+        return _special(inner)
+    return _special(address)
+
+
+def _embedded(address: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that an IPv6 address is another spelling of, or a gateway to."""
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _special(address: Address) -> str | None:
+    if isinstance(address, IPv4Address):
+        return next((name for network, name in _SPECIAL_V4 if address in network), None)
+    name = next((name for network, name in _SPECIAL_V6 if address in network), None)
+    return name or (None if address in _GLOBAL_V6 else "reserved")
+
+
+class Guard:
+    """Makes sockets, but only to addresses that may be reached."""
+
+    def __init__(self, allowed: Sequence[Network] = ()) -> None:
+        self._allowed = tuple(allowed)
+
+    def open_socket(self, addr_info: tuple[Any, ...]) -> socket.socket:
+        """The socket factory of aiohttp's connector."""
+        family, kind, protocol, _, sockaddr = addr_info
+        if why := refusal(ip_address(sockaddr[0]), self._allowed):
+            raise OSError(REFUSED, f"{sockaddr[0]} ({why})")
+        return socket.socket(family, kind, protocol)
+
+    def check_name(self, host: str) -> None:
+        """Check what can be told from the name alone: all there is when a proxy makes the connection."""
+        name = host.removeprefix("[").partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        local = name == "localhost" or name.endswith(".localhost")
+        try:
+            address = ip_address("127.0.0.1" if local else name)
+        except ValueError:
+            return
+        if why := refusal(address, self._allowed):
+            raise address_refused(host, f"{address} ({why})")
+
+
+def address_refused(host: str, address: str) -> AddressRefusedError:
+    """The error that tells which host leads where, and what would allow it."""
+    return AddressRefusedError(
+        f"{host} leads to {address}, which is not a public address; no connection was made.",
+        hint="If you trust it, add its network to ROWEN_ALLOW_ADDRESSES (separated by commas).",
+    )

@@ -1,0 +1,120 @@
+"""What a request gives back."""
+
+import email.utils
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from multidict import CIMultiDictProxy
+
+from rowen.fetch import media
+from rowen.fetch.politeness import retry_after_s
+
+__all__ = ["Hop", "Meter", "Response", "Stream", "respond"]
+
+_PERMANENT = frozenset({301, 308})
+
+
+class Meter(Protocol):
+    """Counts what is spent; `bytes` are those of bodies as they came over the wire."""
+
+    requests: int
+    not_modified: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One redirect that was followed."""
+
+    url: str
+    status: int
+    to: str
+
+    @property
+    def permanent(self) -> bool:
+        """Whether the origin says that the old address will not be used again."""
+        return self.status in _PERMANENT
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer, whatever its status. `url` is where it came from in the end; the validators belong to that URL."""
+
+    url: str
+    status: int
+    headers: CIMultiDictProxy[str] = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
+    redirects: tuple[Hop, ...] = ()
+    etag: str | None = None
+    last_modified: str | None = None
+    media_type: str | None = None
+    charset: str | None = None
+    not_modified: bool = False
+    retry_after_s: float | None = None
+    elapsed_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the body is what was asked for."""
+        return 200 <= self.status < 300
+
+    @property
+    def moved_to(self) -> str | None:
+        """The address to ask from now on: as far as the redirects were permanent from the start."""
+        moved = None
+        for hop in self.redirects:
+            if not hop.permanent:
+                break
+            moved = hop.to
+        return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer whose body is read piece by piece; `head` is all but its body."""
+
+    head: Response
+    pieces: AsyncIterator[bytes] = field(repr=False)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.pieces
+
+
+def respond(
+    url: str,
+    status: int,
+    headers: CIMultiDictProxy[str],
+    *,
+    body: bytes,
+    redirects: tuple[Hop, ...],
+    elapsed_s: float,
+    now: datetime,
+) -> Response:
+    """A response with what its headers and its first bytes tell."""
+    kind = headers.get("Content-Type")
+    asked = headers.get("Retry-After")
+    return Response(
+        url,
+        status,
+        headers,
+        body,
+        redirects,
+        etag=headers.get("ETag"),
+        last_modified=headers.get("Last-Modified"),
+        media_type=media.media_type(kind, body),
+        charset=media.charset(kind, body) if body or kind else None,
+        not_modified=status == 304,
+        retry_after_s=retry_after_s(asked, _sent_at(headers, now)) if asked else None,
+        elapsed_s=elapsed_s,
+    )
+
+
+def _sent_at(headers: CIMultiDictProxy[str], now: datetime) -> datetime:
+    """The origin's own clock, where it tells it: a date in its answer is meant by that clock."""
+    try:
+        sent = email.utils.parsedate_to_datetime(headers.get("Date", ""))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return now
+    return sent if sent.tzinfo else now

@@ -1,0 +1,112 @@
+"""robots.txt: what a site lets us read (RFC 9309)."""
+
+import asyncio
+import codecs
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from protego import Protego
+
+from rowen.errors import AddressRefusedError, CircuitOpenError, FetchError, RedirectError
+from rowen.fetch.client import Client
+from rowen.fetch.media import sniff
+from rowen.fetch.target import parse
+
+__all__ = ["PRODUCT", "Robots", "Rules", "read_rules"]
+
+PRODUCT = "Rowen"
+
+_PARSED_BYTES = 500 * 1024
+_KEPT_S = 3600.0
+_KEPT_UNREACHABLE_S = 300.0
+_LINE_END = re.compile(r"\r\n?")
+# The file may name us as "Rowen/1.0", but the token is what counts.
+_VERSION = re.compile(r"^(\s*user-agent\s*:\s*[\w-]+)/\S*", re.IGNORECASE | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the robots.txt of one origin says to us; `refused` tells why nothing may be read, if so."""
+
+    parsed: Protego | None = field(default=None, repr=False)
+    crawl_delay_s: float | None = None
+    sitemaps: tuple[str, ...] = ()
+    refused: str | None = None
+
+    def allows(self, url: str) -> bool:
+        """Whether a URL of this origin may be fetched."""
+        if self.refused is not None:
+            return False
+        return self.parsed is None or self.parsed.can_fetch(url, PRODUCT)
+
+
+def read_rules(body: bytes) -> Rules:
+    """The rules in a robots.txt. A web page in its place allows everything, as no file does."""
+    if sniff(body) == "text/html" or body.lstrip()[:1] == b"<":
+        return Rules()
+    text = _VERSION.sub(r"\1", _LINE_END.sub("\n", _decoded(body)))
+    parsed = Protego.parse(text)
+    return Rules(parsed, parsed.crawl_delay(PRODUCT), tuple(dict.fromkeys(parsed.sitemaps)))
+
+
+def _decoded(body: bytes) -> str:
+    """The text of a file whose charset nobody declared: by its mark or its look, and never an error."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return body.decode("utf-16", "replace")
+    if body[1:2] == b"\0" or body[:1] == b"\0":
+        return body.decode("utf-16-be" if body[:1] == b"\0" else "utf-16-le", "replace")
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return body.decode("latin-1").removeprefix("ï»¿")
+
+
+class Robots:
+    """The rules of the origins that are visited, each file fetched once and kept for a while."""
+
+    def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic, kept_s: float = _KEPT_S) -> None:
+        self._client = client
+        self._clock = clock
+        self._kept_s = kept_s
+        self._rules: dict[str, tuple[float, Rules]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def rules(self, url: str) -> Rules:
+        """The rules of a URL's origin; raises for an origin that must not be reached, or whose circuit is open."""
+        origin = parse(url).origin
+        async with self._locks.setdefault(origin, asyncio.Lock()):
+            until, rules = self._rules.get(origin, (0.0, None))
+            if rules is None or self._clock() >= until:
+                rules = await self._fetch(origin)
+                kept_s = self._kept_s if rules.refused is None else min(self._kept_s, _KEPT_UNREACHABLE_S)
+                self._rules[origin] = self._clock() + kept_s, rules
+            return rules
+
+    async def allows(self, url: str) -> bool:
+        """Whether a URL may be fetched."""
+        return (await self.rules(url)).allows(url)
+
+    async def _fetch(self, origin: str) -> Rules:
+        address = f"{origin}/robots.txt"
+        try:
+            status, body = await self._download(address)
+        except (AddressRefusedError, CircuitOpenError):
+            raise
+        except RedirectError:
+            return Rules()
+        except FetchError as error:
+            return Rules(refused=f"{address} could not be read: {error}")
+        if status >= 500 or status == 429:
+            return Rules(refused=f"{address} answered with status {status}.")
+        return read_rules(body) if status == 200 else Rules()
+
+    async def _download(self, address: str) -> tuple[int, bytes]:
+        body = bytearray()
+        async with self._client.stream(address) as answer:
+            async for piece in answer:
+                body += piece
+                if len(body) >= _PARSED_BYTES:
+                    break
+            return answer.head.status, bytes(body[:_PARSED_BYTES])

@@ -1,0 +1,76 @@
+"""Connections: straight ones, guarded where the socket is made, and those that a proxy makes for us."""
+
+import ssl
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from rowen.fetch.encoding import ACCEPT_ENCODING
+from rowen.fetch.guard import Guard
+from rowen.fetch.target import Target
+from rowen.settings import Settings
+from rowen.version import __version__
+
+__all__ = ["USER_AGENT", "Sessions"]
+
+USER_AGENT = f"Rowen/{__version__} (+https://pypi.org/project/rowen/)"
+
+# Sites with long security policies send header lines beyond aiohttp's 8 kB.
+_HEADER_BYTES = 1 << 16
+_KEEPALIVE_S = 30.0
+
+
+class Sessions:
+    """The connections of one client, kept alive between requests."""
+
+    def __init__(
+        self, settings: Settings, *, resolver: AbstractResolver | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._settings = settings
+        self._guard = Guard(settings.allow_addresses)
+        self._tls: ssl.SSLContext | bool = tls or True
+        self._direct = self._session(guarded=True, resolver=resolver)
+        self._proxied = None
+        if settings.proxy is not None:
+            self._proxied = self._session(guarded=False, proxy=URL(settings.proxy.get_secret_value()))
+
+    def of(self, target: Target) -> aiohttp.ClientSession:
+        """The session that may reach a target; raises `AddressRefusedError` for one that a proxy must not be sent to."""
+        if self._proxied is None or self._bypassed(target.host):
+            return self._direct
+        self._guard.check_name(target.host)
+        return self._proxied
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._direct.close()
+        if self._proxied is not None:
+            await self._proxied.close()
+
+    def _session(
+        self, *, guarded: bool, resolver: AbstractResolver | None = None, proxy: URL | None = None
+    ) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            resolver=resolver,
+            ssl=self._tls,
+            keepalive_timeout=_KEEPALIVE_S,
+            socket_factory=self._guard.open_socket if guarded else None,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            proxy=proxy,
+            headers={"User-Agent": self._settings.user_agent or USER_AGENT, "Accept-Encoding": ACCEPT_ENCODING},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            max_line_size=_HEADER_BYTES,
+            max_field_size=_HEADER_BYTES,
+        )
+
+    def _bypassed(self, host: str) -> bool:
+        name = host if host.startswith("[") else host.partition(":")[0]
+        return any(
+            rule == "*" or name == (domain := rule.lstrip("*.")) or name.endswith(f".{domain}")
+            for rule in self._settings.no_proxy
+        )

@@ -1,0 +1,136 @@
+"""A plan becomes one transaction."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rowen.errors import StoreRejectedError
+from rowen.harvest.passages import Edit, first_edit, plan_edit
+from rowen.harvest.plan import Plan, Write, check_of
+from rowen.harvest.seen import Seen
+from rowen.harvest.sieve import Recipe
+from rowen.model.item import Failed
+from rowen.model.run import ChangeKind, Outcome
+from rowen.model.source import Source
+from rowen.model.text import normalise
+from rowen.store import changes, chunks, items, quarantine, runs, sources
+from rowen.store.database import Connection, Database
+
+__all__ = ["Committer"]
+
+_ANNOUNCED: dict[Outcome, ChangeKind] = {
+    Outcome.CREATED: "created",
+    Outcome.UPDATED: "updated",
+    Outcome.AMENDED: "amended",
+}
+
+
+@dataclass(slots=True)
+class Committer:
+    """Writes the plans of one run."""
+
+    database: Database
+    source: Source
+    run_id: int
+    recipe: Recipe
+    revisions_kept: int
+    seen: Seen
+
+    async def commit(self, plan: Plan) -> Counter[str]:
+        """Write a plan whole; what the database refuses is found by halving, and quarantined alone.
+
+        Returns the counts to add to those of the plan.
+        """
+        if plan.empty:
+            return Counter()
+        try:
+            async with self.database.transaction() as c:
+                return await self._write(c, plan)
+        except StoreRejectedError as refusal:
+            if not plan.writes:
+                raise
+            counts: Counter[str] = Counter()
+            for part in _parts(plan, refusal):
+                counts.update(part.counts)
+                counts.update(await self.commit(part))
+            return counts
+
+    async def _write(self, c: Connection, plan: Plan) -> Counter[str]:
+        await runs.fence(c, self.run_id)
+        ids = await self._write_items(c, plan)
+        counts = await self._write_chunks(c, plan, ids)
+        fresh = [check_of(ids[write.key], write.document) for write in plan.writes if write.stored is None]
+        await items.check(c, self.run_id, [*plan.checks, *fresh], recipe=self.recipe.reading)
+        dropped = await items.delete(c, self.source, plan.gone)
+        await quarantine.put(c, self.source.id, [(key, _storable(failed)) for key, failed in plan.failed])
+        await quarantine.release(c, self.source.id, plan.released)
+        if plan.checkpoint is not None:
+            await sources.move_cursor(c, self.source.id, plan.checkpoint.cursor)
+        lines = [*_lines(plan), *(changes.Line("deleted", gone.key, gone.url, gone.title) for gone in dropped)]
+        await changes.append(c, self.source, self.run_id, lines)
+        counts[Outcome.DELETED] = len(dropped)
+        counts["rows_written"] += len(plan.writes) + len(plan.checks) + len(fresh) + len(dropped) + len(lines)
+        for item_id in ids.values():
+            self.seen.add(item_id)
+        return counts
+
+    async def _write_items(self, c: Connection, plan: Plan) -> dict[bytes, int]:
+        """Write the items; returns the ids of all that are written."""
+        fresh = [(write.key, write.document) for write in plan.writes if write.stored is None]
+        ids = await items.insert(c, self.source.id, fresh, chunker=self.recipe.chunker)
+        known = [(write, write.stored) for write in plan.writes if write.stored is not None]
+        revised = [stored.id for write, stored in known if write.verdict.revised]
+        await items.keep_revisions(c, revised, kept=self.revisions_kept)
+        await items.update(
+            c,
+            [(stored.id, write.document, write.verdict.revised) for write, stored in known],
+            chunker=self.recipe.chunker,
+        )
+        return ids | {write.key: stored.id for write, stored in known}
+
+    async def _write_chunks(self, c: Connection, plan: Plan, ids: dict[bytes, int]) -> Counter[str]:
+        recut = [write for write in plan.writes if write.stored is not None and write.verdict.write_chunks]
+        stored = await chunks.stored(c, [ids[write.key] for write in recut]) if recut else {}
+        edits = [_edit(write, ids[write.key], stored) for write in plan.writes if write.verdict.write_chunks]
+        await chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
+        retitled = await chunks.retitle(c, [ids[write.key] for write in plan.writes if write.renamed])
+        await chunks.move(c, [place for edit in edits for place in edit.move])
+        await chunks.insert(c, [chunk for edit in edits for chunk in edit.insert])
+        written = sum(len(edit.insert) + len(edit.move) for edit in edits)
+        return Counter(
+            chunks_written=written,
+            chunks_kept=sum(edit.kept for edit in edits),
+            rows_written=written + retitled + sum(len(edit.delete) for edit in edits),
+        )
+
+
+def _edit(write: Write, item_id: int, stored: dict[int, list[chunks.StoredChunk]]) -> Edit:
+    if write.stored is None:
+        return first_edit(item_id, write.chunks)
+    return plan_edit(item_id, stored[item_id], write.chunks)
+
+
+def _lines(plan: Plan) -> Iterator[changes.Line]:
+    for write in plan.writes:
+        if kind := _ANNOUNCED.get(write.verdict.outcome):
+            document = write.document
+            yield changes.Line(
+                kind, write.key, document.url, document.title, document.content_hash, document.record_hash
+            )
+
+
+def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
+    """The plan in parts, one of which is to blame; a single document that is to blame becomes a failure."""
+    if len(plan.writes) == 1:
+        [write] = plan.writes
+        corrected: Counter[str] = Counter({write.verdict.outcome: -1, Outcome.FAILED: 1})
+        blamed = (write.key, Failed(write.document.url, str(refusal)))
+        yield replace(plan, writes=[], failed=[*plan.failed, blamed], counts=corrected)
+        return
+    middle = len(plan.writes) // 2
+    yield Plan(writes=plan.writes[:middle])
+    yield replace(plan, writes=plan.writes[middle:], counts=Counter())
+
+
+def _storable(failed: Failed) -> Failed:
+    return replace(failed, error=normalise(failed.error), hint=normalise(failed.hint) if failed.hint else None)

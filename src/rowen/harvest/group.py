@@ -1,0 +1,66 @@
+"""Observations on their way into one transaction."""
+
+from dataclasses import dataclass, field
+
+from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged
+
+__all__ = ["Group"]
+
+MAX_ITEMS = 500
+MAX_BYTES = 4 * 1024 * 1024
+MAX_UNCHANGED = 10_000
+
+
+@dataclass(slots=True)
+class Group:
+    """At most 500 items or 4 MB that have to be looked into; what is unchanged weighs almost nothing."""
+
+    fetched: list[Document | Raw] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    rechecked: list[Unchanged] = field(default_factory=list)
+    gone: list[Gone] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+    size_bytes: int = 0
+
+    def add(self, observation: Observation) -> None:
+        """Take one observation in."""
+        match observation:
+            case Unchanged(url, None, None):
+                self.unchanged.append(url)
+            case Unchanged():
+                self.rechecked.append(observation)
+            case Fetched(item):
+                self.fetched.append(item)
+                self.size_bytes += len(item.body) if isinstance(item, Raw) else len(item.text) + len(item.record_json)
+            case Gone():
+                self.gone.append(observation)
+            case Failed():
+                self.failed.append(observation)
+            case Skipped():
+                self.skipped.append(observation)
+            case Checkpoint():
+                self.checkpoint = observation
+
+    @property
+    def full(self) -> bool:
+        """Whether the group should go on its way."""
+        items = len(self.fetched) + len(self.rechecked) + len(self.gone) + len(self.failed) + len(self.skipped)
+        return (
+            items >= MAX_ITEMS
+            or self.size_bytes >= MAX_BYTES
+            or len(self.unchanged) >= MAX_UNCHANGED
+            or self.checkpoint is not None
+        )
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.unchanged
+            or self.fetched
+            or self.rechecked
+            or self.gone
+            or self.failed
+            or self.skipped
+            or self.checkpoint
+        )

@@ -1,0 +1,65 @@
+"""What a connector may know of its source, answered from the store in batches."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from rowen.connectors.base import Held
+from rowen.model.item import Cursor
+from rowen.model.run import Mode
+from rowen.model.source import Source
+from rowen.model.url import key
+from rowen.store import items
+from rowen.store.database import Database
+
+__all__ = ["StoredKnown"]
+
+
+class StoredKnown:
+    """The flow's side of `Known`.
+
+    It remembers the ids of what was looked up until the flow takes them, so that an item which turns out to be
+    unchanged is not looked up twice. With `distrust`, validators are withheld: every item is read and compared.
+    """
+
+    def __init__(
+        self, database: Database, source: Source, *, mode: Mode, recipe: bytes, distrust: bool, count: int
+    ) -> None:
+        self.mode = mode
+        self.cursor: Cursor = source.cursor if mode == "incremental" else None
+        self.count = count
+        self._database = database
+        self._source_id = source.id
+        self._recipe = recipe
+        self._distrust = distrust
+        self._ids: dict[str, int] = {}
+
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+        """What we hold under these URLs."""
+        by_key = {key(url): url for url in urls}
+        async with self._database.connection() as connection:
+            rows = await items.held(connection, self._source_id, list(by_key), recipe=self._recipe)
+        found = {}
+        ids, distrust = self._ids, self._distrust
+        for item_key, item_id, _, etag, last_modified, body_hash, depth, links in rows:
+            url = by_key[item_key]
+            ids[url] = item_id
+            if distrust:
+                etag = last_modified = None
+            found[url] = Held(url, etag, last_modified, body_hash, tuple(links.split("\n")) if links else (), depth)
+        return found
+
+    async def everything(self) -> AsyncIterator[Sequence[Held]]:
+        """All that we hold, in batches."""
+        async with self._database.connection() as connection:
+            async for batch in items.every_held(connection, self._source_id, recipe=self._recipe):
+                self._ids.update((row.url, row.id) for row in batch)
+                yield [self._visible(row) for row in batch]
+
+    def _visible(self, row: items.Held) -> Held:
+        links = tuple(row.links.split("\n")) if row.links else ()
+        if self._distrust:
+            return Held(row.url, None, None, row.body_hash, links, row.depth)
+        return Held(row.url, row.etag, row.last_modified, row.body_hash, links, row.depth)
+
+    def take_id(self, url: str) -> int | None:
+        """The id of an item that was looked up, once."""
+        return self._ids.pop(url, None)

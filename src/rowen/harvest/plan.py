@@ -1,0 +1,249 @@
+"""A group of observations becomes a plan: what each one amounts to, and what has to be written for it."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from rowen.harvest import sieve
+from rowen.harvest.group import Group
+from rowen.harvest.known import StoredKnown
+from rowen.harvest.prepare import Workers
+from rowen.harvest.seen import Seen
+from rowen.harvest.worker import Prepared, Refused
+from rowen.model.chunk import Chunk
+from rowen.model.hashes import Hash
+from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
+from rowen.model.run import Outcome
+from rowen.model.source import Source
+from rowen.model.url import key as key_of
+from rowen.store import items
+from rowen.store.database import Database
+from rowen.store.items import Check, Stored
+
+__all__ = ["Plan", "Planner", "Write"]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One document on its way into the store."""
+
+    key: Hash
+    document: Document
+    verdict: sieve.Verdict
+    stored: Stored | None
+    chunks: list[Chunk]
+
+    @property
+    def renamed(self) -> bool:
+        """Whether the passages that stay must be found by another title or language."""
+        before, now = self.stored, self.document
+        return before is not None and (before.title, before.language) != (now.title, now.language)
+
+
+@dataclass(slots=True)
+class Plan:
+    """All that one transaction will do."""
+
+    writes: list[Write] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    gone: list[Hash] = field(default_factory=list)
+    failed: list[tuple[Hash, Failed]] = field(default_factory=list)
+    released: list[Hash] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the store need not be touched."""
+        return not (
+            self.writes or self.checks or self.gone or self.failed or self.released or self.checkpoint is not None
+        )
+
+
+class Planner:
+    """Turns groups into plans, one after the other; knows what the run has seen so far."""
+
+    def __init__(
+        self,
+        database: Database,
+        source: Source,
+        *,
+        known: StoredKnown,
+        recipe: sieve.Recipe,
+        workers: Workers,
+        quarantined: set[Hash],
+    ) -> None:
+        self.seen = Seen()
+        self.failed: set[Hash] = set()
+        self._database = database
+        self._source = source
+        self._known = known
+        self._recipe = recipe
+        self._workers = workers
+        self._quarantined = quarantined
+        self._arriving: set[Hash] = set()
+        self._leaving: set[Hash] = set()
+
+    def settle(self, plan: Plan) -> None:
+        """Note that a plan was committed."""
+        self._arriving.difference_update(write.key for write in plan.writes if write.stored is None)
+        self._leaving.difference_update(plan.gone)
+
+    async def plan(self, group: Group, settled: Callable[[], Awaitable[None]]) -> Plan:
+        """What is to be done for a group; `settled` waits until all earlier plans are committed."""
+        plan = Plan(checkpoint=group.checkpoint)
+        fetched = [(key_of(item.url), item) for item in group.fetched]
+        if self._leaving and any(key in self._leaving for key, _ in fetched):
+            await settled()
+        unknown = self._pass_unchanged(group.unchanged, plan)
+        stored = await self._stored(group, [key for key, _ in fetched], unknown)
+        self._recheck([*group.rechecked, *unknown], stored, plan)
+        self._note_gone(group, plan)
+        await self._look_into(fetched, stored, plan)
+        for failed in group.failed:
+            self._fail(key_of(failed.url), failed, stored, plan)
+        for skipped in group.skipped:
+            self._see(stored.get(key_of(skipped.url)))
+            plan.counts[Outcome.SKIPPED] += 1
+        return plan
+
+    def _pass_unchanged(self, urls: list[str], plan: Plan) -> list[Unchanged]:
+        """Count what is unchanged; returns what was never looked up and so must be found by its key."""
+        unknown = []
+        take_id, see = self._known.take_id, self.seen.add
+        passed = 0
+        for url in urls:
+            item_id = take_id(url)
+            if item_id is None:
+                unknown.append(Unchanged(url))
+            else:
+                passed += see(item_id)
+        plan.counts[Outcome.UNCHANGED] += passed
+        plan.counts["stopped_at_validator"] += passed
+        plan.counts["duplicates"] += len(urls) - passed - len(unknown)
+        if self._quarantined:
+            self._release([key_of(url) for url in urls], plan)
+        return unknown
+
+    async def _stored(self, group: Group, fetched: list[Hash], unknown: list[Unchanged]) -> dict[Hash, Stored]:
+        urls = [other.url for others in (group.rechecked, group.failed, group.skipped, unknown) for other in others]
+        keys = [*fetched, *map(key_of, urls)]
+        if not keys:
+            return {}
+        async with self._database.connection() as connection:
+            return await items.stored(connection, self._source.id, keys)
+
+    def _recheck(self, unchanged: list[Unchanged], stored: dict[Hash, Stored], plan: Plan) -> None:
+        for observation in unchanged:
+            key = key_of(observation.url)
+            row = stored.get(key)
+            self._known.take_id(observation.url)
+            if row is None:
+                failed = Failed(observation.url, "Said to be unchanged, but nothing is held of it.")
+                self._fail(key, failed, stored, plan)
+                continue
+            if not self.seen.add(row.id):
+                plan.counts["duplicates"] += 1
+                continue
+            self._release([key], plan)
+            plan.counts[Outcome.UNCHANGED] += 1
+            plan.counts["stopped_at_validator"] += 1
+            if check := sieve.recheck(observation, row):
+                plan.checks.append(check)
+
+    def _note_gone(self, group: Group, plan: Plan) -> None:
+        plan.gone = [key_of(gone.url) for gone in group.gone]
+        self._leaving.update(plan.gone)
+        self._release(plan.gone, plan)
+
+    async def _look_into(
+        self, fetched: list[tuple[Hash, Document | Raw]], stored: dict[Hash, Stored], plan: Plan
+    ) -> None:
+        """Read what is new, and judge it."""
+        unread: list[tuple[Hash, Raw]] = []
+        documents: list[tuple[Hash, Document, list[Chunk] | None]] = []
+        for key, item in fetched:
+            self._known.take_id(item.url)
+            row = stored.get(key)
+            if not self._first_sight(key, row):
+                plan.counts["duplicates"] += 1
+            elif isinstance(item, Document):
+                documents.append((key, item, None))
+            elif row is not None and sieve.same_body(item, row, self._recipe):
+                self._stop_at_body(key, item, row, plan)
+            else:
+                unread.append((key, item))
+        answers = await self._workers.prepare([raw for _, raw in unread])
+        for (key, raw), answer in zip(unread, answers, strict=True):
+            match answer:
+                case Prepared(document, chunks):
+                    documents.append((key, document, chunks))
+                case Refused(error, hint):
+                    self._fail(key, Failed(raw.url, error, hint, raw.body), stored, plan)
+        await self._judge(documents, stored, plan)
+
+    async def _judge(
+        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored], plan: Plan
+    ) -> None:
+        uncut: list[Write] = []
+        for key, document, chunks in documents:
+            row = stored.get(key)
+            verdict = sieve.judge(document, row, self._recipe)
+            plan.counts[verdict.outcome] += 1
+            plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
+            self._release([key], plan)
+            if verdict.write_item:
+                write = Write(key, document, verdict, row, chunks or [])
+                plan.writes.append(write)
+                if verdict.write_chunks and chunks is None:
+                    uncut.append(write)
+            if verdict.write_check and row is not None:
+                plan.checks.append(check_of(row.id, document))
+        for write, answer in zip(uncut, await self._workers.prepare([w.document for w in uncut]), strict=True):
+            if isinstance(answer, Prepared):
+                write.chunks.extend(answer.chunks)
+            else:
+                self._refuse(write, answer, stored, plan)
+
+    def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:
+        plan.writes.remove(write)
+        plan.counts[write.verdict.outcome] -= 1
+        self._fail(write.key, Failed(write.document.url, refused.error, refused.hint), stored, plan)
+
+    def _first_sight(self, key: Hash, row: Stored | None) -> bool:
+        if row is not None:
+            return self.seen.add(row.id)
+        if key in self._arriving:
+            return False
+        self._arriving.add(key)
+        return True
+
+    def _stop_at_body(self, key: Hash, raw: Raw, row: Stored, plan: Plan) -> None:
+        plan.counts[Outcome.UNCHANGED] += 1
+        plan.counts["stopped_at_body"] += 1
+        self._release([key], plan)
+        if check := sieve.unread_check(raw, row):
+            plan.checks.append(check)
+
+    def _fail(self, key: Hash, failed: Failed, stored: dict[Hash, Stored], plan: Plan) -> None:
+        self._see(stored.get(key))
+        self._arriving.discard(key)
+        self.failed.add(key)
+        plan.failed.append((key, failed))
+        plan.counts[Outcome.FAILED] += 1
+
+    def _see(self, row: Stored | None) -> None:
+        if row is not None:
+            self.seen.add(row.id)
+
+    def _release(self, keys: list[Hash], plan: Plan) -> None:
+        if self._quarantined:
+            released = self._quarantined.intersection(keys)
+            self._quarantined -= released
+            plan.released.extend(released)
+
+
+def check_of(item_id: int, document: Document) -> Check:
+    """The check of a document that was read."""
+    now = document.validators
+    return Check(item_id, now.etag, now.last_modified, now.body_hash, document.depth, "\n".join(document.links))

@@ -1,0 +1,135 @@
+"""Bodies become documents, documents become passages: inline where that is cheaper, else in worker processes."""
+
+import asyncio
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Sequence
+
+from rowen.errors import ItemError
+from rowen.harvest.worker import LENGTH, Prepared, Refused, Task, prepare_all
+from rowen.model.item import Document, Raw
+
+__all__ = ["Workers"]
+
+BATCH_TASKS = 16
+BATCH_BYTES = 256 * 1024
+INLINE_BYTES = 96 * 1024
+TIME_LIMIT_S = 60.0
+
+
+class Workers:
+    """A few processes that prepare items. They start when first needed and are replaced when they die.
+
+    A body that hangs, crashes or exhausts a worker costs that item alone: the batch it came with is tried again
+    one by one.
+    """
+
+    def __init__(self, count: int | None = None, *, time_limit_s: float = TIME_LIMIT_S) -> None:
+        self._count = min(4, os.cpu_count() or 1) if count is None else count
+        self._time_limit_s = time_limit_s
+        self._idle: asyncio.Queue[_Worker] | None = None
+        self._all: list[_Worker] = []
+
+    async def prepare(self, tasks: Sequence[Task]) -> list[Prepared | Refused]:
+        """Each task's document and passages, in order."""
+        if not self._count or sum(map(_weight, tasks)) <= INLINE_BYTES:
+            return prepare_all(list(tasks))
+        async with asyncio.TaskGroup() as asking:
+            asked = [asking.create_task(self._ask(batch)) for batch in _batches(tasks)]
+        return [answer for task in asked for answer in task.result()]
+
+    async def read(self, raw: Raw) -> Document:
+        """One body's document, for a connector that needs its links."""
+        [answer] = await self.prepare([raw])
+        if isinstance(answer, Refused):
+            raise ItemError(answer.error, hint=answer.hint)
+        return answer.document
+
+    async def close(self) -> None:
+        """End the processes."""
+        await asyncio.gather(*(worker.stop() for worker in self._all))
+        self._all.clear()
+        self._idle = None
+
+    async def _ask(self, batch: list[Task]) -> list[Prepared | Refused]:
+        worker = await self._free_worker()
+        try:
+            async with asyncio.timeout(self._time_limit_s):
+                return await worker.ask(batch)
+        except (TimeoutError, OSError, EOFError, pickle.UnpicklingError) as problem:
+            await worker.stop()
+            if len(batch) == 1:
+                return [_blame(problem, self._time_limit_s)]
+        finally:
+            self._idle_workers().put_nowait(worker)
+        return [answer for task in batch for answer in await self._ask([task])]
+
+    async def _free_worker(self) -> "_Worker":
+        return await self._idle_workers().get()
+
+    def _idle_workers(self) -> "asyncio.Queue[_Worker]":
+        if self._idle is None:
+            self._idle = asyncio.Queue()
+            self._all = [_Worker() for _ in range(self._count)]
+            for worker in self._all:
+                self._idle.put_nowait(worker)
+        return self._idle
+
+
+class _Worker:
+    """One process, started again after its death."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def ask(self, batch: list[Task]) -> list[Prepared | Refused]:
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", "from rowen.harvest.worker import main; main()"),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None and answers is not None  # noqa: S101, PT018 (both are pipes)
+        question = pickle.dumps(batch, protocol=5)
+        requests.write(LENGTH.pack(len(question)) + question)
+        await requests.drain()
+        (size,) = LENGTH.unpack(await answers.readexactly(LENGTH.size))
+        result: list[Prepared | Refused] = pickle.loads(await answers.readexactly(size))  # noqa: S301 (our own child)
+        return result
+
+    async def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            process.kill()
+        if process.stdin is not None:
+            process.stdin.close()
+        await process.wait()
+
+
+def _blame(problem: Exception, time_limit_s: float) -> Refused:
+    if isinstance(problem, TimeoutError):
+        return Refused(f"Reading it took longer than {time_limit_s:g} s.", "Exclude it, or report the file as a bug.")
+    return Refused("Reading it crashed the worker process.", "Exclude it, or report the file as a bug.")
+
+
+def _weight(task: Task) -> int:
+    return len(task.body) if isinstance(task, Raw) else len(task.text)
+
+
+def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
+    batch: list[Task] = []
+    size = 0
+    for task in tasks:
+        weight = _weight(task)
+        if batch and (len(batch) == BATCH_TASKS or size + weight > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(task)
+        size += weight
+    if batch:
+        yield batch

@@ -1,0 +1,285 @@
+"""One run: pull → group → sieve → prepare → commit, streaming, and a sweep when the source was seen whole.
+
+Three tasks hand groups to each other through short queues. A slow store fills the queues and so slows the
+connector; memory holds a few groups, whatever the size of the source.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from rowen.connectors.base import Connector, Meter
+from rowen.errors import RowenError, SourceError
+from rowen.harvest.commit import Committer
+from rowen.harvest.group import Group
+from rowen.harvest.known import StoredKnown
+from rowen.harvest.plan import Plan, Planner
+from rowen.harvest.prepare import Workers
+from rowen.harvest.sieve import Recipe
+from rowen.harvest.sweep import Guard, sweep
+from rowen.model.item import Complete, Observation
+from rowen.model.run import Mode, Outcome, Run, Status, Tally
+from rowen.model.source import Source
+from rowen.settings import Settings
+from rowen.store import items, quarantine, runs
+from rowen.store.database import Database
+
+__all__ = ["Harvest", "Order"]
+
+QUEUE_GROUPS = 2
+PATIENCE_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a run is to be done."""
+
+    mode: Mode = "incremental"
+    distrust: bool = False
+    accept_deletions: bool = False
+    dry_run: bool = False
+
+
+class Harvest:
+    """One pass over one source."""
+
+    def __init__(
+        self,
+        database: Database,
+        source: Source,
+        connector: Connector,
+        *,
+        order: Order,
+        settings: Settings,
+        recipe: Recipe,
+        workers: Workers,
+        meter: Meter,
+        observe: Callable[[Source, Tally], None] | None = None,
+    ) -> None:
+        self.tally = Tally()
+        self._database = database
+        self._source = source
+        self._connector = connector
+        self._order = order
+        self._settings = settings
+        self._recipe = recipe
+        self._workers = workers
+        self._meter = meter
+        self._observe = observe
+        self._group = Group()
+        self._groups: asyncio.Queue[Group | None] = asyncio.Queue(QUEUE_GROUPS)
+        self._plans: asyncio.Queue[Plan | None] = asyncio.Queue(QUEUE_GROUPS)
+        self._complete: Complete | None = None
+        self._pulling: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._trouble: RowenError | None = None
+
+    def stop(self) -> None:
+        """End the run soon, as cancelled; what was pulled is still committed."""
+        self._stopped = True
+        if self._pulling is not None:
+            self._pulling.cancel()
+
+    async def run(self) -> Run:
+        """Do it; raises only when the store fails or the source has another live run."""
+        started = time.monotonic()
+        lease = await runs.Lease.take(
+            self._database, self._source, mode=self._order.mode, lease_s=self._settings.lease_s
+        )
+        try:
+            status = await self._flow(lease)
+        except BaseException as problem:
+            self._tick(started)
+            with suppress(RowenError):
+                await lease.close("failed", complete=False, tally=self.tally, error=_reason(problem))
+            raise
+        self._tick(started)
+        complete = self._complete is not None and status == "completed"
+        await lease.close(status, complete=complete, tally=self.tally, error=_reason(self._trouble))
+        async with self._database.connection() as connection:
+            run = await runs.get(connection, lease.run_id)
+        log.info("run closed", extra={"fields": run.to_json()})
+        return run
+
+    async def _flow(self, lease: runs.Lease) -> Status:
+        planner = await self._planner()
+        committer = Committer(
+            self._database,
+            self._source,
+            lease.run_id,
+            self._recipe,
+            self._settings.revisions_kept,
+            planner.seen,
+        )
+        renewal = asyncio.create_task(self._renew(lease))
+        try:
+            await _together(self._pull(), self._plan(planner), self._commit(committer, planner), watch=renewal)
+        finally:
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
+        return await self._finish(lease, planner)
+
+    async def _planner(self) -> Planner:
+        async with self._database.connection() as connection:
+            held = await items.count(connection, self._source.id)
+            quarantined = await quarantine.keys(connection, self._source.id)
+        known = StoredKnown(
+            self._database,
+            self._source,
+            mode=self._order.mode,
+            recipe=self._recipe.reading,
+            distrust=self._order.distrust,
+            count=held,
+        )
+        self._observations: AsyncGenerator[Observation] = self._connector.pull(known)
+        self._resumes = known.cursor is not None
+        return Planner(
+            self._database,
+            self._source,
+            known=known,
+            recipe=self._recipe,
+            workers=self._workers,
+            quarantined=quarantined,
+        )
+
+    async def _pull(self) -> None:
+        self._pulling = asyncio.create_task(self._pull_all())
+        ticking = asyncio.create_task(self._hand_over_in_time())
+        try:
+            await self._pulling
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+        except RowenError as problem:
+            self._trouble = problem
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, self._pulling, return_exceptions=True)
+        await self._hand_over()
+        await self._groups.put(None)
+
+    async def _pull_all(self) -> None:
+        if self._stopped:
+            return
+        try:
+            async with aclosing(self._observations) as observations:
+                async for observation in observations:
+                    if isinstance(observation, Complete):
+                        self._complete = observation
+                        return
+                    self._group.add(observation)
+                    if self._group.full:
+                        await self._hand_over()
+        except RowenError:
+            raise
+        except Exception as problem:
+            raise SourceError(
+                f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}"
+            ) from problem
+
+    async def _hand_over_in_time(self) -> None:
+        """Send a group on its way when the source is slow, unless the store is slower."""
+        while True:
+            await asyncio.sleep(PATIENCE_S)
+            if self._group and not self._groups.full():
+                await self._hand_over()
+
+    async def _hand_over(self) -> None:
+        if self._group:
+            group, self._group = self._group, Group()
+            await self._groups.put(group)
+
+    async def _plan(self, planner: Planner) -> None:
+        while (group := await self._groups.get()) is not None:
+            plan = await planner.plan(group, settled=self._plans.join)
+            await self._plans.put(plan)
+        await self._plans.put(None)
+
+    async def _commit(self, committer: Committer, planner: Planner) -> None:
+        while (plan := await self._plans.get()) is not None:
+            counts = plan.counts
+            if self._order.dry_run:
+                counts[Outcome.DELETED] += len(plan.gone)
+            else:
+                counts.update(await committer.commit(plan))
+                planner.settle(plan)
+            self.tally.add(counts)
+            self._plans.task_done()
+            self._report()
+
+    async def _renew(self, lease: runs.Lease) -> None:
+        while True:
+            await asyncio.sleep(lease.lease_s / 3)
+            self._meter_to_tally()
+            await lease.renew(self.tally)
+
+    async def _finish(self, lease: runs.Lease, planner: Planner) -> Status:
+        whole = self._complete is not None and self._trouble is None and not self._stopped
+        if whole:
+            swept = await sweep(
+                self._database,
+                self._source,
+                lease.run_id,
+                seen=planner.seen,
+                failed=planner.failed,
+                guard=Guard.of(self._settings, accepted=self._order.accept_deletions),
+                dry_run=self._order.dry_run,
+            )
+            self.tally.deleted += swept.deleted
+            self.tally.deletions_held = swept.held_back
+            self.tally.rows_written += swept.deleted
+        elif planner.seen and not self._order.dry_run:
+            async with self._database.transaction() as c:
+                await items.touch(c, lease.run_id, planner.seen)
+        return self._status()
+
+    def _status(self) -> Status:
+        if self._stopped:
+            return "cancelled"
+        if self._trouble is not None:
+            return "partial" if self.tally.seen else "failed"
+        if self._complete is None and not self._resumes:
+            return "partial"
+        return "completed"
+
+    def _tick(self, started: float) -> None:
+        self._meter_to_tally()
+        self.tally.seconds = round(time.monotonic() - started, 3)
+
+    def _meter_to_tally(self) -> None:
+        self.tally.requests = self._meter.requests
+        self.tally.not_modified = self._meter.not_modified
+        self.tally.bytes = self._meter.bytes
+
+    def _report(self) -> None:
+        if self._observe is not None:
+            self._meter_to_tally()
+            self._observe(self._source, self.tally)
+
+
+async def _together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None]) -> None:
+    """Run the stages side by side; the first failure, also of the watched task, ends them all."""
+    tasks = [asyncio.create_task(stage) for stage in stages]
+    waiting: set[asyncio.Task[None]] = {*tasks, watch}
+    try:
+        while not all(task.done() for task in tasks):
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _reason(problem: BaseException | None) -> str | None:
+    if problem is None:
+        return None
+    if isinstance(problem, asyncio.CancelledError):
+        return "cancelled at once"
+    return str(problem) or type(problem).__name__

@@ -1,0 +1,92 @@
+"""The change log: an outbox whose lines become visible in the order of their numbers.
+
+A writer takes the log's lock as the last lock of its transaction and keeps it to the commit. So number n is
+committed before n + 1 is given out, and a reader that has seen n never finds a smaller one later.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg.rows import class_row
+
+from rowen.model.hashes import Hash
+from rowen.model.run import Change, ChangeKind
+from rowen.model.source import Source
+from rowen.store.database import Connection, Database
+
+__all__ = ["Line", "append", "follow", "last_number", "number_before", "read"]
+
+_CHANNEL = "rowen_change"
+
+
+class Line(NamedTuple):
+    """A change about to be logged."""
+
+    kind: ChangeKind
+    key: Hash
+    url: str
+    title: str
+    content_hash: Hash | None = None
+    record_hash: Hash | None = None
+
+
+async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[Line]) -> None:
+    """Log what this transaction does; must be its last step."""
+    if not lines:
+        return
+    await c.execute("select pg_advisory_xact_lock(hashtext('rowen.change'))")
+    columns: list[list[object]] = [list(column) for column in zip(*lines, strict=True)]
+    await c.execute(
+        """
+        insert into change (number, source_id, source, run_id, kind, key, url, title, content_hash, record_hash)
+        select (select coalesce(max(number), 0) from change) + row_number() over (order by line.ordinal),
+               %s, %s, %s, line.kind, line.key, line.url, line.title, line.content_hash, line.record_hash
+          from unnest(%s::text[], %s::bytea[], %s::text[], %s::text[], %s::bytea[], %s::bytea[])
+               with ordinality as line(kind, key, url, title, content_hash, record_hash, ordinal)
+        """,
+        [source.id, source.name, run_id, *columns],
+    )
+    await c.execute(f"notify {_CHANNEL}")
+
+
+async def read(c: Connection, *, after: int = 0, limit: int | None = None, source: str | None = None) -> list[Change]:
+    """The lines after a number, in order."""
+    cursor = c.cursor(row_factory=class_row(Change))
+    await cursor.execute(
+        """
+        select number, kind, url, title, source, at, run_id as run
+          from change
+         where number > %(after)s and (%(source)s::text is null or source = %(source)s)
+         order by number limit %(limit)s
+        """,
+        {"after": after, "limit": limit, "source": source},
+    )
+    return await cursor.fetchall()
+
+
+async def follow(database: Database, *, after: int, source: str | None = None) -> AsyncIterator[Change]:
+    """The lines after a number, and then each new one as soon as it is committed; never ends."""
+    connection = await database.connect()
+    try:
+        await connection.execute(f"listen {_CHANNEL}")
+        while True:
+            for change in await read(connection, after=after, source=source):
+                after = change.number
+                yield change
+            async for _ in connection.notifies(timeout=5, stop_after=1):
+                pass
+    finally:
+        await connection.close()
+
+
+async def last_number(c: Connection) -> int:
+    """The number of the newest line."""
+    row = await (await c.execute("select coalesce(max(number), 0) from change")).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def number_before(c: Connection, moment: datetime) -> int:
+    """The number of the last line written before a moment."""
+    row = await (await c.execute("select coalesce(max(number), 0) from change where at < %s", [moment])).fetchone()
+    return int(row[0]) if row else 0

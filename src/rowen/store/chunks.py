@@ -1,0 +1,105 @@
+"""Passages: only those that differ are written."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rowen.model.chunk import Chunk
+from rowen.model.hashes import Hash
+from rowen.store.database import Connection
+
+__all__ = ["NewChunk", "StoredChunk", "delete", "insert", "move", "of_item", "retitle", "stored"]
+
+
+class StoredChunk(NamedTuple):
+    """What tells whether a stored passage may stay as it is."""
+
+    id: int
+    position: int
+    text_hash: Hash
+    heading: tuple[str, ...]
+    anchor: str | None
+
+
+class NewChunk(NamedTuple):
+    """A passage at its place in an item."""
+
+    item_id: int
+    position: int
+    chunk: Chunk
+
+
+async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredChunk]]:
+    """The passages of these items, in order, without their texts."""
+    found: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
+    cursor = c.cursor(binary=True)
+    await cursor.execute(
+        "select item_id, id, position, text_hash, heading, anchor from chunk"
+        " where item_id = any(%s) order by item_id, position",
+        [list(item_ids)],
+    )
+    for item_id, chunk_id, position, text_hash, heading, anchor in await cursor.fetchall():
+        found[item_id].append(StoredChunk(chunk_id, position, text_hash, tuple(heading), anchor))
+    return found
+
+
+async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
+    """Store new passages; their items must be stored."""
+    if not chunks:
+        return
+    await c.execute(
+        """
+        insert into chunk (item_id, position, heading, anchor, text, text_hash, tsv)
+        select new.item_id, new.position, path.heading, new.anchor, new.text, new.text_hash,
+               passage_tsv(item.language, item.title, path.heading, new.text)
+          from unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::bytea[])
+               as new(item_id, position, heading, anchor, text, text_hash)
+          join item on item.id = new.item_id
+          cross join lateral (select array(select jsonb_array_elements_text(new.heading::jsonb)) as heading) path
+         order by new.item_id, new.position
+        """,
+        [
+            [new.item_id for new in chunks],
+            [new.position for new in chunks],
+            [json.dumps(new.chunk.heading, ensure_ascii=False) for new in chunks],
+            [new.chunk.anchor for new in chunks],
+            [new.chunk.text for new in chunks],
+            [new.chunk.text_hash for new in chunks],
+        ],
+    )
+
+
+async def move(c: Connection, places: Sequence[tuple[int, int]]) -> None:
+    """Give stored passages other positions."""
+    if places:
+        await c.execute(
+            "update chunk set position = new.position from unnest(%s::bigint[], %s::bigint[]) as new(id, position)"
+            " where chunk.id = new.id",
+            [[chunk_id for chunk_id, _ in places], [position for _, position in places]],
+        )
+
+
+async def delete(c: Connection, chunk_ids: Sequence[int]) -> None:
+    """Drop passages."""
+    if chunk_ids:
+        await c.execute("delete from chunk where id = any(%s)", [list(chunk_ids)])
+
+
+async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
+    """Find passages by their item's new title or language; their texts and hashes stay."""
+    if not item_ids:
+        return 0
+    result = await c.execute(
+        "update chunk set tsv = passage_tsv(item.language, item.title, chunk.heading, chunk.text)"
+        " from item where item.id = chunk.item_id and item.id = any(%s)",
+        [list(item_ids)],
+    )
+    return result.rowcount
+
+
+async def of_item(c: Connection, item_id: int) -> list[Chunk]:
+    """The passages of one item, in order."""
+    rows = await (
+        await c.execute("select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
+    ).fetchall()
+    return [Chunk(text, tuple(heading), anchor) for text, heading, anchor in rows]

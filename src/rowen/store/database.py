@@ -1,0 +1,140 @@
+"""The door to PostgreSQL: the embedded server or one by URL, its pool of connections, and its errors in our words."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection, errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from rowen.errors import RowenError, StoreError, StoreFullError, StoreRejectedError, StoreUnavailableError
+from rowen.settings import Settings
+from rowen.store.embedded import EmbeddedServer
+from rowen.store.migrate import SCHEMA, migrate
+from rowen.store.selftest import check_vectors
+
+__all__ = ["Connection", "Database", "in_our_words"]
+
+Connection: TypeAlias = AsyncConnection[TupleRow]
+
+CONNECT_TIMEOUT_S = 10
+POOL_SIZE = 8
+
+
+class Database:
+    """One database, opened by one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.embedded: EmbeddedServer | None = None
+        self._conninfo = ""
+        self._pool: AsyncConnectionPool[Connection] | None = None
+
+    async def open(self) -> None:
+        """Start or find the server, bring the schema up to date, open the pool."""
+        try:
+            await self._open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open(self) -> None:
+        url = self.settings.database_url
+        if url is not None:
+            self._conninfo = url.get_secret_value()
+        else:
+            self.embedded = EmbeddedServer(
+                self.settings.home, port=self.settings.embedded_port, user=self.settings.embedded_user
+            )
+            self._conninfo = await asyncio.to_thread(self.embedded.join)
+        with in_our_words(self.place):
+            async with await self.connect() as connection:
+                applied = await migrate(connection)
+                if applied:
+                    await asyncio.to_thread(check_vectors, self._conninfo)
+        self._pool = AsyncConnectionPool(
+            self._conninfo, min_size=1, max_size=POOL_SIZE, open=False, configure=_configure, kwargs=_OPTIONS
+        )
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Give the connections back; the embedded server stops with its last client."""
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
+        if self.embedded is not None:
+            await asyncio.to_thread(self.embedded.leave)
+            self.embedded = None
+
+    @property
+    def place(self) -> str:
+        """Which database this is, without its password."""
+        if self.embedded is not None or self.settings.database_url is None:
+            return f"the embedded database in {self.settings.home}"
+        try:
+            parts = conninfo_to_dict(self._conninfo or self.settings.database_url.get_secret_value())
+        except psycopg.ProgrammingError:
+            return "the database of ROWEN_DATABASE_URL"
+        return f"database {parts.get('dbname', '?')} on {parts.get('host', 'localhost')}"
+
+    async def connect(self) -> Connection:
+        """A connection of its own, outside the pool: for locks that live as long as it does."""
+        with in_our_words(self.place):
+            connection = await AsyncConnection.connect(self._conninfo, autocommit=True, **_OPTIONS)
+            await _configure(connection)
+            return connection
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A pooled connection in autocommit mode, for reading."""
+        if self._pool is None:
+            raise StoreUnavailableError("The database is not open.")
+        with in_our_words(self.place):
+            async with self._pool.connection() as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """One transaction: all of it or nothing."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+
+_OPTIONS: dict[str, Any] = {"application_name": "rowen", "connect_timeout": CONNECT_TIMEOUT_S}
+
+
+async def _configure(connection: Connection) -> None:
+    await connection.set_autocommit(True)
+    await connection.execute(f"set search_path to {SCHEMA}, public")
+    await connection.execute("set timezone to 'UTC'")
+
+
+@contextmanager
+def in_our_words(place: str) -> Iterator[None]:
+    """Turn the driver's errors into ours; what was not committed was not stored."""
+    try:
+        yield
+    except RowenError:
+        raise
+    except (errors.DiskFull, errors.OutOfMemory) as problem:
+        raise StoreFullError(
+            f"No space left for {place}: {_first_line(problem)}",
+            hint="Free some space and run the same command again; nothing half-written was kept.",
+        ) from problem
+    except (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded) as problem:
+        raise StoreRejectedError(f"The database refused a value: {_first_line(problem)}") from problem
+    except (psycopg.OperationalError, PoolTimeout) as problem:
+        raise StoreUnavailableError(
+            f"Lost or could not reach {place}: {_first_line(problem)}",
+            hint="What was committed is kept; the next sync goes on from there. `rowen doctor` looks at the database.",
+        ) from problem
+    except psycopg.Error as problem:
+        raise StoreError(f"{place}: {_first_line(problem)}") from problem
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().partition("\n")[0] or type(problem).__name__

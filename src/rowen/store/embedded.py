@@ -1,0 +1,211 @@
+"""The PostgreSQL that comes with the package: one server a data folder, started by the first who needs it.
+
+Every process that uses the server holds a share of one file lock. The kernel takes it back however a process ends,
+so there is no count that could be wrong: who can have the lock alone is the last, and stops the server.
+"""
+
+import os
+import secrets
+import threading
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from rowen.errors import StoreError, StoreUnavailableError
+from rowen.store.server_account import run_as
+from rowen.store.server_binaries import choose_binaries
+from rowen.store.server_files import FileLock, Postmaster, exclusive, find_server, halt, settled
+from rowen.store.server_site import (
+    SUPERUSER,
+    Site,
+    explained,
+    failure,
+    initialise,
+    make_site,
+    prepare_start,
+    site_folder,
+)
+
+__all__ = ["EmbeddedServer", "ServerStatus"]
+
+_START_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """What can be told of a server without starting it; `version` is the major version that made the cluster."""
+
+    running: bool
+    data_folder: Path
+    pid: int | None = None
+    socket_folder: Path | None = None
+    port: int | None = None
+    address: str | None = None
+    version: str | None = None
+    log_path: Path | None = None
+
+
+class EmbeddedServer:
+    """A share in the server of one data folder. All methods block; none is called from an event loop."""
+
+    def __init__(self, home: Path, *, port: int = 0, user: str | None = None) -> None:
+        self._home = home.absolute()
+        self._port = port
+        self._user = user
+        self._member: FileLock | None = None
+        # A join whose caller was cancelled goes on in its thread; who leaves waits for it.
+        self._turn = threading.Lock()
+
+    def __enter__(self) -> str:
+        return self.join()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def join(self) -> str:
+        """Make sure that the server runs, become a member, and return where to connect."""
+        with self._turn, explained(self._home):
+            site = make_site(self._home, self._user)
+            with exclusive(site.folder / "start.lock"), ExitStack() as undo:
+                member = self._member or FileLock(site.folder / "members.lock")
+                if not member.held:
+                    undo.callback(member.close)
+                member.share()
+                server = settled(site.data) or self._start(site)
+                conninfo = self._conninfo(site, server)
+                undo.pop_all()
+                self._member = member
+        return conninfo
+
+    def leave(self) -> None:
+        """Give up membership; the last member stops the server."""
+        with self._turn, ExitStack() as undo:
+            member, self._member = self._member, None
+            if member is None or not member.held:
+                return
+            undo.callback(member.close)
+            folder = site_folder(self._home)
+            with explained(self._home), exclusive(folder / "start.lock"):
+                server = find_server(folder / "data")
+                if member.claim() and server is not None and server.visible:
+                    _stop(server, folder)
+                # Before the next may look, or two who leave at once would each see the other.
+                member.close()
+
+    def stop(self) -> bool:
+        """Stop the server unless another is a member; says whether a server was stopped."""
+        folder = site_folder(self._home)
+        with self._turn, explained(self._home):
+            if not folder.is_dir():
+                return False
+            with exclusive(folder / "start.lock"):
+                member = self._member or FileLock(folder / "members.lock")
+                if not member.claim():
+                    return False
+                try:
+                    server = find_server(folder / "data")
+                    if server is not None:
+                        _stop(server, folder)
+                finally:
+                    member.close()
+                    self._member = None
+        return server is not None
+
+    def status(self) -> ServerStatus:
+        """What is there, without starting or making anything."""
+        with explained(self._home):
+            site = Site(site_folder(self._home), None)
+            server = find_server(site.data)
+            log = site.logs[-1] if site.logs else None
+            if server is None:
+                return ServerStatus(False, site.data, version=site.cluster_version, log_path=log)
+            return ServerStatus(
+                running=True,
+                data_folder=site.data,
+                pid=server.pid,
+                socket_folder=server.socket_folder,
+                port=server.port,
+                address=server.address or None,
+                version=site.cluster_version,
+                log_path=log,
+            )
+
+    def _start(self, site: Site) -> Postmaster:
+        version = site.cluster_version
+        binaries = choose_binaries(site.folder, account=site.account, cluster_version=version)
+        if version is None:
+            initialise(site, binaries)
+        prepare_start(site, port=self._port)
+        seen = {log: log.stat().st_size for log in site.logs}
+        command: list[str | Path] = [binaries.tool("pg_ctl"), "start", "-w", "-s", "-t", str(_START_S)]
+        code, text = run_as(site.account, command, data=site.data, patience_s=_START_S + 60.0)
+        server = find_server(site.data)
+        if code != 0 or server is None:
+            raise self._not_started(site, text + _logged_since(site, seen))
+        if self._port:
+            _store_password(site, server)
+        return server
+
+    def _not_started(self, site: Site, text: str) -> StoreError:
+        if self._port and "could not bind" in text:
+            return StoreUnavailableError(
+                f"The embedded PostgreSQL did not start: port {self._port} of 127.0.0.1 is taken.",
+                hint="Choose another port in ROWEN_EMBEDDED_PORT, or 0 for none.",
+            )
+        return failure(site, "did not start", text)
+
+    def _conninfo(self, site: Site, server: Postmaster) -> str:
+        if not self._port or server.port != self._port or not server.address:
+            return _by_socket(server)
+        password = _stored_password(site) or _store_password(site, server)
+        return make_conninfo(
+            host=server.address, port=server.port, user=SUPERUSER, dbname="postgres", password=password
+        )
+
+
+def _by_socket(server: Postmaster) -> str:
+    return make_conninfo(host=str(server.socket_folder), port=server.port, user=SUPERUSER, dbname="postgres")
+
+
+def _stop(server: Postmaster, folder: Path) -> None:
+    halt(server, folder / "data")
+    if server.socket_folder != folder / "socket":
+        with suppress(OSError):
+            server.socket_folder.rmdir()
+
+
+def _logged_since(site: Site, seen: dict[Path, int]) -> str:
+    news = [log.read_bytes()[seen.get(log, 0) :] for log in site.logs]
+    return b"".join(news).decode(errors="replace")
+
+
+def _stored_password(site: Site) -> str | None:
+    try:
+        return (site.folder / "password").read_text()
+    except FileNotFoundError:
+        return None
+
+
+def _store_password(site: Site, server: Postmaster) -> str:
+    """Give the server the password of the file, which is made if need be. The plain text never reaches the server."""
+    password = _stored_password(site)
+    if not password:
+        password = secrets.token_urlsafe(32)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(site.folder / "password", flags, 0o600), "w") as file:
+            file.write(password)
+    try:
+        with psycopg.connect(_by_socket(server), autocommit=True) as connection:
+            verifier = connection.pgconn.encrypt_password(password.encode(), SUPERUSER.encode(), b"scram-sha-256")
+            change = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(change.format(sql.Identifier(SUPERUSER), sql.Literal(verifier.decode())))
+    except psycopg.Error as problem:
+        raise StoreUnavailableError(f"The embedded PostgreSQL took no password for TCP: {problem}") from problem
+    return password

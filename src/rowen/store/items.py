@@ -1,0 +1,278 @@
+"""Items: comparing a group with what is stored in one round trip, and writing only what differs."""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from rowen.model.hashes import Hash
+from rowen.model.item import Document
+from rowen.model.source import Source
+from rowen.store.database import Connection
+
+__all__ = [
+    "Check",
+    "Dropped",
+    "Held",
+    "Stored",
+    "check",
+    "count",
+    "delete",
+    "every_held",
+    "held",
+    "insert",
+    "keep_revisions",
+    "stored",
+    "touch",
+    "update",
+    "vanished",
+]
+
+
+class Stored(NamedTuple):
+    """What the sieve compares an observation with."""
+
+    id: int
+    title: str
+    language: str | None
+    content_hash: Hash
+    record_hash: Hash
+    chunker: int
+    recipe: Hash | None
+    etag: str | None
+    last_modified: str | None
+    body_hash: Hash | None
+    depth: int | None
+    links: str | None
+
+
+class Held(NamedTuple):
+    """What a connector may ask an origin about."""
+
+    key: Hash
+    id: int
+    url: str
+    etag: str | None
+    last_modified: str | None
+    body_hash: Hash | None
+    depth: int
+    links: str
+
+
+class Check(NamedTuple):
+    """An item's check as it is to be; `links` None leaves the stored ones."""
+
+    item_id: int
+    etag: str | None
+    last_modified: str | None
+    body_hash: Hash | None
+    depth: int
+    links: str | None
+
+
+class Dropped(NamedTuple):
+    """An item that is to be, or was, deleted."""
+
+    id: int
+    key: Hash
+    url: str
+    title: str
+
+
+async def count(c: Connection, source_id: int) -> int:
+    """How many items a source has."""
+    row = await (await c.execute("select count(*) from item where source_id = %s", [source_id])).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, Stored]:
+    """What is stored under these keys."""
+    cursor = c.cursor(binary=True)
+    await cursor.execute(
+        """
+        select item.key, item.id, title, language, content_hash, record_hash, chunker,
+               recipe, etag, last_modified, body_hash, depth, links
+          from item left join item_check on item_id = item.id
+         where source_id = %s and key = any(%s)
+        """,
+        [source_id, list(keys)],
+    )
+    return {key: Stored(*rest) for key, *rest in await cursor.fetchall()}
+
+
+_HELD = """
+select item.key, item.id, item.url,
+       case when recipe = %(recipe)s then etag end,
+       case when recipe = %(recipe)s then last_modified end,
+       case when recipe = %(recipe)s then body_hash end,
+       coalesce(depth, 0), coalesce(links, '')
+  from item left join item_check on item_id = item.id
+ where source_id = %(source)s
+"""
+
+
+async def held(c: Connection, source_id: int, keys: Sequence[Hash], *, recipe: Hash) -> list[tuple[Any, ...]]:
+    """Validators and links under these keys, as rows of `Held`; validators of another recipe are left out."""
+    cursor = c.cursor(binary=True)
+    await cursor.execute(
+        _HELD + " and key = any(%(keys)s)", {"source": source_id, "recipe": recipe, "keys": list(keys)}
+    )
+    return await cursor.fetchall()
+
+
+async def every_held(c: Connection, source_id: int, *, recipe: Hash, batch: int = 2000) -> AsyncIterator[list[Held]]:
+    """All items of a source by id, in batches that each are a statement of their own."""
+    after = 0
+    while True:
+        cursor = c.cursor(binary=True)
+        await cursor.execute(
+            _HELD + " and item.id > %(after)s order by item.id limit %(batch)s",
+            {"source": source_id, "recipe": recipe, "after": after, "batch": batch},
+        )
+        rows = [Held(*row) for row in await cursor.fetchall()]
+        if not rows:
+            return
+        after = rows[-1].id
+        yield rows
+
+
+async def insert(
+    c: Connection, source_id: int, documents: Sequence[tuple[Hash, Document]], *, chunker: int
+) -> dict[Hash, int]:
+    """Store new items; returns their ids."""
+    if not documents:
+        return {}
+    cursor = c.cursor(binary=True)
+    await cursor.execute(
+        """
+        insert into item (source_id, chunker, key, url, title, text, tags, record,
+                          content_hash, record_hash, language, media_type)
+        select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
+               content_hash, record_hash, language, media_type
+          from unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+                      %s::bytea[], %s::bytea[], %s::text[], %s::text[])
+               as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type)
+        returning key, id
+        """,
+        [source_id, chunker, [key for key, _ in documents], *_columns([document for _, document in documents])],
+    )
+    return dict(await cursor.fetchall())
+
+
+async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]], *, chunker: int) -> None:
+    """Replace stored items; where the flag says so, what they say has changed and a new revision begins."""
+    if not documents:
+        return
+    await c.execute(
+        """
+        update item set url = new.url, title = new.title, text = new.text,
+               tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
+               content_hash = new.content_hash, record_hash = new.record_hash,
+               language = new.language, media_type = new.media_type,
+               chunker = %s, revision = revision + new.revised::integer, updated_at = now()
+          from unnest(%s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
+                      %s::bytea[], %s::bytea[], %s::text[], %s::text[])
+               as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type)
+         where item.id = new.id
+        """,
+        [
+            chunker,
+            [item_id for item_id, _, _ in documents],
+            [revised for _, _, revised in documents],
+            *_columns([document for _, document, _ in documents]),
+        ],
+    )
+
+
+def _columns(documents: Sequence[Document]) -> list[list[object]]:
+    return [
+        [d.url for d in documents],
+        [d.title for d in documents],
+        [d.text for d in documents],
+        [json.dumps(d.tags, ensure_ascii=False) for d in documents],
+        [d.record_json for d in documents],
+        [d.content_hash for d in documents],
+        [d.record_hash for d in documents],
+        [d.language for d in documents],
+        [d.media_type for d in documents],
+    ]
+
+
+async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
+    """Move the texts that are about to be replaced into the history, and forget the oldest ones."""
+    if not item_ids or not kept:
+        return
+    ids = list(item_ids)
+    await c.execute(
+        "insert into revision (item_id, number, content_hash, title, text, tags, at)"
+        " select id, revision, content_hash, title, text, tags, updated_at from item where id = any(%s)",
+        [ids],
+    )
+    await c.execute(
+        "delete from revision using item where item.id = any(%s) and revision.item_id = item.id"
+        " and revision.number <= item.revision - %s",
+        [ids, kept],
+    )
+
+
+async def check(c: Connection, run_id: int, rows: Sequence[Check], *, recipe: Hash) -> None:
+    """Store validators, links and depth."""
+    if not rows:
+        return
+    columns: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
+    await c.execute(
+        """
+        insert into item_check (run_id, recipe, item_id, etag, last_modified, body_hash, depth, links)
+        select %s, %s, item_id, etag, last_modified, body_hash, depth, coalesce(links, '')
+          from unnest(%s::bigint[], %s::text[], %s::text[], %s::bytea[], %s::integer[], %s::text[])
+               as new(item_id, etag, last_modified, body_hash, depth, links)
+        on conflict (item_id) do update
+           set run_id = excluded.run_id, checked_at = now(), recipe = excluded.recipe, etag = excluded.etag,
+               last_modified = excluded.last_modified, body_hash = excluded.body_hash, depth = excluded.depth,
+               links = case when excluded.item_id = any(%s) then item_check.links else excluded.links end
+        """,
+        [run_id, recipe, *columns, [row.item_id for row in rows if row.links is None]],
+    )
+
+
+async def delete(c: Connection, source: Source, keys: Sequence[Hash]) -> list[Dropped]:
+    """Delete items with their passages, checks and revisions."""
+    if not keys:
+        return []
+    rows = await (
+        await c.execute(
+            "delete from item where source_id = %s and key = any(%s) returning id, key, url, title",
+            [source.id, list(keys)],
+        )
+    ).fetchall()
+    return [Dropped(*row) for row in rows]
+
+
+async def vanished(c: Connection, source_id: int, seen: Iterable[int]) -> list[Dropped]:
+    """The items of a source that are not among the seen ones; must run inside a transaction."""
+    await _load_seen(c, seen)
+    rows = await (
+        await c.execute(
+            "select id, key, url, title from item where source_id = %s"
+            " and not exists (select from seen where seen.id = item.id) order by id",
+            [source_id],
+        )
+    ).fetchall()
+    return [Dropped(*row) for row in rows]
+
+
+async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
+    """Note the check of the items that an incomplete run did reach; must run inside a transaction."""
+    await _load_seen(c, seen)
+    await c.execute(
+        "update item_check set checked_at = now(), run_id = %s from seen where item_id = seen.id and run_id <> %s",
+        [run_id, run_id],
+    )
+
+
+async def _load_seen(c: Connection, seen: Iterable[int]) -> None:
+    await c.execute("create temporary table seen (id bigint) on commit drop")
+    ids = iter(seen)
+    while batch := list(islice(ids, 50_000)):
+        await c.execute("insert into seen select unnest(%b::bigint[])", [batch])
+    await c.execute("analyze seen")

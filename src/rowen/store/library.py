@@ -1,0 +1,110 @@
+"""Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import class_row
+
+from rowen.model.hashes import Hash
+from rowen.store.database import Connection
+
+__all__ = ["Entry", "Overview", "Revision", "entries", "overview", "revisions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item as it is stored."""
+
+    id: int
+    source: str
+    url: str
+    title: str
+    text: str
+    tags: list[str]
+    record: Mapping[str, Any]
+    language: str | None
+    media_type: str | None
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    checked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One distinct text of an item."""
+
+    number: int
+    at: datetime
+    title: str
+    text: str
+    tags: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """How a source is doing."""
+
+    name: str
+    kind: str
+    url: str
+    state: str
+    items: int
+    quarantined: int
+    deletions_held: int
+    last_status: str | None
+    last_run_at: datetime | None
+    last_complete_at: datetime | None
+    last_error: str | None
+
+
+async def entries(c: Connection, key: Hash) -> list[Entry]:
+    """The items under a key; one in each source that has it."""
+    cursor = c.cursor(row_factory=class_row(Entry))
+    await cursor.execute(
+        """
+        select item.id, source.name as source, item.url, title, text, tags, record, language, media_type, revision,
+               item.created_at, item.updated_at,
+               greatest(item_check.checked_at, item.updated_at,
+                        (select max(started_at) from run where run.source_id = source.id and complete)) as checked_at
+          from item join source on source.id = item.source_id left join item_check on item_id = item.id
+         where key = %s order by source.name
+        """,
+        [key],
+    )
+    return await cursor.fetchall()
+
+
+async def revisions(c: Connection, item_id: int) -> list[Revision]:
+    """All texts of an item, oldest first; the last one is in force."""
+    cursor = c.cursor(row_factory=class_row(Revision))
+    await cursor.execute(
+        """
+        select number, at, title, text, tags from revision where item_id = %(id)s
+        union all
+        select revision, updated_at, title, text, tags from item where id = %(id)s
+        order by 1
+        """,
+        {"id": item_id},
+    )
+    return await cursor.fetchall()
+
+
+async def overview(c: Connection) -> list[Overview]:
+    """How all sources are doing."""
+    cursor = c.cursor(row_factory=class_row(Overview))
+    await cursor.execute(
+        """
+        select source.name, source.kind, source.url, source.state, source.deletions_held,
+               (select count(*) from item where item.source_id = source.id) as items,
+               (select count(*) from quarantine where quarantine.source_id = source.id) as quarantined,
+               last.status as last_status, last.started_at as last_run_at, last.error as last_error,
+               (select max(started_at) from run where run.source_id = source.id and run.complete) as last_complete_at
+          from source
+          left join lateral (select * from run where run.source_id = source.id order by id desc limit 1) last on true
+         order by source.name
+        """
+    )
+    return await cursor.fetchall()

@@ -1,0 +1,112 @@
+"""Numbered SQL migrations, applied in order under an advisory lock."""
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from rowen.errors import NewerDatabaseError, StoreUnfitError
+
+__all__ = ["SCHEMA", "latest", "migrate"]
+
+SCHEMA = "rowen"
+MINIMUM_VECTOR = (0, 8)
+_LOCK = "select pg_advisory_xact_lock(hashtext('rowen.migrate'))"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        """What tells an edited migration from the one that was applied."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def migrations() -> list[Migration]:
+    """All steps that this program knows, in order."""
+    files = (f for f in resources.files("rowen.store.migrations").iterdir() if f.name.endswith(".sql"))
+    steps = [Migration(int(f.name[:4]), f.name[5:-4], f.read_text("utf-8")) for f in files]
+    return sorted(steps, key=lambda step: step.number)
+
+
+def latest() -> int:
+    """The number of the last step that this program knows."""
+    return max(step.number for step in migrations())
+
+
+async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
+    """Bring the database up to date; returns the numbers applied now."""
+    applied = await _applied(connection)
+    await _refuse_newer(applied)
+    missing = [step for step in migrations() if step.number not in applied]
+    if not missing:
+        return []
+    async with connection.transaction():
+        await connection.execute(_LOCK)
+        await _prepare(connection)
+        applied = await _applied(connection)
+        await _refuse_newer(applied)
+        missing = [step for step in missing if step.number not in applied]
+        for step in missing:
+            await _apply(connection, step)
+    return [step.number for step in missing]
+
+
+async def _applied(connection: AsyncConnection[TupleRow]) -> set[int]:
+    row = await (await connection.execute("select to_regclass(%s)", [f"{SCHEMA}.migration"])).fetchone()
+    if row is None or row[0] is None:
+        return set()
+    rows = await (await connection.execute(f"select number from {SCHEMA}.migration")).fetchall()  # noqa: S608 (a constant)
+    return {number for (number,) in rows}
+
+
+async def _refuse_newer(applied: set[int]) -> None:
+    newest = max(applied, default=0)
+    if newest > latest():
+        raise NewerDatabaseError(
+            f"The database is at schema {newest}, this program knows up to {latest()}. Nothing was changed.",
+            hint="Upgrade Rowen, or point ROWEN_HOME or ROWEN_DATABASE_URL to another database.",
+        )
+
+
+async def _prepare(connection: AsyncConnection[TupleRow]) -> None:
+    await connection.execute(f"create schema if not exists {SCHEMA}")
+    await _need_vector(connection)
+    await connection.execute(
+        f"create table if not exists {SCHEMA}.migration (number integer primary key, name text not null,"
+        " checksum text not null, applied_at timestamptz not null default now())"
+    )
+
+
+async def _need_vector(connection: AsyncConnection[TupleRow]) -> None:
+    row = await (
+        await connection.execute(
+            "select coalesce((select extversion from pg_extension where extname = 'vector'),"
+            " (select default_version from pg_available_extensions where name = 'vector'))"
+        )
+    ).fetchone()
+    version = row[0] if row else None
+    if version is None or tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_VECTOR:
+        raise StoreUnfitError(
+            f"The server has {'no pgvector' if version is None else f'pgvector {version}'};"
+            " Rowen needs 0.8 or later. Nothing was changed.",
+            hint="Install pgvector 0.8+ on that server, or unset ROWEN_DATABASE_URL to use the embedded one.",
+        )
+    await connection.execute("create extension if not exists vector with schema public")
+
+
+async def _apply(connection: AsyncConnection[TupleRow], step: Migration) -> None:
+    await connection.execute(f"set local search_path to {SCHEMA}, public")
+    await connection.execute(step.sql.encode())
+    await connection.execute(
+        f"insert into {SCHEMA}.migration (number, name, checksum) values (%s, %s, %s)",  # noqa: S608 (a constant)
+        [step.number, step.name, step.checksum],
+    )

@@ -1,0 +1,1 @@
+"""The steps of the schema, one numbered SQL file each."""

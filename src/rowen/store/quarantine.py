@@ -1,0 +1,78 @@
+"""What could not be read, kept with its error until it can."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from rowen.model.hashes import Hash
+from rowen.model.item import Failed
+from rowen.store.database import Connection
+
+__all__ = ["Case", "keys", "put", "read", "release"]
+
+PAYLOAD_KEPT_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One item in quarantine."""
+
+    source: str
+    url: str
+    error: str
+    hint: str | None
+    tries: int
+    first_at: datetime
+    last_at: datetime
+
+
+async def keys(c: Connection, source_id: int) -> set[Hash]:
+    """Which items of a source are in quarantine."""
+    rows = await (await c.execute("select key from quarantine where source_id = %s", [source_id])).fetchall()
+    return {key for (key,) in rows}
+
+
+async def put(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:
+    """Quarantine items, or count another try of those that are there."""
+    if not cases:
+        return
+    await c.execute(
+        """
+        insert into quarantine (source_id, key, url, error, hint, payload)
+        select %s, * from unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::bytea[])
+        on conflict (source_id, key) do update
+           set error = excluded.error, hint = excluded.hint, payload = excluded.payload, url = excluded.url,
+               tries = quarantine.tries + 1, last_at = now()
+        """,
+        [
+            source_id,
+            [key for key, _ in cases],
+            [case.url for _, case in cases],
+            [case.error for _, case in cases],
+            [case.hint for _, case in cases],
+            [case.payload[:PAYLOAD_KEPT_BYTES] if case.payload else None for _, case in cases],
+        ],
+    )
+
+
+async def release(c: Connection, source_id: int, released: Sequence[Hash]) -> None:
+    """Let items go that were read, or are gone."""
+    if released:
+        await c.execute("delete from quarantine where source_id = %s and key = any(%s)", [source_id, list(released)])
+
+
+async def read(c: Connection, *, source: str | None = None, limit: int = 100) -> list[Case]:
+    """The items in quarantine, newest trouble first."""
+    cursor = c.cursor(row_factory=class_row(Case))
+    await cursor.execute(
+        """
+        select source.name as source, quarantine.url, error, hint, tries, first_at, last_at
+          from quarantine join source on source.id = source_id
+         where %(source)s::text is null or source.name = %(source)s
+         order by last_at desc, quarantine.url limit %(limit)s
+        """,
+        {"source": source, "limit": limit},
+    )
+    return await cursor.fetchall()

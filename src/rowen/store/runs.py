@@ -1,0 +1,149 @@
+"""Runs and their leases.
+
+A source has at most one live run: a unique index says so, and the lease tells whether the one that claims to be
+live really is. It is dead when its session is gone (the server frees an advisory lock with the session, at once,
+also after a kill -9) or when it has not renewed its lease in time (a frozen process, a cut cable).
+"""
+
+import json
+from typing import Any
+
+from psycopg.rows import TupleRow
+
+from rowen.errors import BusyError, NotFoundError
+from rowen.model.run import Mode, Run, Status, Tally
+from rowen.model.source import Source
+from rowen.store.database import Connection, Database, in_our_words
+
+__all__ = ["Lease", "fence", "get", "recent"]
+
+_LOCK_CLASS = 0x526F77
+_ABANDONED = "its process ended without closing it; what it had committed is kept"
+
+
+class Lease:
+    """The right to be the live run of a source."""
+
+    def __init__(self, database: Database, connection: Connection, run_id: int, lease_s: float) -> None:
+        self.run_id = run_id
+        self.lease_s = lease_s
+        self._place = database.place
+        self._connection = connection
+
+    @classmethod
+    async def take(cls, database: Database, source: Source, *, mode: Mode, lease_s: float) -> "Lease":
+        """Begin a run, taking over from one whose holder is dead."""
+        connection = await database.connect()
+        try:
+            with in_our_words(database.place):
+                async with connection.transaction():
+                    run_id = await _begin(connection, source, mode, lease_s)
+        except BaseException:
+            await connection.close()
+            raise
+        return cls(database, connection, run_id, lease_s)
+
+    async def renew(self, tally: Tally) -> None:
+        """Say that we are alive, and how far we are."""
+        with in_our_words(self._place):
+            renewed = await self._connection.execute(
+                "update run set lease_until = now() + make_interval(secs => %s), tally = %s::jsonb"
+                " where id = %s and status = 'running'",
+                [self.lease_s, json.dumps(tally.to_json()), self.run_id],
+            )
+        if not renewed.rowcount:
+            raise BusyError(f"Run {self.run_id} was taken over by another one after it had been silent for too long.")
+
+    async def close(self, status: Status, *, complete: bool, tally: Tally, error: str | None) -> None:
+        """End the run and give the source free."""
+        try:
+            with in_our_words(self._place):
+                await self._connection.execute(
+                    "update run set status = %s, complete = %s, finished_at = now(), lease_until = null,"
+                    " tally = %s::jsonb, error = %s where id = %s and status = 'running'",
+                    [status, complete, json.dumps(tally.to_json()), error, self.run_id],
+                )
+        finally:
+            await self._connection.close()
+
+
+async def _begin(c: Connection, source: Source, mode: Mode, lease_s: float) -> int:
+    found = await (await c.execute("select from source where id = %s for update", [source.id])).fetchone()
+    if found is None:
+        raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
+    await _bury_dead_run(c, source)
+    row = await (
+        await c.execute(
+            "insert into run (source_id, mode, lease_until)"
+            " values (%s, %s, now() + make_interval(secs => %s)) returning id",
+            [source.id, mode, lease_s],
+        )
+    ).fetchone()
+    run_id = _first(row)
+    await c.execute("select pg_advisory_lock(%s, %s)", [_LOCK_CLASS, run_id])
+    return run_id
+
+
+async def _bury_dead_run(c: Connection, source: Source) -> None:
+    row = await (
+        await c.execute(
+            "select id, started_at, lease_until < now() or pg_try_advisory_xact_lock(%s, id::integer)"
+            " from run where source_id = %s and status = 'running'",
+            [_LOCK_CLASS, source.id],
+        )
+    ).fetchone()
+    if row is None:
+        return
+    run_id, started_at, dead = row
+    if not dead:
+        raise BusyError(
+            f"Source {source.name!r} is being synced by run {run_id}, since {started_at:%H:%M:%S} UTC.",
+            hint=f"`rowen run {run_id}` shows how far it is.",
+        )
+    await c.execute(
+        "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s where id = %s",
+        [_ABANDONED, run_id],
+    )
+
+
+async def fence(c: Connection, run_id: int) -> None:
+    """Refuse to write for a run that has been taken over."""
+    row = await (await c.execute("select from run where id = %s and status = 'running' for share", [run_id])).fetchone()
+    if row is None:
+        raise BusyError(f"Run {run_id} was taken over by another one; nothing more was written by it.")
+
+
+_SELECT = """
+select run.id, source.name, source.kind, run.mode, run.status, run.complete, run.started_at, run.finished_at,
+       run.tally, run.error
+  from run join source on source.id = run.source_id
+"""
+
+
+async def recent(c: Connection, *, source: str | None = None, limit: int = 20) -> list[Run]:
+    """The last runs, newest first."""
+    rows = await (
+        await c.execute(
+            _SELECT + " where %(s)s::text is null or source.name = %(s)s order by run.id desc limit %(n)s",
+            {"s": source, "n": limit},
+        )
+    ).fetchall()
+    return [_run(row) for row in rows]
+
+
+async def get(c: Connection, run_id: int) -> Run:
+    """One run."""
+    row = await (await c.execute(_SELECT + " where run.id = %s", [run_id])).fetchone()
+    if row is None:
+        raise NotFoundError(f"There is no run {run_id}.", hint="`rowen runs` lists them.")
+    return _run(row)
+
+
+def _run(row: TupleRow) -> Run:
+    run_id, source, kind, mode, status, complete, started_at, finished_at, tally, error = row
+    return Run(run_id, source, kind, mode, status, complete, started_at, finished_at, Tally.from_json(tally), error)
+
+
+def _first(row: tuple[Any, ...] | None) -> int:
+    assert row is not None  # noqa: S101 (an insert returns its row)
+    return int(row[0])

@@ -1,0 +1,238 @@
+"""What the files and processes of an embedded server tell: locks, the pid file, who works in the data folder."""
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped] # its stubs are another package
+
+from rowen.errors import StoreUnavailableError
+from rowen.store.server_account import Account, run_as
+
+__all__ = ["FileLock", "Postmaster", "exclusive", "find_server", "halt", "settled"]
+
+_POLL_S = 0.02
+_PATIENCE_S = 330.0
+_ORPHAN_PATIENCE_S = 10.0
+_open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
+
+
+class FileLock:
+    """A lock on a file; the kernel frees it with the process, and no child inherits it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object has a lock, shared or not."""
+        return self._descriptor is not None
+
+    def share(self) -> None:
+        """Hold it together with others."""
+        if not self._take(fcntl.LOCK_SH, patience_s=_PATIENCE_S):
+            raise _busy(self._path)
+
+    def claim(self, *, patience_s: float = 0.0) -> bool:
+        """Hold it alone; if that cannot be had, a share that was held before is kept."""
+        shared = self.held
+        if self._take(fcntl.LOCK_EX, patience_s=patience_s):
+            return True
+        if shared:
+            # flock may give up the share before it finds that it cannot have it all.
+            self.share()
+        else:
+            self.close()
+        return False
+
+    def close(self) -> None:
+        """Let go."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+        _open_locks.discard(self)
+
+    def _take(self, how: int, *, patience_s: float) -> bool:
+        if self._descriptor is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(self._path, flags, 0o600)
+            _open_locks.add(self)
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(self._descriptor, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_POLL_S)
+            else:
+                return True
+
+
+def _close_all() -> None:
+    for lock in list(_open_locks):
+        lock.close()
+
+
+# A forked child shares its parent's lock, and would keep it when the parent is killed.
+os.register_at_fork(after_in_child=_close_all)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock on `path` alone for the length of a block."""
+    lock = FileLock(path)
+    if not lock.claim(patience_s=_PATIENCE_S):
+        raise _busy(path)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Postmaster:
+    """A running server, as its pid file describes it."""
+
+    pid: int
+    port: int
+    socket_folder: Path
+    address: str
+    ready: bool
+    visible: bool = True
+
+
+def find_server(data: Path) -> Postmaster | None:
+    """The server of this data folder, if it lives."""
+    try:
+        lines = [os.fsdecode(line).strip() for line in (data / "postmaster.pid").read_bytes().split(b"\n")]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if len(lines) < 6 or not lines[0].isdecimal() or not lines[3].isdecimal():
+        return None
+    ready = len(lines) > 7 and lines[7] == "ready"
+    server = Postmaster(int(lines[0]), int(lines[3]), Path(lines[4]), lines[5], ready)
+    if _works_in(server.pid, data):
+        return server
+    if lines[1] == str(data) and _answers(server):
+        return Postmaster(server.pid, server.port, server.socket_folder, server.address, ready, visible=False)
+    return None
+
+
+def settled(data: Path) -> Postmaster | None:
+    """The server once it takes connections, or None once nobody works in the data folder any more."""
+    begun = time.monotonic()
+    while True:
+        server = find_server(data)
+        if server is not None and server.ready:
+            return server
+        waited_s = time.monotonic() - begun
+        if server is None:
+            orphans = _workers(data)
+            if not orphans:
+                return None
+            if waited_s > _ORPHAN_PATIENCE_S:
+                raise StoreUnavailableError(
+                    f"Processes of a server that died still work in {data}: {', '.join(map(str, orphans))}. "
+                    "A second server beside them would destroy the data, so none was started.",
+                    hint="They end by themselves when their work is done; end them, or try again later.",
+                )
+        elif waited_s > _PATIENCE_S:
+            raise StoreUnavailableError(
+                f"The server in {data} (process {server.pid}) has been starting or stopping for {waited_s:.0f} s.",
+                hint="After a crash it may have much to recover; its log tells. Try again later.",
+            )
+        time.sleep(_POLL_S)
+
+
+def halt(server: Postmaster, data: Path) -> None:
+    """End a server: open transactions are rolled back, what was committed is on disk."""
+    if not server.visible:
+        raise StoreUnavailableError(
+            f"The server in {data} runs where this process cannot see it, perhaps in another container.",
+            hint="Stop it from where it was started.",
+        )
+    with suppress(ProcessLookupError):
+        os.kill(server.pid, signal.SIGINT)
+    deadline = time.monotonic() + _PATIENCE_S
+    while _works_in(server.pid, data):
+        if time.monotonic() > deadline:
+            raise StoreUnavailableError(f"The server in {data} (process {server.pid}) does not stop.")
+        time.sleep(_POLL_S)
+
+
+def _busy(path: Path) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"Another process has been starting or stopping the embedded PostgreSQL in {path.parent} for too long.",
+        hint="Try again; `rowen db` shows whether the server runs.",
+    )
+
+
+def _workers(data: Path) -> list[int]:
+    return [pid for pid in psutil.pids() if _works_in(pid, data)] if data.exists() else []
+
+
+def _works_in(pid: int, data: Path) -> bool:
+    """Whether a process is a living PostgreSQL whose working folder is `data`.
+
+    One that is PostgreSQL and the data's owner's, but does not let itself be looked at, counts: to take a living
+    server for dead is the worse mistake.
+    """
+    try:
+        process = psutil.Process(pid)
+        if process.name() != "postgres" or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        folder = _working_folder(process)
+        owner = process.uids().effective
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        return False
+    facts = data.stat()
+    return owner == facts.st_uid if folder is None else folder == (facts.st_dev, facts.st_ino)
+
+
+def _working_folder(process: psutil.Process) -> tuple[int, int] | None:
+    """Device and inode, since a path may name another folder by now; None if it is not ours to know."""
+    if sys.platform != "linux":
+        try:
+            facts = Path(process.cwd()).stat()
+        except (psutil.AccessDenied, PermissionError):
+            return None
+        return facts.st_dev, facts.st_ino
+    link = Path("/proc", str(process.pid), "cwd")
+    try:
+        facts = link.stat()
+    except PermissionError:
+        return _working_folder_seen_by_its_owner(process, link)
+    return facts.st_dev, facts.st_ino
+
+
+def _working_folder_seen_by_its_owner(process: psutil.Process, link: Path) -> tuple[int, int] | None:
+    """In a container even root may be kept from looking into another account's processes; that account is not."""
+    if os.geteuid() != 0:
+        return None
+    account = Account("", process.uids().effective, process.gids().effective)
+    code, text = run_as(account, ["stat", "-L", "-c", "%d %i", link], patience_s=10.0)
+    if code != 0:
+        return None
+    device, inode = text.split()
+    return int(device), int(inode)
+
+
+def _answers(server: Postmaster) -> bool:
+    """Whether somebody listens on the socket: a server in another container has no process that we could see."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(str(server.socket_folder / f".s.PGSQL.{server.port}"))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,103 @@
+"""Sources in the store."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg import errors
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from rowen.errors import NotFoundError, UsageError
+from rowen.model.item import Cursor
+from rowen.model.source import Source, SourceState
+from rowen.store import changes
+from rowen.store.database import Connection
+
+__all__ = ["add", "edit", "every", "find", "get", "hold_deletions", "move_cursor", "remove", "set_state"]
+
+_SELECT = """
+select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
+       source.cursor, source.created_at, source.deletions_held,
+       (select count(*) from item where item.source_id = source.id) as items,
+       (select max(started_at) from run where run.source_id = source.id) as last_run_at,
+       (select max(started_at) from run where run.source_id = source.id and run.complete) as last_complete_at
+  from source
+"""
+
+
+async def add(
+    c: Connection, name: str, *, kind: str, url: str, options: Mapping[str, Any], schedule: str | None
+) -> Source:
+    """Keep a new source."""
+    try:
+        await c.execute(
+            "insert into source (name, kind, url, options, schedule) values (%s, %s, %s, %s, %s)",
+            [name, kind, url, Jsonb(dict(options)), schedule],
+        )
+    except errors.UniqueViolation:
+        raise UsageError(
+            f"There is a source named {name!r} already.", hint=f"Choose another --name, or look at `rowen show {name}`."
+        ) from None
+    return await get(c, name)
+
+
+async def every(c: Connection) -> list[Source]:
+    """All sources, by name."""
+    cursor = c.cursor(row_factory=class_row(Source))
+    return await (await cursor.execute(_SELECT + " order by source.name")).fetchall()
+
+
+async def get(c: Connection, name: str) -> Source:
+    """The source of this name."""
+    cursor = c.cursor(row_factory=class_row(Source))
+    source = await (await cursor.execute(_SELECT + " where source.name = %s", [name])).fetchone()
+    if source is None:
+        raise NotFoundError(f"There is no source named {name!r}.", hint="`rowen sources` lists them.")
+    return source
+
+
+async def find(c: Connection, url: str, kind: str | None = None) -> Source | None:
+    """A source by its URL."""
+    cursor = c.cursor(row_factory=class_row(Source))
+    where = " where source.url = %(url)s and (%(kind)s::text is null or source.kind = %(kind)s) order by source.id"
+    return await (await cursor.execute(_SELECT + where, {"url": url, "kind": kind})).fetchone()
+
+
+async def edit(c: Connection, source_id: int, *, name: str, options: Mapping[str, Any], schedule: str | None) -> None:
+    """Change what may be changed; a source with other options is walked anew."""
+    try:
+        await c.execute(
+            "update source set name = %s, schedule = %s, options = %s,"
+            " cursor = case when options = %s then cursor end where id = %s",
+            [name, schedule, Jsonb(dict(options)), Jsonb(dict(options)), source_id],
+        )
+    except errors.UniqueViolation:
+        raise UsageError(f"There is a source named {name!r} already.") from None
+
+
+async def set_state(c: Connection, source_id: int, state: SourceState) -> None:
+    """Pause or resume."""
+    await c.execute("update source set state = %s where id = %s", [state, source_id])
+
+
+async def remove(c: Connection, source: Source) -> int:
+    """Forget a source and all its items; each deletion is announced."""
+    await c.execute("select from source where id = %s for update", [source.id])
+    lines = await (await c.execute("select key, url, title from item where source_id = %s", [source.id])).fetchall()
+    await c.execute("delete from source where id = %s", [source.id])
+    await changes.append(c, source, None, [changes.Line("deleted", key, url, title) for key, url, title in lines])
+    return len(lines)
+
+
+async def move_cursor(c: Connection, source_id: int, cursor: Cursor) -> None:
+    """Remember where the listing may be resumed."""
+    await c.execute("update source set cursor = %s::jsonb where id = %s", [json.dumps(cursor), source_id])
+
+
+async def hold_deletions(c: Connection, source_id: int, count: int) -> None:
+    """Remember how many vanished items a guard keeps; 0 when none."""
+    await c.execute(
+        "update source set deletions_held = %(n)s where id = %(id)s and deletions_held <> %(n)s",
+        {"n": count, "id": source_id},
+    )

