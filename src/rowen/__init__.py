@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rowen.model.query import Hit
     from rowen.model.run import Change, Outcome, Run, Tally
     from rowen.model.source import Source
-    from rowen.service import Rowen, open
+    from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is the door)
     from rowen.service.blocking import open_blocking
 
 __all__ = [

@@ -6,17 +6,21 @@ import asyncio
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
+from rowen.connectors.archives import Archive, is_tar, is_zip
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.folders import Walk
-from rowen.connectors.found import NOWHERE, Batch, Found, etag_of, observe, shown, too_large, unreadable
-from rowen.connectors.reading import Body, read_file
+from rowen.connectors.found import NOWHERE, Batch, Found, etag_of, fetched, observe, shown, too_large, unreadable
+from rowen.connectors.reading import read_file
 from rowen.connectors.selection import FilesOptions, Selection
+from rowen.connectors.tars import tar_observations
+from rowen.connectors.zips import zip_observations
 from rowen.errors import ItemError, SourceError, SourceGoneError, UsageError
-from rowen.model.item import Complete, Failed, Fetched, Observation, Raw
+from rowen.model.item import Complete, Failed, Observation
 from rowen.model.media import media_type_of
 from rowen.model.url import file_url
 
@@ -42,6 +46,8 @@ class Files:
     @classmethod
     def recognise(cls, address: str) -> str | None:
         """The `file:` URL of a path or URL that leads to a folder, an archive or a readable file."""
+        if not address:
+            return None
         path = _path_of(address) if address.startswith("file:/") else os.path.expanduser(address)
         path = "/" + os.path.abspath(path).lstrip("/")
         try:
@@ -50,16 +56,27 @@ class Files:
             if _is_path(address):
                 raise UsageError(f"{address!r} cannot be read: {_reason(problem)}.", hint="Check the path.") from None
             return None
-        readable = stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and media_type_of(os.path.basename(path)) is not None)
-        return file_url(os.fsencode(path)) if readable else None
+        if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and _is_readable(path)):
+            return file_url(os.fsencode(path))
+        return None
 
     async def pull(self, known: Known) -> AsyncIterator[Observation]:
         """Walk, and read what looks different from what we hold."""
         status = await asyncio.to_thread(self._root)
-        observations = self._folder(known) if stat.S_ISDIR(status.st_mode) else self._file(known, status)
-        async for group in observations:
-            for observation in group:
-                yield observation
+        async with aclosing(self._observations(known, status)) as groups:
+            async for group in groups:
+                for observation in group:
+                    yield observation
+
+    def _observations(self, known: Known, status: os.stat_result) -> AsyncGenerator[Sequence[Observation], None]:
+        if stat.S_ISDIR(status.st_mode):
+            return self._folder(known)
+        archive = Archive(self._path, self._url, self._options, self._selection, self._tools)
+        if is_zip(self._path):
+            return zip_observations(archive, known)
+        if is_tar(self._path):
+            return tar_observations(archive, known)
+        return self._file(known, status)
 
     def _root(self) -> os.stat_result:
         try:
@@ -71,7 +88,7 @@ class Files:
             raise SourceGoneError(f"{shown(self._path)} is neither a folder nor a file any more.", hint=_GONE_HINT)
         return status
 
-    async def _folder(self, known: Known) -> AsyncIterator[Sequence[Observation]]:
+    async def _folder(self, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
         if await known.look_up([self._url]):
             raise self._exchanged("a file", "a folder")
         walk = Walk(self._path, self._url, self._options, self._selection)
@@ -80,7 +97,7 @@ class Files:
         if walk.complete:
             yield [Complete()]
 
-    async def _file(self, known: Known, status: os.stat_result) -> AsyncIterator[Sequence[Observation]]:
+    async def _file(self, known: Known, status: os.stat_result) -> AsyncGenerator[Sequence[Observation], None]:
         if known.count and not await known.look_up([self._url]):
             raise self._exchanged("a folder", "a file")
         batch = Batch([self._url], [etag_of(status)], [status.st_size])
@@ -112,21 +129,8 @@ class Files:
         self._tools.meter.bytes += read.read_bytes
         if len(read.body) > options.max_bytes:
             return too_large(url, path, options.max_bytes)
-        return Fetched(self._raw(url, path, read))
-
-    def _raw(self, url: str, path: str, read: Body) -> Raw:
-        name = shown(os.path.basename(path))
-        within = shown(path[len(self._path.rstrip("/")) + 1 :]) or name
-        return Raw(
-            url,
-            read.body,
-            name,
-            media_type_of(name),
-            record={"path": within},
-            language=self._options.language,
-            depth=within.count("/"),
-            etag=read.etag,
-        )
+        within = path[len(self._path.rstrip("/")) + 1 :] or os.path.basename(path)
+        return fetched(url, within, read.body, etag=read.etag, language=options.language)
 
 
 def _path_of(url: str) -> str:
@@ -134,6 +138,10 @@ def _path_of(url: str) -> str:
     if path.startswith("//"):
         path = path.removeprefix("//").removeprefix("localhost")
     return path
+
+
+def _is_readable(path: str) -> bool:
+    return is_zip(path) or is_tar(path) or media_type_of(os.path.basename(path)) is not None
 
 
 def _is_path(address: str) -> bool:

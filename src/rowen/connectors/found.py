@@ -3,16 +3,17 @@
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from operator import eq, not_
 from typing import NamedTuple
 
 from rowen.connectors.base import Known, Meter
-from rowen.model.item import Failed, Observation, Unchanged
+from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
+from rowen.model.media import media_type_of
 
-__all__ = ["NOWHERE", "Batch", "Found", "etag_of", "observe", "shown", "too_large", "unreadable"]
+__all__ = ["NOWHERE", "Batch", "Found", "etag_of", "fetched", "observe", "shown", "too_large", "unreadable"]
 
 NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """What the system says of a path where there is nothing (any more)."""
@@ -61,6 +62,24 @@ def shown(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def fetched(url: str, path: str, body: bytes, *, etag: str, language: str | None) -> Fetched:
+    """The observation of a file that was read; `path` is relative to the source's root."""
+    path = shown(path)
+    name = path.rpartition("/")[2]
+    return Fetched(
+        Raw(
+            url,
+            body,
+            name,
+            media_type_of(name),
+            record={"path": path},
+            language=language,
+            depth=path.count("/"),
+            etag=etag,
+        )
+    )
+
+
 def too_large(url: str, path: str, limit_bytes: int) -> Failed:
     """The observation of a file that is not read because of its size."""
     return Failed(
@@ -79,7 +98,7 @@ def unreadable(url: str, path: str, problem: OSError) -> Failed:
 
 async def observe(
     batches: Iterator[Batch], known: Known, meter: Meter, *, read: Callable[[Found], Observation | None]
-) -> AsyncIterator[Sequence[Observation]]:
+) -> AsyncGenerator[Sequence[Observation], None]:
     """Compare what was found with what we hold, and read what differs; blocking calls are made in threads."""
     while batch := await asyncio.to_thread(next, batches, None):
         held = await known.look_up(batch.urls)

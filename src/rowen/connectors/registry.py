@@ -1,7 +1,7 @@
 """Which connectors there are: the built-in ones and those of other packages, through the same door."""
 
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from pydantic import ValidationError
@@ -9,24 +9,35 @@ from pydantic import ValidationError
 from rowen.connectors.base import Connector, Options
 from rowen.errors import UsageError
 
-__all__ = ["check_options", "connector", "kinds", "recognise"]
+__all__ = ["check_options", "connector", "kinds", "recognise", "register"]
 
 GROUP = "rowen.connectors"
 
+_registered: dict[str, type[Connector]] = {}
 
-@cache
+
+def register(connector: type[Connector]) -> None:
+    """Add a kind in this process; packages declare theirs by the entry point `rowen.connectors` instead."""
+    _registered[connector.kind] = connector
+
+
 def kinds() -> tuple[str, ...]:
     """The names of all kinds, sorted."""
-    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+    return tuple(sorted({*_registered, *_installed()}))
+
+
+def connector(kind: str) -> type[Connector]:
+    """The connector of a kind."""
+    if kind not in _registered and kind in _installed():
+        _registered[kind] = _installed()[kind].load()
+    if kind in _registered:
+        return _registered[kind]
+    raise UsageError(f"There is no kind {kind!r}.", hint=f"The kinds are: {', '.join(kinds())}.")
 
 
 @cache
-def connector(kind: str) -> type[Connector]:
-    """The connector of a kind."""
-    for point in entry_points(group=GROUP, name=kind):
-        loaded: type[Connector] = point.load()
-        return loaded
-    raise UsageError(f"There is no kind {kind!r}.", hint=f"The kinds are: {', '.join(kinds())}.")
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def recognise(address: str, kind: str | None = None) -> tuple[str, str]:

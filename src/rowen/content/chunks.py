@@ -59,7 +59,7 @@ class _Spans:
         return tail.end - head.start + len(head.prefix) + len(tail.suffix) <= self.max_chars
 
     def _best(self, first: int, last: int) -> int:
-        """Neither side too short, then the highest rank; no heading is parted from its text where that can be helped."""
+        """Neither side too short, then the highest rank; a heading is parted from its text only at last."""
         low = bisect_left(self.ends, self.starts[first] + self.min_chars, first, last) + 1
         high = bisect_right(self.starts, self.ends[last - 1] - self.min_chars, first, last)
         if low < high:
@@ -78,7 +78,7 @@ class _Spans:
 
 
 def _key(text: str, part: Piece) -> int:
-    """The order of boundaries: rank, then the words just after the cut, so that an edit further down does not move it."""
+    """The order of boundaries: rank, then the words just after the cut; an edit further down does not move it."""
     ahead = checksum(text[part.start : min(part.end, part.start + _LOOK_AHEAD)])
     return part.rank << 64 | ahead << 32 | checksum(text[part.start : part.end])
 

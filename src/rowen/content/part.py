@@ -1,6 +1,8 @@
 """What a body says about itself, whatever its format."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["Part"]
 
@@ -14,3 +16,4 @@ class Part:
     tags: tuple[str, ...] = ()
     language: str | None = None
     links: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)

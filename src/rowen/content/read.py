@@ -1,12 +1,18 @@
 """A body becomes a document: told apart by its media type, then by the ending of its name."""
 
+import re
 from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from rowen.content.charset import decode
-from rowen.content.code import fenced
+from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
+from rowen.content.html import read_page
 from rowen.content.markdown import read_markdown, read_plain
+from rowen.content.notebooks import read_notebook
 from rowen.content.part import Part
+from rowen.content.rst import read_rst
+from rowen.content.tables import read_csv, read_tsv
 from rowen.errors import ItemError
 from rowen.model.item import Document, Raw
 from rowen.model.media import is_text, language_of, media_type_of
@@ -17,30 +23,60 @@ VERSION = 1
 """Raised whenever the same body would be read into another document."""
 
 _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream", "application/x-unknown"})
+_LOOKS_LIKE_HTML = re.compile(
+    rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 
 _READERS: Mapping[str, Callable[[str], Part]] = {
     "text/markdown": read_markdown,
     "text/plain": read_plain,
+    "text/x-rst": read_rst,
+    "text/csv": read_csv,
+    "text/tab-separated-values": read_tsv,
+    "application/json": read_json,
+    "application/json5": lambda text: read_fenced(text, "json5"),
+    "application/x-ndjson": read_json_lines,
+    "application/x-ipynb+json": read_notebook,
+    "application/yaml": lambda text: read_fenced(text, "yaml"),
+    "application/toml": lambda text: read_fenced(text, "toml"),
+    "application/xml": read_xml,
 }
+_ALIASES: Mapping[str, str] = {
+    "application/xhtml+xml": "text/html",
+    "text/x-markdown": "text/markdown",
+    "text/prs.fallenstein.rst": "text/x-rst",
+    "text/json": "application/json",
+    "application/ndjson": "application/x-ndjson",
+    "application/jsonlines": "application/x-ndjson",
+    "application/x-jsonlines": "application/x-ndjson",
+    "text/yaml": "application/yaml",
+    "text/x-yaml": "application/yaml",
+    "application/x-yaml": "application/yaml",
+    "text/x-toml": "application/toml",
+    "application/x-toml": "application/toml",
+    "text/xml": "application/xml",
+}
+_BY_SUFFIX: Mapping[str, str] = {"json": "application/json", "xml": "application/xml", "yaml": "application/yaml"}
 
 
 def read(raw: Raw) -> Document:
     """The document that a body holds; raises `ItemError` if it cannot be read."""
     name = _name(raw)
-    media_type = _media_type(raw.name or name, raw.media_type)
+    media_type = _media_type(name, raw.media_type) or _sniffed(raw)
     if media_type is None:
         raise ItemError(
             f"{name or raw.url} cannot be read: {raw.media_type or 'its kind'} is no format that Rowen knows",
             hint="Leave it out of the source, or give it the ending of its format.",
         )
-    text = decode(raw.body, charset=raw.charset, media_type=media_type, name=name or raw.url)
-    part = _part(text, media_type, raw)
+    text = decode(raw.body, charset=_charset(raw), media_type=media_type, name=name or raw.url)
+    part = _part(text.replace("\r\n", "\n").replace("\r", "\n"), media_type, raw.url)
     return Document(
         url=raw.url,
-        title=part.title or raw.title or name,
+        title=part.title or raw.title or name or raw.url,
         text=part.text,
         tags=raw.tags + part.tags,
-        record=raw.record,
+        record={**raw.record, **part.record},
         language=raw.language or part.language,
         media_type=media_type,
         links=part.links,
@@ -56,9 +92,24 @@ def supported(name: str, media_type: str | None = None) -> bool:
 
 def _media_type(name: str, told: str | None) -> str | None:
     essence = (told or "").partition(";")[0].strip().lower()
+    by_name = media_type_of(name)
     if essence in _VAGUE:
-        return media_type_of(name) or ("text/plain" if essence == "text/plain" else None)
-    return _ALIASES.get(essence, essence) if is_text(essence) else None
+        return by_name or ("text/plain" if essence == "text/plain" else None)
+    if not is_text(essence):
+        return None
+    essence = _ALIASES.get(essence, essence)
+    # The ending may say more: a notebook is JSON, a stylesheet for transformations is XML.
+    return by_name if by_name and by_name.endswith("+" + essence.rpartition("/")[2]) else essence
+
+
+def _sniffed(raw: Raw) -> str | None:
+    told = (raw.media_type or "").partition(";")[0].strip().lower()
+    return "text/html" if told in _VAGUE and _LOOKS_LIKE_HTML.match(raw.body, 0, 1024) else None
+
+
+def _charset(raw: Raw) -> str | None:
+    found = _CHARSET.search(raw.media_type) if raw.media_type and not raw.charset else None
+    return found[1] if found else raw.charset
 
 
 def _name(raw: Raw) -> str:
@@ -66,12 +117,30 @@ def _name(raw: Raw) -> str:
     return path.rstrip("/").replace("\\", "/").rpartition("/")[2]
 
 
-_ALIASES: Mapping[str, str] = {}
-
-
-def _part(text: str, media_type: str, raw: Raw) -> Part:
+def _part(text: str, media_type: str, url: str) -> Part:
+    if media_type == "text/html":
+        return _page(text, url)
     if reader := _READERS.get(media_type):
         return reader(text)
     if language := language_of(media_type):
-        return Part(fenced(text.strip("\n"), language)) if text.strip() else Part("")
-    return read_plain(text)
+        return read_fenced(text, language)
+    family = _BY_SUFFIX.get(media_type.rpartition("+")[2])
+    return _READERS[family](text) if family else read_plain(text)
+
+
+def _page(text: str, url: str) -> Part:
+    """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
+    page = read_page(text, url)
+    hints: dict[str, Any] = {}
+    if page.noindex:
+        hints["noindex"] = True
+    if page.canonical and page.canonical != url:
+        hints["canonical"] = page.canonical
+    return Part(
+        text=page.text,
+        title=page.title,
+        tags=page.tags,
+        language=page.language,
+        links=() if page.nofollow else page.links,
+        record=hints,
+    )

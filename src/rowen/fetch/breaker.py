@@ -69,6 +69,7 @@ class Breaker:
         self._successes = self._failures = self._refused = self._times_opened = 0
         self._generation = 0
         self._state = State.CLOSED
+        self._recovery_s = self._limits.recovery_s
         self._close()
 
     def state(self) -> State:

@@ -1,7 +1,6 @@
 """The one HTTP client: conditional, polite, bounded, and never led to a private address."""
 
 import asyncio
-import dataclasses
 import logging
 import ssl
 import time
@@ -86,9 +85,7 @@ class Client:
             random=self._random,
         )
         self.breakers = breakers or Breakers(Limits.of(settings), clock=clock)
-        self._usual_timeout = aiohttp.ClientTimeout(
-            total=settings.total_limit_s, sock_connect=settings.connect_limit_s, sock_read=settings.idle_limit_s
-        )
+        self._usual_timeout = _timeout(settings, settings.total_limit_s)
         self._resolver = resolver
         self._tls = tls
         self._open_sessions: Sessions | None = None
@@ -288,7 +285,11 @@ class Client:
     def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
         if limit_s == self._usual_timeout.total:
             return self._usual_timeout
-        return dataclasses.replace(self._usual_timeout, total=limit_s)
+        return _timeout(self._settings, limit_s)
+
+
+def _timeout(settings: Settings, total_s: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total_s, sock_connect=settings.connect_limit_s, sock_read=settings.idle_limit_s)
 
 
 def _check(hops: tuple[Hop, ...]) -> None:

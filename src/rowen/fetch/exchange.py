@@ -72,13 +72,16 @@ class Exchange:
 
     async def read(self, limit_bytes: int) -> bytes:
         """The whole body, unpacked. That of an error page is cut rather than refused."""
-        pieces: list[bytes] = []
+        if self.status in _BODILESS:
+            return b""
+        body = bytearray()
         try:
-            pieces.extend([piece async for piece in self.pieces(limit_bytes)])
+            async for piece in self.pieces(limit_bytes):
+                body += piece
         except FetchError:
             if self.status < 400:
                 raise
-        return b"".join(pieces)
+        return bytes(body)
 
     async def drain(self) -> None:
         """Read a body that nobody wants, if it is small, so that the connection can be used again."""

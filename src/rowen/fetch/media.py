@@ -61,7 +61,7 @@ _XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([a-z0
 def media_type(content_type: str | None, body: bytes) -> str | None:
     """The media type, lower case and without parameters: the declared one unless it is missing, vague or a lie."""
     declared = _essence(content_type)
-    found = sniff(body)
+    found = sniff(body) if body else None
     if found is None:
         return declared
     if declared is None or declared in _VAGUE or _contradicts(declared, found):
@@ -99,7 +99,9 @@ def charset(content_type: str | None, body: bytes) -> str | None:
 
 
 def _essence(content_type: str | None) -> str | None:
-    essence = (content_type or "").partition(";")[0].partition(",")[0].strip().lower()
+    if content_type is None:
+        return None
+    essence = content_type.partition(";")[0].partition(",")[0].strip().lower()
     return essence if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", essence) else None
 
 

@@ -100,7 +100,7 @@ class Robots:
             return Rules(refused=f"{address} could not be read: {error}")
         if status >= 500 or status == 429:
             return Rules(refused=f"{address} answered with status {status}.")
-        return read_rules(body) if status == 200 else Rules()
+        return read_rules(body) if 200 <= status < 300 else Rules()
 
     async def _download(self, address: str) -> tuple[int, bytes]:
         body = bytearray()

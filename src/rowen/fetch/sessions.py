@@ -36,7 +36,7 @@ class Sessions:
             self._proxied = self._session(guarded=False, proxy=URL(settings.proxy.get_secret_value()))
 
     def of(self, target: Target) -> aiohttp.ClientSession:
-        """The session that may reach a target; raises `AddressRefusedError` for one that a proxy must not be sent to."""
+        """The session for a target; raises `AddressRefusedError` for one that a proxy must not be sent to."""
         if self._proxied is None or self._bypassed(target.host):
             return self._direct
         self._guard.check_name(target.host)

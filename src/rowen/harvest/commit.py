@@ -9,6 +9,7 @@ from rowen.harvest.passages import Edit, first_edit, plan_edit
 from rowen.harvest.plan import Plan, Write, check_of
 from rowen.harvest.seen import Seen
 from rowen.harvest.sieve import Recipe
+from rowen.model.hashes import Hash
 from rowen.model.item import Failed
 from rowen.model.run import ChangeKind, Outcome
 from rowen.model.source import Source
@@ -35,6 +36,7 @@ class Committer:
     recipe: Recipe
     revisions_kept: int
     seen: Seen
+    failed: set[Hash]
 
     async def commit(self, plan: Plan) -> Counter[str]:
         """Write a plan whole; what the database refuses is found by halving, and quarantined alone.
@@ -72,6 +74,7 @@ class Committer:
         counts["rows_written"] += len(plan.writes) + len(plan.checks) + len(fresh) + len(dropped) + len(lines)
         for item_id in ids.values():
             self.seen.add(item_id)
+        self.failed.update(key for key, _ in plan.failed)
         return counts
 
     async def _write_items(self, c: Connection, plan: Plan) -> dict[bytes, int]:

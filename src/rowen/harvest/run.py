@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from rowen.connectors.base import Connector, Meter
 from rowen.errors import RowenError, SourceError
@@ -21,7 +22,7 @@ from rowen.harvest.prepare import Workers
 from rowen.harvest.sieve import Recipe
 from rowen.harvest.sweep import Guard, sweep
 from rowen.model.item import Complete, Observation
-from rowen.model.run import Mode, Outcome, Run, Status, Tally
+from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
 from rowen.store import items, quarantine, runs
@@ -88,6 +89,8 @@ class Harvest:
     async def run(self) -> Run:
         """Do it; raises only when the store fails or the source has another live run."""
         started = time.monotonic()
+        if self._order.dry_run:
+            return await self._rehearse(started)
         lease = await runs.Lease.take(
             self._database, self._source, mode=self._order.mode, lease_s=self._settings.lease_s
         )
@@ -106,6 +109,17 @@ class Harvest:
         log.info("run closed", extra={"fields": run.to_json()})
         return run
 
+    async def _rehearse(self, started: float) -> Run:
+        """Find out what a run would do; nothing is written, not even that it was tried."""
+        planner = await self._planner()
+        await _together(self._pull(), self._plan(planner), self._count(planner))
+        status = await self._finish(0, planner)
+        self._tick(started)
+        now = datetime.now(UTC)
+        complete = self._complete is not None and status == "completed"
+        source, mode = self._source, self._order.mode
+        return Run(0, source.name, source.kind, mode, status, complete, now, now, self.tally, _reason(self._trouble))
+
     async def _flow(self, lease: runs.Lease) -> Status:
         planner = await self._planner()
         committer = Committer(
@@ -115,6 +129,7 @@ class Harvest:
             self._recipe,
             self._settings.revisions_kept,
             planner.seen,
+            planner.failed,
         )
         renewal = asyncio.create_task(self._renew(lease))
         try:
@@ -122,7 +137,7 @@ class Harvest:
         finally:
             renewal.cancel()
             await asyncio.gather(renewal, return_exceptions=True)
-        return await self._finish(lease, planner)
+        return await self._finish(lease.run_id, planner)
 
     async def _planner(self) -> Planner:
         async with self._database.connection() as connection:
@@ -202,13 +217,17 @@ class Harvest:
 
     async def _commit(self, committer: Committer, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:
-            counts = plan.counts
-            if self._order.dry_run:
-                counts[Outcome.DELETED] += len(plan.gone)
-            else:
-                counts.update(await committer.commit(plan))
-                planner.settle(plan)
+            counts = await committer.commit(plan)
+            counts.update(plan.counts)
             self.tally.add(counts)
+            planner.settle(plan)
+            self._plans.task_done()
+            self._report()
+
+    async def _count(self, planner: Planner) -> None:
+        while (plan := await self._plans.get()) is not None:
+            self.tally.add(plan.counts)
+            self.tally.deleted += len(plan.gone)
             self._plans.task_done()
             self._report()
 
@@ -218,13 +237,13 @@ class Harvest:
             self._meter_to_tally()
             await lease.renew(self.tally)
 
-    async def _finish(self, lease: runs.Lease, planner: Planner) -> Status:
+    async def _finish(self, run_id: int, planner: Planner) -> Status:
         whole = self._complete is not None and self._trouble is None and not self._stopped
         if whole:
             swept = await sweep(
                 self._database,
                 self._source,
-                lease.run_id,
+                run_id,
                 seen=planner.seen,
                 failed=planner.failed,
                 guard=Guard.of(self._settings, accepted=self._order.accept_deletions),
@@ -235,7 +254,7 @@ class Harvest:
             self.tally.rows_written += swept.deleted
         elif planner.seen and not self._order.dry_run:
             async with self._database.transaction() as c:
-                await items.touch(c, lease.run_id, planner.seen)
+                await items.touch(c, run_id, planner.seen)
         return self._status()
 
     def _status(self) -> Status:
@@ -262,10 +281,10 @@ class Harvest:
             self._observe(self._source, self.tally)
 
 
-async def _together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None]) -> None:
+async def _together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None] | None = None) -> None:
     """Run the stages side by side; the first failure, also of the watched task, ends them all."""
     tasks = [asyncio.create_task(stage) for stage in stages]
-    waiting: set[asyncio.Task[None]] = {*tasks, watch}
+    waiting: set[asyncio.Task[None]] = {*tasks, *([watch] if watch else [])}
     try:
         while not all(task.done() for task in tasks):
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

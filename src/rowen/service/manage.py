@@ -192,5 +192,5 @@ def _looks_like_an_address(target: str) -> bool:
 
 def _name_from(url: str) -> str:
     """A short name out of a URL: its last path segment, or its host."""
-    parts = [part for part in re.split(r"[/?#]+", url.partition("://")[2]) if part]
+    parts = [part for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"

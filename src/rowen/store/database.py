@@ -57,7 +57,13 @@ class Database:
                 if applied:
                     await asyncio.to_thread(check_vectors, self._conninfo)
         self._pool = AsyncConnectionPool(
-            self._conninfo, min_size=1, max_size=POOL_SIZE, open=False, configure=_configure, kwargs=_OPTIONS
+            self._conninfo,
+            min_size=1,
+            max_size=POOL_SIZE,
+            open=False,
+            configure=_configure,
+            kwargs=_OPTIONS,
+            check=_alive,
         )
         await self._pool.open()
 
@@ -105,6 +111,10 @@ class Database:
 
 
 _OPTIONS: dict[str, Any] = {"application_name": "rowen", "connect_timeout": CONNECT_TIMEOUT_S}
+
+
+async def _alive(connection: Connection) -> None:
+    await AsyncConnectionPool.check_connection(connection)
 
 
 async def _configure(connection: Connection) -> None:

@@ -1,0 +1,92 @@
+"""Archives, read where they are: nothing is unpacked to the disk, and no path, size or promise in them is believed."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from rowen.connectors.base import Tools
+from rowen.connectors.found import etag_of, fetched, shown
+from rowen.connectors.reading import racy
+from rowen.connectors.selection import FilesOptions, Selection
+from rowen.errors import ItemError, SourceError
+from rowen.model.item import Fetched
+from rowen.model.url import file_url
+
+__all__ = ["MAX_RATIO", "Archive", "inner_path", "is_tar", "is_zip"]
+
+MAX_RATIO = 300
+"""How many times its packed size a body may have: text seldom packs better than 1:20, bombs are at 1:1000."""
+
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def is_zip(name: str) -> bool:
+    """Whether a file name stands for a zip archive."""
+    return name.lower().endswith(".zip")
+
+
+def is_tar(name: str) -> bool:
+    """Whether a file name stands for a tar archive, packed or not."""
+    return name.lower().endswith(_TAR)
+
+
+def inner_path(name: str) -> str:
+    """The path of a member inside its archive; `ItemError` for one that would lead out of it."""
+    path = name.replace("\\", "/")
+    parts = path.split("/")
+    if path.startswith("/") or ".." in parts or _DRIVE.match(path):
+        raise ItemError("leads out of the archive", hint="It is not read. Make the archive with relative paths.")
+    return "/".join(part for part in parts if part not in ("", "."))
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """One archive file and what is wanted of it."""
+
+    path: str
+    url: str
+    options: FilesOptions
+    selection: Selection
+    tools: Tools
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[BinaryIO, str]]:
+        """The open file and its validator; `SourceError` if it cannot be opened, or changes before it is closed."""
+        try:
+            file = Path(self.path).open("rb")  # noqa: SIM115 -- only its opening is guarded
+        except OSError as problem:
+            raise self.broken(problem.strerror) from None
+        with file:
+            before = os.fstat(file.fileno())
+            yield file, etag_of(before) + ("-racy" if racy(before, self.tools.now()) else "")
+            if etag_of(os.fstat(file.fileno())) != etag_of(before):
+                raise self.broken("it changed meanwhile")
+
+    def broken(self, why: object) -> SourceError:
+        """The error for an archive that cannot be trusted as a whole."""
+        return SourceError(
+            f"{shown(self.path)} could not be read as a whole: {why}.",
+            hint="Nothing was deleted. Is the archive whole, and is nobody writing to it?",
+        )
+
+    def beyond(self, option: str) -> SourceError:
+        """The error for an archive that has more in it than is allowed."""
+        limit = getattr(self.options, option)
+        return SourceError(
+            f"{shown(self.path)} has more in it than {option} allows ({limit:,}).",
+            hint=f"Nothing was deleted. If the archive is sound, raise the option {option}.",
+        )
+
+    def url_of(self, path: str) -> str:
+        """The URL of a member."""
+        return f"{self.url}!{file_url(b'/' + path.encode('utf-8', 'surrogateescape')).removeprefix('file://')}"
+
+    def fetched(self, path: str, body: bytes, etag: str) -> Fetched:
+        """The observation of a member that was read."""
+        self.tools.meter.bytes += len(body)
+        return fetched(self.url_of(path), path, body, etag=etag, language=self.options.language)

@@ -1,0 +1,135 @@
+"""Zip archives: their directory has a checksum for each member, so that only what differs is unpacked."""
+
+import io
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import BinaryIO
+
+from rowen.connectors.archives import MAX_RATIO, Archive, inner_path
+from rowen.connectors.base import Known
+from rowen.connectors.found import Batch, Found, observe, shown
+from rowen.errors import ItemError
+from rowen.model.item import Complete, Failed, Observation
+
+__all__ = ["zip_observations"]
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, ValueError, NotImplementedError)
+# Of the methods that `zipfile` knows only these let the output be bounded.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+_SUSPICIOUS_BYTES = 1_000_000
+_ENTRY_BYTES = 256
+
+
+async def zip_observations(archive: Archive, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
+    """All members that are wanted, and `Complete` unless one of them is damaged."""
+    with archive.opened() as (file, _):
+        members = _Members(archive, file)
+        async for observations in observe(members.batches(), known, archive.tools.meter, read=members.read):
+            yield observations
+    if members.sound:
+        yield [Complete()]
+
+
+class _Members:
+    """The directory of a zip; `sound` turns false when a member proves to be damaged."""
+
+    def __init__(self, archive: Archive, file: BinaryIO) -> None:
+        self.sound = True
+        self._archive = archive
+        self._file = file
+        self._by_url: dict[str, zipfile.ZipInfo] = {}
+
+    def batches(self) -> Iterator[Batch]:
+        """What the directory lists, of members with one path the last one."""
+        self._zip = self._directory()
+        batch = Batch()
+        for url, info in self._wanted(batch).items():
+            try:
+                self._check(info)
+                batch.add(url, f"{info.CRC:08x}-{info.file_size:x}", info.file_size)
+                self._by_url[url] = info
+            except ItemError as problem:
+                batch.failed.append(self._failed(url, info, problem))
+            if batch.full:
+                yield batch
+                batch = Batch()
+        yield batch
+
+    def read(self, found: Found) -> Observation:
+        """Unpack one member."""
+        info = self._by_url[found.url]
+        try:
+            with self._zip.open(info) as member:
+                body = member.read(info.file_size + 1)
+            if len(body) != info.file_size:
+                raise zipfile.BadZipFile("its size is not what the directory says")
+        except _DAMAGED as problem:
+            self.sound = False
+            return self._failed(found.url, info, ItemError(f"is damaged: {problem}"))
+        return self._archive.fetched(inner_path(info.filename), body, found.etag)
+
+    def _directory(self) -> zipfile.ZipFile:
+        options = self._archive.options
+        bounded = _Bounded(self._file, options.max_members * _ENTRY_BYTES)
+        try:
+            opened = zipfile.ZipFile(bounded)
+        except _DAMAGED as problem:
+            raise self._archive.broken(problem) from None
+        bounded.limit_bytes = None
+        if len(opened.infolist()) > options.max_members:
+            raise self._archive.beyond("max_members")
+        return opened
+
+    def _wanted(self, batch: Batch) -> dict[str, zipfile.ZipInfo]:
+        wanted = {}
+        for info in self._zip.infolist():
+            try:
+                path = inner_path(info.filename)
+            except ItemError as problem:
+                batch.failed.append(self._failed(self._archive.url_of(info.filename), info, problem))
+                continue
+            url = self._archive.url_of(path)
+            if _is_file(info) and self._archive.selection.takes_member(path):
+                wanted[url] = info
+            else:
+                wanted.pop(url, None)
+        if sum(info.file_size for info in wanted.values()) > self._archive.options.max_total_bytes:
+            raise self._archive.beyond("max_total_bytes")
+        return wanted
+
+    def _check(self, info: zipfile.ZipInfo) -> None:
+        limit = self._archive.options.max_bytes
+        if info.file_size > limit:
+            raise ItemError(f"is larger than {limit:,} bytes", hint="Raise the option max_bytes, or exclude it.")
+        if info.flag_bits & _ENCRYPTED:
+            raise ItemError("is encrypted", hint="Rowen has no password: unpack the archive, or exclude it.")
+        if info.compress_type not in _METHODS:
+            raise ItemError("is packed in a way that is not read", hint="Pack the archive with the method deflate.")
+        if info.file_size > max(_SUSPICIOUS_BYTES, info.compress_size * MAX_RATIO):
+            raise ItemError(f"unpacks to more than {MAX_RATIO} times its size", hint="It may be a bomb; exclude it.")
+
+    def _failed(self, url: str, info: zipfile.ZipInfo, problem: ItemError) -> Failed:
+        return Failed(url, f"{info.filename} in {shown(self._archive.path)} {problem}.", hint=problem.hint)
+
+
+class _Bounded(io.BufferedReader):
+    """A file that is not read in larger pieces than allowed: a directory of a zip is read in one."""
+
+    def __init__(self, file: BinaryIO, limit_bytes: int) -> None:
+        super().__init__(io.FileIO(file.fileno(), closefd=False))
+        self.limit_bytes: int | None = limit_bytes
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.limit_bytes is not None and size is not None and size > self.limit_bytes:
+            raise zipfile.BadZipFile("its directory is larger than max_members allows")
+        return super().read(size)
+
+
+def _is_file(info: zipfile.ZipInfo) -> bool:
+    """Neither a folder nor, where a Unix system packed it, a link or a device."""
+    mode = stat.S_IFMT(info.external_attr >> 16)
+    return not info.filename.endswith(("/", "\\")) and mode in (0, stat.S_IFREG)

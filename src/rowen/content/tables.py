@@ -1,0 +1,85 @@
+"""CSV and TSV become Markdown tables, every row of them."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from rowen.content.code import fenced
+from rowen.content.part import Part
+
+__all__ = ["markdown_table", "read_csv", "read_tsv"]
+
+_SAMPLE = 16_384
+_DELIMITERS = ",;\t|"
+_LONGEST_HEAD = 500
+
+
+def read_csv(text: str) -> Part:
+    """Rows of a file whose delimiter is found out."""
+    return _read(text, _delimiter(text[:_SAMPLE]))
+
+
+def read_tsv(text: str) -> Part:
+    """Rows of a file whose cells are parted by tabs."""
+    return _read(text, "\t")
+
+
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """A table whose first row is its head; rows are as wide as they are, at least as wide as the head."""
+    lines = []
+    width = 0
+    for row in rows:
+        cells = [_cell(value) for value in row]
+        width = width or len(cells)
+        cells += [""] * (width - len(cells))
+        lines.append("| " + " | ".join(cells) + " |")
+        if len(lines) == 1:
+            lines.append("|" + " --- |" * width)
+    return "\n".join(lines)
+
+
+def _read(text: str, delimiter: str) -> Part:
+    try:
+        rows = [row for row in _rows(text, delimiter) if any(cell.strip() for cell in row)]
+    except csv.Error:
+        return Part(fenced(text.strip("\n"), "csv"))
+    if not rows:
+        return Part("")
+    if sum(len(cell) + 3 for cell in rows[0]) > _LONGEST_HEAD:
+        return Part(_records(rows))
+    return Part(markdown_table(rows))
+
+
+def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=False)
+
+
+def _records(rows: list[list[str]]) -> str:
+    """A table too wide to repeat its head in every chunk: one paragraph a row, each value with its column's name."""
+    head = [_cell(name) for name in rows[0]]
+    paragraphs = ["Columns: " + ", ".join(head)]
+    for row in rows[1:]:
+        named = zip_longest(head, row, fillvalue="")
+        lines = [f"{name}: {_cell(value)}".removeprefix(": ") for name, value in named if value.strip()]
+        paragraphs.append("\n".join("\\" + line if line.startswith("#") else line for line in lines))
+    return "\n\n".join(paragraphs)
+
+
+def _cell(value: str) -> str:
+    words = " ".join(value.split())
+    return words.replace("|", "\\|") if "|" in words else words
+
+
+def _delimiter(sample: str) -> str:
+    """The delimiter that parts the most lines into the same number of cells."""
+    lines = [line for line in sample.split("\n")[:50] if line.strip()]
+    if len(lines) > 1 and len(sample) == _SAMPLE:
+        lines.pop()
+    return max(_DELIMITERS, key=lambda mark: _agreement(lines, mark))
+
+
+def _agreement(lines: list[str], mark: str) -> tuple[int, int]:
+    counts = [len(row) for row in _rows("\n".join(lines), mark)]
+    width = counts[0] if counts else 1
+    return (counts.count(width), width) if width > 1 else (0, 0)

@@ -1,0 +1,141 @@
+"""A real PostgreSQL for every test: a template is migrated once and cloned for each test that asks for a house."""
+
+import asyncio
+import inspect
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import rowen
+from rowen.connectors import registry
+from rowen.settings import Settings
+from rowen.store.database import Database
+from rowen.store.embedded import EmbeddedServer
+
+TEST_TIME_LIMIT_S = 120
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Async tests run in a loop of their own, and never for ever."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def bounded() -> None:
+        async with asyncio.timeout(TEST_TIME_LIMIT_S):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(bounded())
+    return True
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("ROWEN_", "CB_")) and "TEST" not in name]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def kinds(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Register a connector for one test."""
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    return registry.register
+
+
+class Server:
+    """The PostgreSQL under test: one by URL, or an embedded one of the session's own."""
+
+    def __init__(self, home: Path) -> None:
+        self.embedded = None if "ROWEN_TEST_DATABASE_URL" in os.environ else EmbeddedServer(home)
+        self.url = os.environ.get("ROWEN_TEST_DATABASE_URL") or (self.embedded.join() if self.embedded else "")
+        self.count = 0
+
+    def admin(self, statement: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def create(self, template: str | None = None) -> str:
+        self.count += 1
+        name = f"rowen_test_{os.getpid()}_{self.count}"
+        self.admin(f"create database {name}" + (f" template {template}" if template else ""))
+        return name
+
+    def drop(self, name: str) -> None:
+        self.admin(f"drop database if exists {name} with (force)")
+
+    def conninfo(self, name: str) -> str:
+        return make_conninfo(self.url, dbname=name)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="rowen-test-") as folder:
+        Path(folder).chmod(0o755)
+        server = Server(Path(folder) / "home")
+        yield server
+        if server.embedded is not None:
+            server.embedded.leave()
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> Iterator[str]:
+    name = server.create()
+
+    async def migrate() -> None:
+        database = Database(Settings(database_url=server.conninfo(name)))
+        await database.open()
+        await database.close()
+
+    asyncio.run(migrate())
+    yield name
+    server.drop(name)
+
+
+class House:
+    """One database of a test's own; `open()` gives the Python API on it."""
+
+    def __init__(self, conninfo: str, home: Path) -> None:
+        self.conninfo = conninfo
+        self.home = home
+
+    def settings(self, **more: Any) -> Settings:
+        return Settings(database_url=self.conninfo, home=self.home, **{"workers": 0, **more})
+
+    def open(self, **more: Any) -> AbstractAsyncContextManager[rowen.Rowen]:
+        return rowen.open(self.settings(**more))
+
+    def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What the database says, for looking behind the scenes."""
+        with psycopg.connect(self.conninfo, autocommit=True, options="-c search_path=rowen,public") as connection:
+            return connection.execute(statement.encode(), values or None).fetchall()
+
+    def execute(self, statement: str) -> None:
+        """Change something behind the scenes."""
+        with psycopg.connect(self.conninfo, autocommit=True, options="-c search_path=rowen,public") as connection:
+            connection.execute(statement.encode())
+
+
+@pytest.fixture
+def new_house(server: Server, template: str, tmp_path: Path) -> Iterator[Callable[[], House]]:
+    names: list[str] = []
+
+    def make() -> House:
+        names.append(server.create(template))
+        return House(server.conninfo(names[-1]), tmp_path / "home")
+
+    yield make
+    for name in names:
+        server.drop(name)
+
+
+@pytest.fixture
+def house(new_house: Callable[[], House]) -> House:
+    return new_house()

@@ -1,0 +1,425 @@
+"""The flow over a scripted source: outcomes, guards, cursors, failures."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen import (
+    BusyError,
+    Checkpoint,
+    Complete,
+    Failed,
+    Fetched,
+    Gone,
+    Known,
+    NotFoundError,
+    Observation,
+    Raw,
+    RefusedError,
+    Rowen,
+    Run,
+    Skipped,
+    SourceError,
+    Unchanged,
+    Validators,
+)
+from rowen.connectors import registry
+from tests.conftest import House
+from tests.logical import contents, replayed
+from tests.portals.scripted import Scripted, page, shows
+
+ADDRESS = "scripted:one"
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+async def sync(r: Rowen, *observations: Observation, **how: bool) -> Run:
+    shows(*observations)
+    return await r.sync(ADDRESS, **how)
+
+
+def fetched(*numbers: int, **more: Any) -> list[Observation]:
+    return [Fetched(page(number, **more)) for number in numbers]
+
+
+async def test_new_items_are_created_and_announced(house: House) -> None:
+    async with house.open() as r:
+        run = await sync(r, *fetched(1, 2), Complete())
+
+        assert (run.status, run.mode, run.complete, run.tally.created) == ("completed", "full", True, 2)
+        assert [(c.number, c.kind, c.title) for c in await r.changes()] == [
+            (1, "created", "Page 1"),
+            (2, "created", "Page 2"),
+        ]
+
+
+async def test_the_same_again_writes_nothing(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        run = await sync(r, *fetched(1, 2), Complete())
+
+        assert (run.mode, run.tally.unchanged, run.tally.rows_written) == ("incremental", 2, 0)
+        assert run.tally.stopped_at_content == 2
+        assert await r.last_change() == 2
+
+
+async def test_other_text_is_updated_and_other_metadata_is_amended(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, Fetched(page(1)), Fetched(page(2, record={"licence": "CC0"})), Complete())
+        run = await sync(r, Fetched(page(1, "Other.")), Fetched(page(2, record={"licence": "MIT"})), Complete())
+
+        assert (run.tally.updated, run.tally.amended, run.tally.chunks_written) == (1, 1, 1)
+        assert (await r.get("https://example.org/2")).record == {"licence": "MIT"}
+        assert [c.kind for c in await r.changes(since=2)] == ["updated", "amended"]
+
+
+async def test_case_alone_is_a_change(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, Fetched(page(1, "polish notation")), Complete())
+        run = await sync(r, Fetched(page(1, "Polish notation")), Complete())
+
+        assert run.tally.updated == 1
+        assert (await r.get("https://example.org/1")).text == "Polish notation"
+
+
+async def test_a_new_title_rewrites_no_passage_text_but_is_found(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, Fetched(page(1, title="Old name")), Complete())
+        run = await sync(r, Fetched(page(1, title="Quinces")), Complete())
+
+        assert (run.tally.updated, run.tally.chunks_written) == (1, 0)
+        assert [hit.title for hit in await r.search("quinces")] == ["Quinces"]
+
+
+async def test_what_a_complete_run_did_not_see_is_deleted(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2, 3), Complete())
+        run = await sync(r, *fetched(1, 3), Complete())
+
+        assert run.tally.deleted == 1
+        assert [c.kind for c in await r.changes(since=3)] == ["deleted"]
+        assert {hit.url for hit in await r.search("page")} == {"https://example.org/1", "https://example.org/3"}
+        with pytest.raises(NotFoundError):
+            await r.get("https://example.org/2")
+
+
+async def test_a_run_that_is_not_complete_deletes_nothing(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2, 3), Complete())
+        run = await sync(r, *fetched(1))
+
+        assert (run.status, run.complete, run.tally.deleted) == ("partial", False, 0)
+        assert len(contents(house)) == 3
+
+
+async def test_an_empty_listing_never_deletes(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        run = await sync(r, Complete(), accept_deletions=True)
+
+        assert (run.tally.deleted, run.tally.deletions_held) == (0, 2)
+        assert len(contents(house)) == 2
+
+
+async def test_a_mass_deletion_is_held_back_until_it_is_accepted(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(20)), Complete())
+        held = await sync(r, *fetched(*range(10)), Complete())
+        assert (held.tally.deleted, held.tally.deletions_held) == (0, 10)
+        assert (await r.source("one")).deletions_held == 10
+
+        accepted = await sync(r, *fetched(*range(10)), Complete(), accept_deletions=True)
+
+        assert (accepted.tally.deleted, accepted.tally.deletions_held) == (10, 0)
+        assert (await r.source("one")).deletions_held == 0
+
+
+async def test_the_guard_is_a_setting(house: House) -> None:
+    async with house.open(deletion_floor=1, deletion_share=0.0) as r:
+        await sync(r, *fetched(1, 2, 3), Complete())
+        run = await sync(r, *fetched(1, 2), Complete())
+
+        assert (run.tally.deleted, run.tally.deletions_held) == (0, 1)
+
+
+async def test_gone_deletes_at_once_even_without_completeness(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        run = await sync(r, Gone("https://example.org/2", "410"))
+
+        assert run.tally.deleted == 1
+        assert {hit.url for hit in await r.search("page")} == {"https://example.org/1"}
+        assert replayed(house) == contents(house)
+
+
+async def test_an_item_that_comes_back_is_created_again(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        await sync(r, Fetched(page(1)), Gone("https://example.org/2"), Complete())
+        run = await sync(r, *fetched(1, 2), Complete())
+
+        assert run.tally.created == 1
+        assert [c.kind for c in await r.changes()] == ["created", "created", "deleted", "created"]
+
+
+async def test_gone_and_fetched_again_in_one_run_leaves_the_item(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        run = await sync(
+            r, Fetched(page(1)), Gone("https://example.org/2"), Checkpoint(1), Fetched(page(2, "New.")), Complete()
+        )
+
+        assert (run.tally.deleted, run.tally.created) == (1, 1)
+        assert (await r.get("https://example.org/2")).text == "New."
+
+
+async def test_a_failed_item_keeps_its_last_copy_and_is_released_when_read_again(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        failed = Failed("https://example.org/2", "The licence is not\x00 JSON.", "Ask the portal.", b"{")
+        run = await sync(r, Fetched(page(1)), failed, Complete())
+        assert (run.status, run.tally.failed, run.tally.deleted) == ("completed", 1, 0)
+        [case] = await r.quarantine()
+        assert (case.url, case.error, case.tries) == ("https://example.org/2", "The licence is not JSON.", 1)
+
+        await sync(r, Fetched(page(1)), failed, Complete())
+        assert [case.tries for case in await r.quarantine()] == [2]
+        await sync(r, *fetched(1, 2), Complete())
+
+        assert await r.quarantine() == []
+        assert len(contents(house)) == 2
+
+
+async def test_quarantine_forgets_what_the_source_no_longer_lists(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, Fetched(page(1)), Failed("https://example.org/2", "Bad."), Complete())
+        await sync(r, Fetched(page(1)), Complete())
+
+        assert await r.quarantine() == []
+
+
+async def test_a_skipped_item_is_neither_lost_nor_swept(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        run = await sync(r, Fetched(page(1)), Skipped("https://example.org/2", "circuit open"), Complete())
+
+        assert (run.tally.skipped, run.tally.deleted) == (1, 0)
+        assert len(contents(house)) == 2
+
+
+async def test_the_same_item_twice_in_a_run_is_one_item(house: House) -> None:
+    async with house.open() as r:
+        twice = [Fetched(page(1)), Fetched(page(1, "Otherwise.")), Checkpoint(0), Fetched(page(1, "Late."))]
+        first = await sync(r, *twice, Complete())
+        second = await sync(r, *twice, Complete())
+
+        assert (first.tally.created, first.tally.duplicates) == (1, 2)
+        assert (second.tally.unchanged, second.tally.duplicates, second.tally.rows_written) == (1, 2, 0)
+
+
+async def test_unchanged_of_something_never_held_is_a_failure_not_a_crash(house: House) -> None:
+    async with house.open() as r:
+        run = await sync(r, Unchanged("https://example.org/9"), Complete())
+
+        assert run.tally.failed == 1
+
+
+async def test_unchanged_with_new_validators_keeps_them_and_the_links(house: House) -> None:
+    async with house.open() as r:
+        document = page(1, links=("https://example.org/2",), validators=Validators("a"))
+        await sync(r, Fetched(document), Complete())
+        await sync(r, Unchanged(document.url, Validators("b")), Complete())
+
+        held = (await Scripted.known.look_up([document.url]))[document.url]
+        assert (held.etag, held.links) == ("b", ("https://example.org/2",))
+
+
+async def test_the_cursor_moves_with_its_group_and_comes_back(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1), Checkpoint({"page": 1}), Complete())
+        run = await sync(r, *fetched(2), Checkpoint({"page": 2}))
+
+        assert Scripted.known.cursor == {"page": 1}
+        assert (run.status, run.complete) == ("completed", False)
+        assert (await r.source("one")).cursor == {"page": 2}
+
+
+async def test_a_full_sync_shows_no_cursor_and_no_validators(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, Fetched(page(1, validators=Validators("a"))), Checkpoint(1), Complete())
+        await sync(r, Fetched(page(1, validators=Validators("a"))), Complete(), full=True)
+
+        assert (Scripted.known.mode, Scripted.known.cursor) == ("full", None)
+        held = await Scripted.known.look_up(["https://example.org/1"])
+        assert held["https://example.org/1"].etag is None
+
+
+async def test_a_source_that_breaks_midway_keeps_what_it_gave(house: House) -> None:
+    def breaks(known: Known) -> Iterator[Observation]:
+        yield from fetched(1, 2)
+        raise SourceError("The portal fell over.")
+
+    async with house.open() as r:
+        Scripted.script = breaks
+        run = await r.sync(ADDRESS)
+
+        assert (run.status, run.error, run.tally.created) == ("partial", "The portal fell over.", 2)
+
+
+async def test_a_connector_with_a_bug_fails_its_run_alone(house: House) -> None:
+    def breaks(known: Known) -> Iterator[Observation]:
+        raise ZeroDivisionError("oops")
+        yield
+
+    async with house.open() as r:
+        Scripted.script = breaks
+        run = await r.sync(ADDRESS)
+
+        assert run.status == "failed"
+        assert "'scripted' failed: ZeroDivisionError: oops" in (run.error or "")
+
+
+async def test_what_the_database_refuses_costs_one_item(house: House) -> None:
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        house.execute("alter table item add constraint no_three check (title <> 'Page 3')")
+        run = await sync(r, *fetched(1, 2, 3, 4, 5), Complete())
+
+        assert (run.status, run.tally.created, run.tally.failed) == ("completed", 4, 1)
+        [case] = await r.quarantine()
+        assert case.url == "https://example.org/3"
+
+
+async def test_a_second_live_run_is_refused_and_the_first_goes_on(house: House) -> None:
+    async with house.open() as r, house.open() as other:
+        await r.add(ADDRESS)
+        refused: list[str] = []
+
+        class Busy(Scripted):
+            async def pull(self, known: Known) -> Any:
+                yield Fetched(page(1))
+                with pytest.raises(BusyError) as caught:
+                    await other.sync("one")
+                refused.append(str(caught.value))
+                yield Complete()
+
+        registry.register(Busy)
+        run = await r.sync("one")
+
+        assert run.status == "completed"
+        assert "is being synced by run" in refused[0]
+
+
+async def test_a_run_whose_lease_ran_out_is_taken_over_and_cannot_write_any_more(house: House) -> None:
+    async with house.open(lease_s=1000) as r, house.open() as other:
+        await r.add(ADDRESS)
+
+        class Frozen(Scripted):
+            async def pull(self, known: Known) -> Any:
+                house.execute("update run set lease_until = now() - interval '1 second'")
+                shows(Fetched(page(2)), Complete())
+                registry.register(Scripted)
+                await other.sync("one")
+                yield Fetched(page(1))
+                yield Complete()
+
+        registry.register(Frozen)
+        with pytest.raises(BusyError, match="taken over"):
+            await r.sync("one")
+
+        assert list(contents(house)) == ["https://example.org/2"]
+        assert [run.status for run in await other.runs()] == ["completed", "failed"]
+
+
+async def test_stop_ends_the_run_as_cancelled_and_keeps_what_was_pulled(house: House) -> None:
+    async with house.open() as r:
+
+        def stops(known: Known) -> Iterator[Observation]:
+            yield from fetched(1, 2)
+            yield Checkpoint(1)
+            r.stop()
+            yield from fetched(3)
+
+        Scripted.script = stops
+        run = await r.sync(ADDRESS)
+
+        assert (run.status, run.complete) == ("cancelled", False)
+        assert "https://example.org/1" in contents(house)
+
+
+async def test_a_paused_source_is_refused_and_left_out(house: House) -> None:
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        await r.pause("one")
+        with pytest.raises(RefusedError, match="paused"):
+            await r.sync("one")
+        assert await r.sync_all() == []
+
+        await r.resume("one")
+        shows(Complete())
+        assert [type(run) for run in await r.sync_all()] == [Run]
+
+
+async def test_removing_a_source_announces_each_deletion(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        assert await r.remove("one") == 2
+
+        assert replayed(house) == {} == contents(house)
+        assert house.query("select count(*) from chunk") == [(0,)]
+
+
+async def test_a_dry_run_tells_and_leaves_everything(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2, 3), Complete())
+        before = house.query("select count(*), max(number) from change")
+        run = await sync(r, Fetched(page(1, "New.")), Fetched(page(4)), Complete(), dry_run=True)
+
+        assert (run.tally.created, run.tally.updated, run.tally.deleted) == (1, 1, 2)
+        assert house.query("select count(*), max(number) from change") == before
+        assert len(await r.runs()) == 1
+
+
+async def test_a_body_is_read_only_when_it_differs(house: House) -> None:
+    async with house.open() as r:
+        raw = Raw("https://example.org/r", b"# Title\n\nText.", name="r.md", etag="1")
+        await sync(r, Fetched(raw), Complete())
+        again = await sync(r, Fetched(Raw(raw.url, raw.body, name="r.md", etag="2")), Complete())
+
+        assert (again.tally.unchanged, again.tally.stopped_at_body) == (1, 1)
+        held = await Scripted.known.look_up([raw.url])
+        assert held[raw.url].etag == "2"
+
+
+async def test_a_body_that_cannot_be_read_costs_that_item(house: House, tmp_path: Path) -> None:
+    async with house.open() as r:
+        bad = Raw("https://example.org/b", b"\x00\x01\x02\x03" * 100, name="b.txt")
+        run = await sync(r, Fetched(bad), *fetched(1), Complete())
+
+        assert (run.tally.failed, run.tally.created) == (1, 1)
+
+
+async def test_other_options_have_every_item_read_anew(house: House) -> None:
+    async with house.open() as r:
+        raw = Raw("https://example.org/r", b"Ein Text.", name="r.txt", etag="1")
+        await sync(r, Fetched(raw), Complete())
+        await r.edit("one", options={"language": "de"})
+        await sync(r, Complete())
+        held = await Scripted.known.look_up([raw.url])
+
+        assert (held[raw.url].etag, held[raw.url].body_hash) == (None, None)
+
+
+async def test_a_new_way_of_cutting_recuts_without_announcing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1), Complete())
+        monkeypatch.setattr("rowen.content.chunks.VERSION", 99)
+        run = await sync(r, *fetched(1), Complete())
+
+        assert (run.tally.unchanged, await r.last_change()) == (1, 1)
+        assert house.query("select chunker from item") == [(99,)]

@@ -1,0 +1,43 @@
+"""The index as its users see it: without ids, times and the order in which things were stored."""
+
+from typing import Any
+
+from tests.conftest import House
+
+_ITEMS = """
+select source.kind, item.url, item.title, item.text, item.tags, item.record, item.language, item.media_type,
+       encode(item.key, 'hex'), encode(item.content_hash, 'hex'), encode(item.record_hash, 'hex'),
+       item_check.depth, item_check.links, encode(item_check.body_hash, 'hex'),
+       (select json_agg(json_build_array(chunk.heading, chunk.anchor, chunk.text, encode(chunk.text_hash, 'hex'),
+                                         chunk.tsv::text) order by chunk.position)
+          from chunk where chunk.item_id = item.id)
+  from item join source on source.id = item.source_id left join item_check on item_id = item.id
+ order by source.kind, item.url
+"""
+
+
+def index_of(house: House) -> list[tuple[Any, ...]]:
+    """Everything that a search or an export could show."""
+    return house.query(_ITEMS)
+
+
+def replayed(house: House) -> dict[str, str]:
+    """What a reader of the change log would believe: URL → content hash."""
+    held: dict[str, str] = {}
+    numbers = []
+    for number, kind, url, content in house.query(
+        "select number, kind, url, encode(content_hash, 'hex') from change order by number"
+    ):
+        numbers.append(number)
+        assert (kind == "created") == (kind != "deleted" and url not in held), (number, kind, url)
+        if kind == "deleted":
+            del held[url]
+        else:
+            held[url] = content
+    assert numbers == list(range(1, len(numbers) + 1)), "the log has gaps"
+    return held
+
+
+def contents(house: House) -> dict[str, str]:
+    """URL → content hash of what is stored."""
+    return dict(house.query("select url, encode(content_hash, 'hex') from item"))

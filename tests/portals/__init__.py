@@ -1,0 +1,1 @@
+"""Small worlds that change between runs."""
