@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -58,6 +59,19 @@ class Server:
         self.url = os.environ.get("ROWEN_TEST_DATABASE_URL") or (self.embedded.join() if self.embedded else "")
         self.count = 0
 
+    def kill(self) -> None:
+        """kill -9 of the embedded server."""
+        assert self.embedded is not None
+        pid = self.embedded.status().pid
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+
+    def revive(self) -> None:
+        """Start the embedded server again, if it does not run."""
+        assert self.embedded is not None
+        self.embedded.leave()
+        self.url = self.embedded.join()
+
     def admin(self, statement: str) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement.encode())
@@ -107,7 +121,7 @@ class House:
         self.home = home
 
     def settings(self, **more: Any) -> Settings:
-        return Settings(database_url=self.conninfo, home=self.home, **{"workers": 0, **more})
+        return Settings(database_url=self.conninfo, home=self.home, **{"workers": 0, "database_patience_s": 2, **more})
 
     def open(self, **more: Any) -> AbstractAsyncContextManager[rowen.Rowen]:
         return rowen.open(self.settings(**more))

@@ -33,6 +33,7 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="a PostgreSQL of yours (15+, pgvector 0.8+) instead of the embedded one"
     )
+    database_patience_s: float = Field(default=10.0, gt=0, description="how long to wait for a database connection")
     embedded_port: int = Field(
         default=0, ge=0, le=65535, description="TCP port of the embedded server on 127.0.0.1; 0: a private socket only"
     )

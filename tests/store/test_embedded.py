@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped] # its stubs are another package
 import psycopg
 import pytest
 
@@ -22,7 +22,7 @@ from rowen.errors import (
     StoreUnavailableError,
     StoreUnfitError,
 )
-from rowen.store import server_binaries, server_files, server_site
+from rowen.store import server_account, server_binaries, server_files, server_site
 from rowen.store.embedded import EmbeddedServer
 
 PATIENCE_S = 60.0
@@ -30,10 +30,15 @@ ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not ROOT, reason="only root can change users, owners and mounts")
 
 CLIENT = """
-import sys
+import os, sys
 from pathlib import Path
 from rowen.store.embedded import EmbeddedServer
 
+# After the imports: Python itself may lie where that user cannot read.
+if len(sys.argv) > 2:
+    os.setgroups([])
+    os.setgid(int(sys.argv[2]))
+    os.setuid(int(sys.argv[2]))
 server = EmbeddedServer(Path(sys.argv[1]))
 print(server.join(), flush=True)
 sys.stdin.read()
@@ -45,33 +50,36 @@ print("left", flush=True)
 class Client:
     """Another process that joins at once, and leaves when told."""
 
-    def __init__(self, home: Path, *prefix: str, **identity: object) -> None:
-        command = [*prefix, sys.executable, "-c", CLIENT, str(home)]
-        self.process = subprocess.Popen(  # type: ignore[call-overload]
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, **identity
+    def __init__(self, home: Path, *prefix: str, uid: int | None = None) -> None:
+        command = [*prefix, sys.executable, "-c", CLIENT, str(home)] + ([] if uid is None else [str(uid)])
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
+        assert self.process.stdin
+        assert self.process.stdout
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
     def joined(self) -> str:
         return self._line()
 
     def leave(self) -> None:
-        self.process.stdin.close()
+        self.stdin.close()
         assert self._line() == "left"
         assert self.process.wait(PATIENCE_S) == 0
-        self.process.stdout.close()
+        self.stdout.close()
 
     def kill(self) -> None:
         """kill -9, with whatever tool it is running."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
-        self.process.stdin.close()
-        self.process.stdout.close()
+        self.stdin.close()
+        self.stdout.close()
 
     def _line(self) -> str:
-        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+        ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
         assert ready, "the client said nothing in time"
-        return str(self.process.stdout.readline()).strip()
+        return str(self.stdout.readline()).strip()
 
 
 @pytest.fixture
@@ -92,13 +100,13 @@ def client() -> Iterator[Callable[..., Client]]:
     """Starts clients, and ends those that the test left."""
     clients: list[Client] = []
 
-    def start(home: Path, *prefix: str, **identity: object) -> Client:
-        clients.append(Client(home, *prefix, **identity))
+    def start(home: Path, *prefix: str, uid: int | None = None) -> Client:
+        clients.append(Client(home, *prefix, uid=uid))
         return clients[-1]
 
     yield start
     for each in clients:
-        if not each.process.stdout.closed:
+        if not each.stdout.closed:
             each.kill()
 
 
@@ -286,7 +294,7 @@ def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path) -> N
     home = place / ("long" * 40)
     data = made(home)
     owner = data.stat().st_uid
-    account = server_site.server_account(None, data)
+    account = server_account.server_account(None, data)
     folder = server_site.Site(data.parent, account).socket_folder
     folder.mkdir(mode=0o755)
     os.chown(folder, owner, -1)
@@ -449,7 +457,7 @@ def test_an_ordinary_user_needs_nothing_else(place: Path, client: Callable[..., 
     home = place / "home"
     home.mkdir()
     os.chown(home, 65534, 65534)
-    user = client(home, user=65534, group=65534, extra_groups=[])
+    user = client(home, uid=65534)
 
     user.joined()
     assert psutil.Process(postmaster(home)).uids().effective == 65534
@@ -529,6 +537,7 @@ def test_a_server_in_another_container_is_used_and_not_stopped(place: Path, clie
     with EmbeddedServer(place) as conninfo:
         assert ask(conninfo, "SELECT 1") == 1
     foreign.kill()
+    eventually(lambda: not EmbeddedServer(place).status().running)
 
     with EmbeddedServer(place) as conninfo:
         assert ask(conninfo, "SELECT 1") == 1
@@ -554,10 +563,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_half_made(small_disk: Path) -> 
 
     subprocess.run(["mount", "-o", "remount,size=120m", small_disk], check=True)
     data = made(small_disk)
-    with (small_disk / "ballast").open("wb") as ballast, pytest.raises(OSError, match="No space left"):
-        while True:
-            ballast.write(b"\0" * 65_536)
-            ballast.flush()
+    subprocess.run(["dd", "if=/dev/zero", f"of={small_disk / 'ballast'}"], capture_output=True)
     with pytest.raises(StoreFullError, match=str(small_disk)):
         EmbeddedServer(small_disk).join()
 

@@ -15,13 +15,20 @@ from rowen.store.selftest import Connection, check_vectors
 
 
 @pytest.fixture(scope="module")
-def conninfo() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="rowen-test-", ignore_cleanup_errors=True) as name:
+def server() -> Iterator[EmbeddedServer]:
+    with tempfile.TemporaryDirectory(prefix="rowen-test-") as name:
         Path(name).chmod(0o755)
-        with EmbeddedServer(Path(name)) as conninfo:
-            with psycopg.connect(conninfo, autocommit=True) as connection:
-                connection.execute("CREATE EXTENSION vector")
-            yield conninfo
+        server = EmbeddedServer(Path(name))
+        with psycopg.connect(server.join(), autocommit=True) as connection:
+            connection.execute("CREATE EXTENSION vector")
+        yield server
+        server.leave()
+
+
+@pytest.fixture
+def conninfo(server: EmbeddedServer) -> str:
+    """Joined anew, which waits for the recovery that a test may have caused."""
+    return server.join()
 
 
 def test_a_server_that_can_compute_distances_passes(conninfo: str) -> None:
@@ -33,7 +40,7 @@ def test_a_backend_that_dies_of_an_illegal_instruction_is_told_as_the_wrong_cpu(
         os.kill(connection.info.backend_pid, signal.SIGILL)
         connection.execute(statement.encode())
 
-    with pytest.raises(StoreUnfitError, match="another processor than .+") as caught:
+    with pytest.raises(StoreUnfitError, match=r"another processor than .+") as caught:
         check_vectors(conninfo, run=die)
 
     assert "ROWEN_DATABASE_URL" in (caught.value.hint or "")

@@ -44,7 +44,10 @@ def scan(text: str) -> list[Block]:
     scanner = _Scanner(text)
     position = 0
     for line in text.split("\n"):
-        scanner.feed(line, position)
+        if not line:
+            scanner.blank()
+        elif not scanner.skips or scanner.fence in line:
+            scanner.feed(line, position)
         position += len(line) + 1
     scanner.close()
     return scanner.blocks
@@ -61,13 +64,15 @@ class _Scanner:
         self.last_start = self.last_but_one_end = 0
         self.after_blank = False
         self.fence = ""
+        # Inside a fence that stands by itself, lines without its mark need no look.
+        self.skips = False
         self.base = 0
         self.items: list[tuple[int, int]] = []
 
     def feed(self, line: str, position: int) -> None:
         body = line.lstrip()
         if not body:
-            self._blank()
+            self.blank()
             return
         indent = len(line) - len(body)
         if indent and "\t" in line[:indent]:
@@ -81,14 +86,18 @@ class _Scanner:
 
     def close(self) -> None:
         """End the open block."""
+        if self.skips:
+            self.end = len(self.text.rstrip())
         if self.kind is Kind.LIST:
             self._close_list()
         elif self.kind is not None:
             self.blocks.append(Block(self.kind, 0, self.start, self.end))
         self.kind = None
         self.fence = ""
+        self.skips = False
 
-    def _blank(self) -> None:
+    def blank(self) -> None:
+        """Pass a blank line, which ends most blocks."""
         self.after_blank = True
         if self.kind is not Kind.LIST and not self.fence:
             self.close()
@@ -112,6 +121,7 @@ class _Scanner:
             return False
         if body.startswith(self.fence) and not body.rstrip().strip(self.fence[0]):
             self.fence = ""
+            self.skips = False
         return True
 
     def _in_list(self, line: str, body: str, indent: int, position: int) -> None:
@@ -142,6 +152,7 @@ class _Scanner:
             case "fence":
                 self._begin(Kind.FENCE, position, line)
                 self.fence = found[0] if found else ""
+                self.skips = True
             case "table" if self.kind is not Kind.TABLE:
                 self._begin(Kind.TABLE, position, line)
             case "underline" if self._underlines():

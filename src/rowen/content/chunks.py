@@ -6,6 +6,7 @@ repeats a part of its neighbour changes with it.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator
 
 from rowen.content.headings import Trail
@@ -39,7 +40,7 @@ class _Spans:
         self.min_chars = min_chars
         self.starts = [part.start for part in parts]
         self.ends = [part.end for part in parts]
-        self.keys = [_key(text, part) for part in parts] if not self._fits(0, len(parts)) else []
+        self.keys = [] if self._fits(0, len(parts)) else _keys(text, parts)
 
     def found(self) -> list[tuple[int, int]]:
         done = []
@@ -77,10 +78,21 @@ class _Spans:
         return next(before for before in range(middle - 1, low - 1, -1) if self.keys[before] == key)
 
 
-def _key(text: str, part: Piece) -> int:
-    """The order of boundaries: rank, then the words just after the cut; an edit further down does not move it."""
-    ahead = checksum(text[part.start : min(part.end, part.start + _LOOK_AHEAD)])
-    return part.rank << 64 | ahead << 32 | checksum(text[part.start : part.end])
+def _keys(text: str, parts: list[Piece]) -> list[int]:
+    """The order of boundaries: rank, then the words just after the cut; an edit further down does not move it.
+
+    Where these words are the same, the whole piece decides.
+    """
+    keys = [
+        part.rank << 64 | checksum(text[part.start : min(part.end, part.start + _LOOK_AHEAD)]) << 32 for part in parts
+    ]
+    counts = Counter(keys)
+    if len(counts) == len(keys):
+        return keys
+    return [
+        key | checksum(text[part.start : part.end]) if counts[key] > 1 else key
+        for key, part in zip(keys, parts, strict=True)
+    ]
 
 
 def _with_headings(text: str, parts: list[Piece], spans: list[tuple[int, int]]) -> Iterator[Chunk]:

@@ -11,7 +11,7 @@ _CLOSING = re.compile(r"(?:^|[ \t])#+[ \t]*$")
 _IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)?(?: \"[^\"]*\")?\)|\[[^\[\]]*\])")
 _EMPHASIS = re.compile(r"(?<!\\)(\*{1,3})(?=\S)([^*]+)(?<=\S)\1|(?<![\w\\])(_{1,3})(?=\S)([^_]+)(?<=\S)\3(?!\w)")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-_MARKED = re.compile(r"[\[*_`\\{]|#\s*$")
+_MARKED = re.compile(r"[\[*_`\\{]|#$")
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
 
@@ -21,12 +21,19 @@ def title_and_anchor(source: str) -> tuple[str, str | None]:
     if not _MARKED.search(line):
         return _short(line), None
     anchor = None
-    if found := _ANCHOR.search(line):
+    if line[-1] == "}" and (found := _ANCHOR.search(line)):
         anchor, line = found[1], line[: found.start()]
-    line = _CLOSING.sub("", line)
-    line = _IMAGE_OR_LINK.sub(r"\1", line)
-    line = _EMPHASIS.sub(lambda match: match[2] or match[4], line)
-    return _short(_ESCAPE.sub(r"\1", line.replace("`", "")).strip()), anchor
+    return _short(_plain(_CLOSING.sub("", line) if line.endswith("#") else line)), anchor
+
+
+def _plain(line: str) -> str:
+    """The words without links, emphasis, code marks and escapes."""
+    if "[" in line:
+        line = _IMAGE_OR_LINK.sub(r"\1", line)
+    if "*" in line or "_" in line:
+        line = _EMPHASIS.sub(lambda match: match[2] or match[4], line)
+    line = line.replace("`", "")
+    return (_ESCAPE.sub(r"\1", line) if "\\" in line else line).strip()
 
 
 def _words(source: str) -> str:

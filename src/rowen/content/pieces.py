@@ -49,17 +49,19 @@ def pieces(text: str, max_chars: int) -> list[Piece]:
     found: list[Piece] = []
     above: Block | None = None
     headings_start = 0
+    reserve = max_chars // 8
+    cutter = _Cutter(text, max_chars, max_chars - reserve)
     for block in scan(text):
         if above is None or above.kind is not Kind.HEADING:
             headings_start = block.start
         # A block below a heading leaves room for it, so that the two need not part.
         taken = block.start - headings_start
-        room = max_chars - taken if taken <= max_chars // 4 else max_chars
+        room = max_chars - (taken if taken <= reserve else 0)
         rank = _rank(block, above)
         if block.end - block.start <= room:
             found.append(Piece(block.start, block.end, rank, block.level))
         else:
-            found.extend(_Cutter(text, max_chars, room).cut(block, rank))
+            found.extend(cutter.cut(block, rank))
         above = block
     return found
 
@@ -72,7 +74,7 @@ def _rank(block: Block, above: Block | None) -> int:
 
 
 class _Cutter:
-    """Cuts one block that is longer than `room`."""
+    """Cuts blocks that are too long into pieces of at most `room`, whatever stands around them."""
 
     def __init__(self, text: str, max_chars: int, room: int) -> None:
         self.text = text

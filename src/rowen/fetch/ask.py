@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     tries: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ask:
     """One request, at one point on its way along redirects."""
 

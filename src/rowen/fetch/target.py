@@ -2,7 +2,7 @@
 
 import base64
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
 import ada_url
@@ -17,11 +17,18 @@ _SECRET = re.compile(
     r"sig(?:nature)?|credentials?|session(?:id)?|sid|jwt|code)(?:$|[^a-z])",
     re.IGNORECASE,
 )
+# A URL that already has its normal form, as most have: a parser called over and over costs more than the rest of us.
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_NORMAL = re.compile(
+    rf"(https?://((?:(?:{_OCTET}\.){{3}}{_OCTET}|(?:(?!xn--)[a-z\d][a-z\d-]*\.)*(?!xn--)[a-z][a-z\d-]*)"
+    r"(?!:80/|:443/)(?::[1-9]\d{1,3}|:[1-5]\d{4})?))"
+    r"(?:/(?!(?:\.|%2[Ee]){1,2}(?:[/?]|$))[\w!$%&()*+,.:;=@~-]*)+(?:\?[\w!$%&()*+,./:;=?@~-]*)?",
+    re.ASCII,
+)
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A URL that can be requested: WHATWG form, no fragment, no user information.
 
     `host` carries the port where it is not the scheme's own; `login` is the user information as a value for
@@ -36,6 +43,8 @@ class Target:
 
 def parse(url: str) -> Target:
     """The target of a URL; raises `BadUrlError` for what cannot be requested over HTTP."""
+    if normal := _NORMAL.fullmatch(url):
+        return Target(url, normal[2], normal[1])
     try:
         href = str(ada_url.normalize_url(url)).partition("#")[0]
     except ValueError:

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rowen.service.manage import Managing
+from rowen.service.care import Caring
 from rowen.settings import Settings, load
 
 __all__ = ["Rowen", "open"]
 
 
-class Rowen(Managing):
+class Rowen(Caring):
     """An open house: sources, runs, items and the change log of one database."""
 
     async def start(self) -> None:

@@ -1,6 +1,7 @@
 """The door to PostgreSQL: the embedded server or one by URL, its pool of connections, and its errors in our words."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias
@@ -21,7 +22,6 @@ __all__ = ["Connection", "Database", "in_our_words"]
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
-CONNECT_TIMEOUT_S = 10
 POOL_SIZE = 8
 
 
@@ -61,9 +61,10 @@ class Database:
             min_size=1,
             max_size=POOL_SIZE,
             open=False,
+            timeout=self.settings.database_patience_s,
             configure=_configure,
-            kwargs=_OPTIONS,
             check=_alive,
+            kwargs=self._options,
         )
         await self._pool.open()
 
@@ -87,11 +88,19 @@ class Database:
             return "the database of ROWEN_DATABASE_URL"
         return f"database {parts.get('dbname', '?')} on {parts.get('host', 'localhost')}"
 
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"application_name": "rowen", "connect_timeout": math.ceil(self.settings.database_patience_s)}
+
     async def connect(self) -> Connection:
         """A connection of its own, outside the pool: for locks that live as long as it does."""
         with in_our_words(self.place):
-            connection = await AsyncConnection.connect(self._conninfo, autocommit=True, **_OPTIONS)
-            await _configure(connection)
+            connection = await AsyncConnection.connect(self._conninfo, autocommit=True, **self._options)
+            try:
+                await _configure(connection)
+            except BaseException:
+                await connection.close()
+                raise
             return connection
 
     @asynccontextmanager
@@ -108,9 +117,6 @@ class Database:
         """One transaction: all of it or nothing."""
         async with self.connection() as connection, connection.transaction():
             yield connection
-
-
-_OPTIONS: dict[str, Any] = {"application_name": "rowen", "connect_timeout": CONNECT_TIMEOUT_S}
 
 
 async def _alive(connection: Connection) -> None:

@@ -4,24 +4,18 @@ Every process that uses the server holds a share of one file lock. The kernel ta
 so there is no count that could be wrong: who can have the lock alone is the last, and stops the server.
 """
 
-import os
-import secrets
 import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-import psycopg
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
-
 from rowen.errors import StoreError, StoreUnavailableError
+from rowen.store.server_access import await_recovery, by_socket, by_tcp, store_password, welcoming
 from rowen.store.server_account import run_as
 from rowen.store.server_binaries import choose_binaries
-from rowen.store.server_files import FileLock, Postmaster, exclusive, find_server, halt, settled
+from rowen.store.server_files import FileLock, Postmaster, exclusive, find_server, halt
 from rowen.store.server_site import (
-    SUPERUSER,
     Site,
     explained,
     failure,
@@ -34,6 +28,7 @@ from rowen.store.server_site import (
 __all__ = ["EmbeddedServer", "ServerStatus"]
 
 _START_S = 300
+_RECOVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +73,8 @@ class EmbeddedServer:
                 if not member.held:
                     undo.callback(member.close)
                 member.share()
-                server = settled(site.data) or self._start(site)
-                conninfo = self._conninfo(site, server)
+                server = welcoming(site.data) or self._start(site)
+                conninfo = self._conninfo(server, site.folder)
                 undo.pop_all()
                 self._member = member
         return conninfo
@@ -150,7 +145,7 @@ class EmbeddedServer:
         if code != 0 or server is None:
             raise self._not_started(site, text + _logged_since(site, seen))
         if self._port:
-            _store_password(site, server)
+            store_password(server, site.folder)
         return server
 
     def _not_started(self, site: Site, text: str) -> StoreError:
@@ -161,20 +156,15 @@ class EmbeddedServer:
             )
         return failure(site, "did not start", text)
 
-    def _conninfo(self, site: Site, server: Postmaster) -> str:
-        if not self._port or server.port != self._port or not server.address:
-            return _by_socket(server)
-        password = _stored_password(site) or _store_password(site, server)
-        return make_conninfo(
-            host=server.address, port=server.port, user=SUPERUSER, dbname="postgres", password=password
-        )
-
-
-def _by_socket(server: Postmaster) -> str:
-    return make_conninfo(host=str(server.socket_folder), port=server.port, user=SUPERUSER, dbname="postgres")
+    def _conninfo(self, server: Postmaster, folder: Path) -> str:
+        if self._port and server.address and server.port == self._port:
+            return by_tcp(server, folder)
+        return by_socket(server)
 
 
 def _stop(server: Postmaster, folder: Path) -> None:
+    if server.visible:
+        await_recovery(server, patience_s=_RECOVERY_S)
     halt(server, folder / "data")
     if server.socket_folder != folder / "socket":
         with suppress(OSError):
@@ -184,28 +174,3 @@ def _stop(server: Postmaster, folder: Path) -> None:
 def _logged_since(site: Site, seen: dict[Path, int]) -> str:
     news = [log.read_bytes()[seen.get(log, 0) :] for log in site.logs]
     return b"".join(news).decode(errors="replace")
-
-
-def _stored_password(site: Site) -> str | None:
-    try:
-        return (site.folder / "password").read_text()
-    except FileNotFoundError:
-        return None
-
-
-def _store_password(site: Site, server: Postmaster) -> str:
-    """Give the server the password of the file, which is made if need be. The plain text never reaches the server."""
-    password = _stored_password(site)
-    if not password:
-        password = secrets.token_urlsafe(32)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(site.folder / "password", flags, 0o600), "w") as file:
-            file.write(password)
-    try:
-        with psycopg.connect(_by_socket(server), autocommit=True) as connection:
-            verifier = connection.pgconn.encrypt_password(password.encode(), SUPERUSER.encode(), b"scram-sha-256")
-            change = sql.SQL("ALTER ROLE {} PASSWORD {}")
-            connection.execute(change.format(sql.Identifier(SUPERUSER), sql.Literal(verifier.decode())))
-    except psycopg.Error as problem:
-        raise StoreUnavailableError(f"The embedded PostgreSQL took no password for TCP: {problem}") from problem
-    return password

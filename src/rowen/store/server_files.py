@@ -22,6 +22,7 @@ __all__ = ["FileLock", "Postmaster", "exclusive", "find_server", "halt", "settle
 _POLL_S = 0.02
 _PATIENCE_S = 330.0
 _ORPHAN_PATIENCE_S = 10.0
+_HALT_S = 60.0
 _open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 
 
@@ -155,19 +156,21 @@ def settled(data: Path) -> Postmaster | None:
 
 
 def halt(server: Postmaster, data: Path) -> None:
-    """End a server: open transactions are rolled back, what was committed is on disk."""
+    """End a server. One that does not listen is ended at once, and recovers at its next start; no commit is lost."""
     if not server.visible:
         raise StoreUnavailableError(
             f"The server in {data} runs where this process cannot see it, perhaps in another container.",
             hint="Stop it from where it was started.",
         )
-    with suppress(ProcessLookupError):
-        os.kill(server.pid, signal.SIGINT)
-    deadline = time.monotonic() + _PATIENCE_S
-    while _works_in(server.pid, data):
-        if time.monotonic() > deadline:
-            raise StoreUnavailableError(f"The server in {data} (process {server.pid}) does not stop.")
-        time.sleep(_POLL_S)
+    for how in (signal.SIGINT, signal.SIGQUIT):
+        with suppress(ProcessLookupError):
+            os.kill(server.pid, how)
+        deadline = time.monotonic() + _HALT_S
+        while time.monotonic() < deadline:
+            if not _works_in(server.pid, data):
+                return
+            time.sleep(_POLL_S)
+    raise StoreUnavailableError(f"The server in {data} (process {server.pid}) does not stop.")
 
 
 def _busy(path: Path) -> StoreUnavailableError:

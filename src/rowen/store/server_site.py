@@ -26,9 +26,8 @@ from rowen.errors import StoreError, StoreFullError, StoreUnavailableError
 from rowen.store.server_account import Account, run_as, server_account
 from rowen.store.server_binaries import Binaries
 
-__all__ = ["SUPERUSER", "Site", "explained", "failure", "initialise", "make_site", "prepare_start", "site_folder"]
+__all__ = ["Site", "explained", "failure", "initialise", "make_site", "prepare_start", "site_folder"]
 
-SUPERUSER = "postgres"
 SYSTEM_FOLDER = Path("/var/lib/rowen")
 
 _INITDB_S = 600.0
@@ -140,7 +139,7 @@ def initialise(site: Site, binaries: Binaries) -> None:
     try:
         if site.account:
             os.chown(fresh, site.account.uid, site.account.gid)
-        command: list[str | Path] = [binaries.tool("initdb"), f"--username={SUPERUSER}"]
+        command: list[str | Path] = [binaries.tool("initdb"), "--username=postgres"]
         command += ["--encoding=UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=scram-sha-256"]
         command += ["--data-checksums", "--no-instructions"]
         code, text = run_as(site.account, command, data=fresh, patience_s=_INITDB_S)

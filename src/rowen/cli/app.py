@@ -1,0 +1,101 @@
+"""The command `rowen`: its list of commands, and how a call ends."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from rowen.cli.command import LazyGroup
+from rowen.cli.door import Door
+from rowen.errors import RowenError
+from rowen.version import __version__
+
+__all__ = ["INTERRUPTED", "app", "main"]
+
+INTERRUPTED = 130
+
+_SECTIONS = {
+    "Start here": {
+        "demo": ("demo", "See the whole thing at work on a small world, offline."),
+    },
+    "Keep a copy": {
+        "add": ("sources", "Keep a copy of something from now on."),
+        "sync": ("sync", "Bring sources up to date; pay only for what changed."),
+        "sources": ("sources", "List all sources."),
+        "show": ("sources", "Show all that is known of one source."),
+        "edit": ("sources", "Change a source's name or options."),
+        "pause": ("sources", "Leave a source out of sync until it is resumed."),
+        "resume": ("sources", "Take a paused source in again."),
+        "remove": ("sources", "Forget a source with all its items."),
+    },
+    "Look at it": {
+        "search": ("search", "Find the items that answer best."),
+        "get": ("items", "Print the text of one item, as Markdown."),
+        "diff": ("items", "Show what changed between two texts of an item."),
+        "history": ("items", "List all texts that an item had."),
+        "changes": ("changes", "Read the change log, or follow it."),
+    },
+    "Look after it": {
+        "status": ("status", "Show how sources and database are doing."),
+        "runs": ("runs", "List the last runs, newest first."),
+        "run": ("runs", "Show one run with its whole tally."),
+        "quarantine": ("runs", "List what could not be read, and why."),
+        "db": ("db", "Look at the database itself."),
+        "doctor": ("doctor", "Check that everything works, and say what to do if not."),
+    },
+}
+
+
+@click.version_option(__version__, message="rowen %(version)s")
+def _app() -> None:
+    """Keep a searchable copy of other people's things fresh, and pay only for what changed.
+
+    `rowen sync ./folder` is enough to begin; then `rowen search "words"`.
+    """
+
+
+app = click.command(cls=LazyGroup, name="rowen", sections=_SECTIONS)(_app)
+
+
+def main() -> None:
+    """Run the command and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal of another encoding shows what it can, and never ends a command.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(_call(sys.argv[1:]))
+
+
+def _call(arguments: Sequence[str]) -> int:
+    door = Door()
+    try:
+        answer = app.main(list(arguments), prog_name="rowen", standalone_mode=False, obj=door)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except Exception as problem:  # noqa: BLE001 (the outermost edge: whatever it is, it is told and not thrown)
+        door.json = door.json or "--json" in arguments
+        return _tell(door, problem)
+    return answer if isinstance(answer, int) else 0
+
+
+def _tell(door: Door, problem: Exception) -> int:
+    if door.verbose > 1:
+        traceback.print_exception(problem)
+    match problem:
+        case click.exceptions.NoArgsIsHelpError():
+            problem.show()
+            return problem.exit_code
+        case click.UsageError():
+            path = problem.ctx.command_path if problem.ctx else "rowen"
+            return door.out.fail(
+                problem.format_message(), hint=f"`{path} --help` shows how it is used.", exit_code=problem.exit_code
+            )
+        case RowenError():
+            return door.out.fail(str(problem), hint=problem.hint, exit_code=problem.exit_code)
+        case OSError():
+            return door.out.fail(str(problem), exit_code=1)
+    return door.out.fail(
+        f"Unexpected: {type(problem).__name__}: {problem}",
+        hint="What was committed is kept. This is a bug in Rowen; the same command with -vv shows where.",
+        exit_code=1,
+    )

@@ -1,0 +1,99 @@
+"""changes."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from rowen.cli.command import command
+from rowen.cli.door import Door
+from rowen.cli.since import Since
+from rowen.cli.words import moment
+
+if TYPE_CHECKING:
+    from rowen.cli.output import Output
+    from rowen.model.run import Change
+    from rowen.service import Rowen
+
+__all__ = ["COMMANDS", "show_change"]
+
+Start = int | timedelta | datetime
+
+PAGE_LINES = 1_000
+SCREEN_LINES = 50
+
+_STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "deleted": "red"}
+
+
+@command("changes")
+@click.option("--since", type=Since(), help="After this number, since so long, or since this date.")
+@click.option("--source", metavar="NAME", help="Only of this source.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many lines.")
+@click.option("--follow", is_flag=True, help="Go on with each new line as it is written, until Ctrl-C.")
+def changes(door: Door, since: Start | None, source: str | None, limit: int | None, follow: bool) -> None:
+    """Read the change log, or follow it."""
+
+    async def asked(rowen: "Rowen") -> None:
+        start = await _start(rowen, door, since, narrowed=bool(source or limit))
+        if follow:
+            await _follow(rowen, door, start, source, limit)
+        else:
+            await _read(rowen, door, start, source, limit)
+
+    door.ask(asked)
+
+
+async def _start(rowen: "Rowen", door: Door, since: Start | None, *, narrowed: bool) -> Start:
+    """Where to begin; a screen gets the last lines only, where nothing else was asked for."""
+    if since is not None:
+        return since
+    last = await rowen.last_change()
+    if narrowed or not door.out.terminal or last <= SCREEN_LINES:
+        return 0
+    door.out.say(f"The last {SCREEN_LINES} of {last:,} lines; `rowen changes --since 0` shows all.")
+    return last - SCREEN_LINES
+
+
+async def _read(rowen: "Rowen", door: Door, start: Start, source: str | None, limit: int | None) -> None:
+    """Page by page, so that a long log never stands in memory."""
+    left = limit
+    while left is None or left > 0:
+        page = PAGE_LINES if left is None else min(left, PAGE_LINES)
+        found = await rowen.changes(since=start, source=source, limit=page)
+        for change in found:
+            show_change(door.out, change)
+        if len(found) < page:
+            return
+        start = found[-1].number
+        left = None if left is None else left - page
+
+
+async def _follow(rowen: "Rowen", door: Door, start: Start, source: str | None, limit: int | None) -> None:
+    generator = cast("AsyncGenerator[Change]", rowen.follow(since=start, source=source))
+    async with aclosing(generator) as lines:
+        shown = 0
+        async for change in lines:
+            show_change(door.out, change)
+            shown += 1
+            if shown == limit:
+                return
+
+
+def show_change(out: "Output", change: "Change") -> None:
+    """One line of the log."""
+    from rowen.cli.facts import change_fact
+
+    if out.json:
+        out.emit(change_fact(change))
+    elif out.terminal:
+        kind = (f"{change.kind:<8}", _STYLES[change.kind])
+        where = (f"  {change.source}  {change.url}", "dim")
+        out.line((f"{change.number:>7}  ", "dim"), kind, f"  {moment(change.at)}  ", (change.title, "bold"), where)
+    else:
+        cells = (str(change.number), change.kind, moment(change.at), change.source, change.title, change.url)
+        out.line("\t".join(cells))
+
+
+COMMANDS = {"changes": changes}

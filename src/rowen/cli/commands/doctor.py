@@ -1,0 +1,151 @@
+"""doctor: one check a line, and what to do about each that failed."""
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rowen.cli.command import command
+from rowen.cli.door import Door
+from rowen.cli.words import size
+from rowen.errors import RowenError, UsageError
+
+if TYPE_CHECKING:
+    from rowen.model.source import Source
+    from rowen.service import Rowen
+    from rowen.settings import Settings
+
+__all__ = ["COMMANDS"]
+
+LEAST_FREE_BYTES = 500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found."""
+
+    check: str
+    ok: bool
+    found: str
+    hint: str | None = None
+
+
+@command("doctor")
+def doctor(door: Door) -> int:
+    """Check that everything works, and say what to do if not."""
+    from rowen.cli.house import run
+
+    async def examined() -> list[Finding]:
+        findings = []
+        async for finding in _examine(door.settings):
+            _show(door, finding)
+            findings.append(finding)
+        return findings
+
+    wrong = sum(not finding.ok for finding in run(examined))
+    door.out.say("All is well." if not wrong else f"{wrong} of these need your attention.")
+    return 1 if wrong else 0
+
+
+def _show(door: Door, finding: Finding) -> None:
+    word = ("ok    ", "green") if finding.ok else ("wrong ", "bold red")
+    door.out.answer(asdict(finding), word, (f"{finding.check}: ", "bold"), finding.found)
+    if finding.hint and not door.out.json:
+        door.out.line(f"      {finding.hint}")
+
+
+async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
+    from rowen.service import Rowen
+
+    for finding in _machine(settings):
+        yield finding
+    rowen = Rowen(settings)
+    async with AsyncExitStack() as house:
+        house.push_async_callback(rowen.close)
+        opened = await _try("database", _opened(rowen))
+        yield opened
+        if opened.ok:
+            yield await _try("vectors", _vectors(rowen))
+        yield await _try("workers", _workers(rowen))
+        if opened.ok:
+            for finding in await _sources(rowen):
+                yield finding
+
+
+def _machine(settings: "Settings") -> Iterator[Finding]:
+    from rowen.service.care import kinds
+
+    yield Finding("python", True, f"{sys.version.split()[0]} at {sys.executable}")
+    yield _home(settings.home)
+    yield _space(settings.home)
+    try:
+        yield Finding("connectors", True, ", ".join(kinds()))
+    except (ImportError, AttributeError) as problem:
+        yield Finding(
+            "connectors", False, f"one cannot be imported: {problem}", "Reinstall the package that brings it."
+        )
+
+
+def _home(home: Path) -> Finding:
+    place = _nearest(home)
+    if os.access(place, os.W_OK | os.X_OK) and place.is_dir():
+        return Finding("home", True, f"{home} is writable" if place == home else f"{home} can be made")
+    return Finding("home", False, f"{place} is not writable", "Choose another folder with --home or ROWEN_HOME.")
+
+
+def _space(home: Path) -> Finding:
+    free = shutil.disk_usage(_nearest(home)).free
+    ok = free >= LEAST_FREE_BYTES
+    return Finding("disk", ok, f"{size(free)} free", None if ok else "Free some space, or choose another --home.")
+
+
+def _nearest(path: Path) -> Path:
+    """The folder itself, or the nearest one above it that is there."""
+    return next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+
+
+async def _try(check: str, found: Awaitable[str]) -> Finding:
+    try:
+        return Finding(check, True, await found)
+    except RowenError as problem:
+        return Finding(check, False, str(problem), problem.hint or "Run again with -vv to see more.")
+    except OSError as problem:
+        return Finding(check, False, str(problem), "Run again with -vv to see more.")
+
+
+async def _opened(rowen: "Rowen") -> str:
+    await rowen.start()
+    facts = await rowen.database()
+    return f"{facts.place}, PostgreSQL {facts.server_version}, schema {facts.schema}"
+
+
+async def _vectors(rowen: "Rowen") -> str:
+    await rowen.check_vectors()
+    return "distances are computed"
+
+
+async def _workers(rowen: "Rowen") -> str:
+    if rowen.settings.workers == 0:
+        return "none (ROWEN_WORKERS is 0): parsing is done in the program itself"
+    read = await rowen.check_workers()
+    return f"a process read a document of {size(read)}"
+
+
+async def _sources(rowen: "Rowen") -> list[Finding]:
+    return [_source(rowen, source) for source in await rowen.sources()]
+
+
+def _source(rowen: "Rowen", source: "Source") -> Finding:
+    try:
+        rowen.check_source(source)
+    except UsageError as problem:
+        hint = f"What is stored of it is kept. Bring it back, or `rowen remove {source.name}`."
+        return Finding(f"source {source.name}", False, str(problem), hint)
+    return Finding(f"source {source.name}", True, "is there")
+
+
+COMMANDS = {"doctor": doctor}

@@ -1,0 +1,91 @@
+"""get, diff, history."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from rowen.cli.command import command
+from rowen.cli.door import Door
+from rowen.cli.words import count, moment
+
+if TYPE_CHECKING:
+    from rowen.service import Rowen
+
+__all__ = ["COMMANDS"]
+
+_source = click.option("--source", metavar="NAME", help="Its copy in this source, where several have one.")
+_STYLES = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
+
+
+@command("get")
+@click.argument("url", metavar="URL|PATH")
+@_source
+def get(door: Door, url: str, source: str | None) -> None:
+    """Print the text of one item, as Markdown."""
+    entry = door.ask(lambda rowen: rowen.get(url, source=source))
+    if door.out.json:
+        fact = asdict(entry)
+        del fact["id"]
+        door.out.emit(fact)
+    else:
+        door.out.line(entry.text)
+
+
+@command("diff")
+@click.argument("url", metavar="URL|PATH")
+@_source
+@click.option(
+    "--from", "older", type=click.IntRange(min=0), metavar="N", help="Older revision; default: the one before."
+)
+@click.option("--to", "newer", type=click.IntRange(min=1), metavar="N", help="Newer revision; default: the last.")
+def diff(door: Door, url: str, source: str | None, older: int | None, newer: int | None) -> None:
+    """Show what changed between two texts of an item."""
+
+    async def asked(rowen: "Rowen") -> tuple[str, int]:
+        kept = await rowen.history(url, source=source)
+        return await rowen.diff(url, source=source, older=older, newer=newer), kept[-1].number
+
+    text, last = door.ask(asked)
+    newer = last if newer is None else newer
+    older = newer - 1 if older is None else older
+    if door.out.json:
+        door.out.emit({"url": url, "older": older, "newer": newer, "diff": text})
+        return
+    for line in text.splitlines():
+        door.out.line((line, next((style for mark, style in _STYLES.items() if line.startswith(mark)), "")))
+    if not older:
+        door.out.say("This is its first text: all of it is new.")
+    elif not text:
+        door.out.say(f"The texts of revisions {older} and {newer} are the same; title or tags differ.")
+
+
+@command("history")
+@click.argument("url", metavar="URL|PATH")
+@_source
+def history(door: Door, url: str, source: str | None) -> None:
+    """List all texts that an item had."""
+    found = door.ask(lambda rowen: rowen.history(url, source=source))
+    door.out.listing(
+        found,
+        {
+            "revision": lambda revision: str(revision.number),
+            "since": lambda revision: moment(revision.at),
+            "length": lambda revision: count(len(revision.text), "character"),
+            "title": lambda revision: (revision.title, "bold"),
+        },
+        fact=lambda revision: {
+            "url": url,
+            "number": revision.number,
+            "at": revision.at,
+            "title": revision.title,
+            "tags": revision.tags,
+            "characters": len(revision.text),
+            "current": revision is found[-1],
+        },
+    )
+    if len(found) > 1:
+        door.out.say(f"`rowen diff {url}` shows the last difference.")
+
+
+COMMANDS = {"get": get, "diff": diff, "history": history}

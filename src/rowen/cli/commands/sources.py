@@ -1,0 +1,179 @@
+"""add, sources, show, edit, pause, resume, remove."""
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rowen.cli.command import command
+from rowen.cli.door import Door
+from rowen.cli.words import age, count, moment
+from rowen.errors import RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from rowen.model.source import Source
+    from rowen.service import Rowen
+
+__all__ = ["COMMANDS"]
+
+_option = click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of its kind; may be repeated."
+)
+
+
+@command("add")
+@click.argument("address", metavar="URL|PATH")
+@click.option("--kind", help="The kind of source, where the address does not tell.")
+@click.option("--name", help="Its name from now on; default: made from the address.")
+@_option
+def add(door: Door, address: str, kind: str | None, name: str | None, options: tuple[str, ...]) -> None:
+    """Keep a copy of something from now on."""
+    wanted = parse_options(options)
+    source = door.ask(lambda rowen: rowen.add(address, name=name, kind=kind, options=wanted))
+    _answer(door, source, "added")
+    door.out.say(f"Next: `rowen sync {source.name}` reads it for the first time.")
+
+
+@command("sources")
+def sources(door: Door) -> None:
+    """List all sources."""
+    from rowen.cli.facts import source_fact
+
+    found = door.ask(lambda rowen: rowen.sources())
+    now = datetime.now(UTC)
+    door.out.listing(
+        found,
+        {
+            "name": lambda source: (source.name, "bold"),
+            "kind": lambda source: source.kind,
+            "state": lambda source: source.state,
+            "items": lambda source: str(source.items),
+            "last run": lambda source: age(source.last_run_at, now),
+            "url": lambda source: source.url,
+        },
+        fact=source_fact,
+    )
+    if not found:
+        door.out.say("There are no sources yet. `rowen add ./folder` keeps a copy of one.")
+
+
+@command("show")
+@click.argument("name")
+def show(door: Door, name: str) -> None:
+    """Show all that is known of one source."""
+    from rowen.cli.facts import source_fact
+
+    source = door.ask(lambda rowen: rowen.source(name))
+    options = {f"option {key}": json.dumps(value, ensure_ascii=False) for key, value in source.options.items()}
+    lines = {
+        "name": source.name,
+        "kind": source.kind,
+        "url": source.url,
+        "state": source.state,
+        **options,
+        "items": str(source.items),
+        "deletions held": str(source.deletions_held),
+        "added": moment(source.created_at),
+        "last run": moment(source.last_run_at),
+        "last seen whole": moment(source.last_complete_at),
+    }
+    door.out.card(source_fact(source), lines)
+
+
+@command("edit")
+@click.argument("name")
+@click.option("--rename", metavar="NEW", help="A new name.")
+@_option
+@click.option("--reset", multiple=True, metavar="KEY", help="Set an option back to its default; may be repeated.")
+def edit(door: Door, name: str, rename: str | None, options: tuple[str, ...], reset: tuple[str, ...]) -> None:
+    """Change a source's name or options."""
+    if not (rename or options or reset):
+        raise UsageError("Nothing to change was given.", hint="Give --rename, --option or --reset.")
+    wanted = {**parse_options(options), **dict.fromkeys(reset)}
+    source = door.ask(lambda rowen: rowen.edit(name, rename=rename, options=wanted))
+    _answer(door, source, "changed")
+    if options or reset:
+        door.out.say(f"Next: `rowen sync {source.name}` reads it under the new options.")
+
+
+@command("pause")
+@click.argument("name")
+def pause(door: Door, name: str) -> None:
+    """Leave a source out of sync until it is resumed."""
+
+    async def asked(rowen: "Rowen") -> "Source":
+        await rowen.pause(name)
+        return await rowen.source(name)
+
+    _answer(door, door.ask(asked), "paused")
+    door.out.say(f"`rowen resume {name}` takes it in again; what is stored can still be found.")
+
+
+@command("resume")
+@click.argument("name")
+def resume(door: Door, name: str) -> None:
+    """Take a paused source in again."""
+
+    async def asked(rowen: "Rowen") -> "Source":
+        await rowen.resume(name)
+        return await rowen.source(name)
+
+    _answer(door, door.ask(asked), "active")
+    door.out.say(f"Next: `rowen sync {name}`.")
+
+
+@command("remove")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def remove(door: Door, name: str, yes: bool) -> None:
+    """Forget a source with all its items."""
+    if not yes:
+        source = door.ask(lambda rowen: rowen.source(name))
+        _confirm(f"Remove {name!r} and its {count(source.items, 'item')} from the index?")
+    removed = door.ask(lambda rowen: rowen.remove(name))
+    door.out.answer({"source": name, "removed": removed}, f"{name} removed, with {count(removed, 'item')}")
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """KEY=VALUE, where a value that is JSON is taken as such, and anything else as text."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (equals and key.strip()):
+            raise UsageError(f"Option {pair!r} is not of the form KEY=VALUE.", hint="Such as --option include='*.md'.")
+        options[key.strip()] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _confirm(question: str) -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise RefusedError("Without a terminal nobody can be asked. Nothing was removed.", hint="Say it with --yes.")
+    if not click.confirm(question, err=True):
+        raise RefusedError("Nothing was removed.")
+
+
+def _answer(door: Door, source: "Source", deed: str) -> None:
+    from rowen.cli.facts import source_fact
+
+    door.out.answer(source_fact(source), (source.name, "bold"), f"\t{deed}\t{source.kind}\t{source.url}")
+
+
+COMMANDS = {
+    "add": add,
+    "sources": sources,
+    "show": show,
+    "edit": edit,
+    "pause": pause,
+    "resume": resume,
+    "remove": remove,
+}

@@ -1,0 +1,90 @@
+"""status."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rowen.cli.command import command
+from rowen.cli.door import Door
+from rowen.cli.words import age, count, moment
+
+if TYPE_CHECKING:
+    from rowen.service import Rowen
+    from rowen.service.care import DatabaseFacts
+    from rowen.service.read import Overview
+
+__all__ = ["COMMANDS"]
+
+
+@command("status")
+def status(door: Door) -> None:
+    """Show how sources and database are doing."""
+
+    async def asked(rowen: "Rowen") -> tuple[list["Overview"], "DatabaseFacts"]:
+        return await rowen.overview(), await rowen.database()
+
+    sources, database = door.ask(asked)
+    _show_sources(door, sources)
+    _show_database(door, database)
+    for source in sources:
+        for step in next_steps(source):
+            door.out.say(step)
+    if not sources:
+        door.out.say("There are no sources yet. `rowen sync ./folder` adds one and reads it.")
+
+
+def _show_sources(door: Door, sources: list["Overview"]) -> None:
+    now = datetime.now(UTC)
+    if not sources and door.out.terminal:
+        return
+    door.out.listing(
+        sources,
+        {
+            "": lambda _: ("source", "dim"),
+            "name": lambda source: (source.name, "bold"),
+            "state": lambda source: source.state,
+            "items": lambda source: f"{source.items}",
+            "last run": lambda source: source.last_status or "never",
+            "when": lambda source: age(source.last_run_at, now) if door.out.terminal else moment(source.last_run_at),
+            "unreadable": lambda source: (str(source.quarantined), "red" if source.quarantined else "dim"),
+            "held back": lambda source: (str(source.deletions_held), "red" if source.deletions_held else "dim"),
+        },
+        fact=asdict,
+    )
+
+
+def _show_database(door: Door, database: "DatabaseFacts") -> None:
+    if door.out.json:
+        door.out.emit({"database": asdict(database)})
+        return
+    told = (
+        "database",
+        database.place,
+        f"PostgreSQL {database.server_version}",
+        f"schema {database.schema}",
+        count(database.last_change, "change"),
+    )
+    door.out.line((", " if door.out.terminal else "\t").join(told))
+
+
+def next_steps(source: "Overview") -> Iterator[str]:
+    """What somebody should do about a source."""
+    name = source.name
+    if source.state == "paused":
+        yield f"{name}: paused; `rowen resume {name}` takes it in again."
+    elif source.last_status is None:
+        yield f"{name}: not read yet; `rowen sync {name}` does."
+    elif source.last_status in ("failed", "partial"):
+        why = f" ({source.last_error})" if source.last_error else ""
+        yield f"{name}: the last run was {source.last_status}{why}; `rowen sync {name}` tries again."
+    elif source.last_status == "cancelled":
+        yield f"{name}: the last run was stopped early; `rowen sync {name}` goes on."
+    if source.quarantined:
+        yield f"{name}: {count(source.quarantined, 'item')} could not be read; `rowen quarantine {name}` says why."
+    if source.deletions_held:
+        held = count(source.deletions_held, "item")
+        yield f"{name}: {held} vanished and were kept; `rowen sync {name} --accept-deletions` lets them go."
+
+
+COMMANDS = {"status": status}

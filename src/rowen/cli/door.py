@@ -1,0 +1,52 @@
+"""One call of the program: what was asked for, where answers go, and the way into the house."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from rowen.cli.output import Output
+
+if TYPE_CHECKING:
+    from rowen.service import Rowen
+    from rowen.settings import Settings
+
+__all__ = ["Door"]
+
+T = TypeVar("T")
+
+
+@dataclass
+class Door:
+    """The options of every command."""
+
+    home: Path | None = None
+    database_url: str | None = None
+    json: bool = False
+    quiet: bool = False
+    verbose: int = 0
+
+    @cached_property
+    def out(self) -> Output:
+        """Where answers go; asked for only when all options are read."""
+        return Output(as_json=self.json, quiet=self.quiet)
+
+    @cached_property
+    def settings(self) -> "Settings":
+        """The settings in force."""
+        from rowen.cli.logs import start_logging
+        from rowen.settings import load
+
+        start_logging(self.verbose)
+        return load(home=self.home, database_url=self.database_url)
+
+    def ask(self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False) -> T:
+        """Open the house, ask, and close it. `gently`: the first Ctrl-C lets live runs end properly."""
+        from rowen.cli.house import ask
+
+        return ask(self.settings, question, stop=self._stop if gently else None)
+
+    def _stop(self, rowen: "Rowen") -> None:
+        self.out.say("Stopping after what is in flight; Ctrl-C again ends at once.")
+        rowen.stop()

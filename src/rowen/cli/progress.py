@@ -1,0 +1,71 @@
+"""Live progress of each source, on a terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rowen.cli.tally import counts
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from rowen.model.run import Tally
+    from rowen.model.source import Source
+
+__all__ = ["progress"]
+
+Observer = Callable[["Source", "Tally"], None]
+
+
+@contextmanager
+def progress(*, shown: bool) -> Iterator[Observer | None]:
+    """An observer that draws a bar for each source, or none where nobody looks."""
+    if not shown:
+        yield None
+        return
+    with _bars() as bars:
+        yield _Drawing(bars)
+
+
+def _bars() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[told]}", markup=False),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+class _Drawing:
+    """Bars by source. The number of items of the last run is a good guess at this one's."""
+
+    def __init__(self, bars: "Progress") -> None:
+        self._bars = bars
+        self._tasks: dict[int, TaskID] = {}
+        self._waiting: TaskID | None = bars.add_task("looking", total=None, told="")
+
+    def __call__(self, source: "Source", tally: "Tally") -> None:
+        if self._waiting is not None:
+            self._bars.remove_task(self._waiting)
+            self._waiting = None
+        if source.id not in self._tasks:
+            self._tasks[source.id] = self._bars.add_task(source.name, total=source.items or None, told="")
+        task = self._tasks[source.id]
+        elapsed_s = next(t.elapsed for t in self._bars.tasks if t.id == task) or 0.0
+        self._bars.update(
+            task,
+            completed=tally.seen,
+            total=max(source.items, tally.seen) if source.items else None,
+            told=_told(tally, elapsed_s),
+        )
+
+
+def _told(tally: "Tally", elapsed_s: float) -> str:
+    rate = f"  {tally.seen / elapsed_s:,.0f}/s" if elapsed_s > 0.5 else ""
+    return " · ".join(text for text, _ in counts(tally)) + rate

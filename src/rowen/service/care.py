@@ -1,0 +1,85 @@
+"""What every door may ask about the house itself: the database, the worker processes, the kinds."""
+
+import asyncio
+from dataclasses import dataclass
+
+from rowen.connectors import registry
+from rowen.errors import StoreError
+from rowen.harvest.prepare import INLINE_BYTES
+from rowen.model.item import Raw
+from rowen.model.source import Source
+from rowen.service.manage import Managing
+from rowen.settings import Settings
+from rowen.store import changes, migrate
+from rowen.store.embedded import EmbeddedServer, ServerStatus
+from rowen.store.selftest import check_vectors
+
+__all__ = ["Caring", "DatabaseFacts", "ServerStatus", "kinds", "server_status", "stop_server"]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFacts:
+    """The open database."""
+
+    place: str
+    embedded: bool
+    server_version: str
+    schema: int
+    last_change: int
+
+
+class Caring(Managing):
+    """Looking after the house."""
+
+    async def database(self) -> DatabaseFacts:
+        """Which database this is; an open one has the newest schema that the program knows."""
+        async with self._database.connection() as c:
+            number = c.info.server_version
+            last = await changes.last_number(c)
+        version = f"{number // 10_000}.{number % 10_000}"
+        return DatabaseFacts(self._database.place, self._database.embedded is not None, version, migrate.latest(), last)
+
+    async def conninfo(self) -> str:
+        """What a PostgreSQL client needs to connect, password included."""
+        url = self.settings.database_url
+        if url is not None:
+            return url.get_secret_value()
+        if self._database.embedded is None:
+            raise StoreError("The database is not open.")
+        return await asyncio.to_thread(self._database.embedded.join)
+
+    async def check_vectors(self) -> None:
+        """Compute a few distances; raises where the server's pgvector does not fit its processor."""
+        await asyncio.to_thread(check_vectors, await self.conninfo())
+
+    async def check_workers(self) -> int:
+        """Send a document through a worker process; returns how many bytes of text came back."""
+        body = b"# Well\n\n" + b"Water, clear and cold.\n\n" * (INLINE_BYTES // 20)
+        document = await self._workers.read(Raw("file:///well.md", body, "well.md", "text/markdown"))
+        return len(document.text)
+
+    def check_source(self, source: Source) -> None:
+        """Whether a source's root and options still make sense; raises where they do not. Nothing is read."""
+        registry.recognise(source.url, source.kind)
+        registry.check_options(source.kind, dict(source.options))
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds of sources; raises where the code of one cannot be imported."""
+    for kind in registry.kinds():
+        registry.connector(kind)
+    return registry.kinds()
+
+
+def server_status(settings: Settings) -> ServerStatus:
+    """What can be told of the embedded server without starting it."""
+    return _server(settings).status()
+
+
+def stop_server(settings: Settings) -> bool:
+    """Stop an embedded server that was left behind; says whether one was stopped."""
+    return _server(settings).stop()
+
+
+def _server(settings: Settings) -> EmbeddedServer:
+    return EmbeddedServer(settings.home, port=settings.embedded_port, user=settings.embedded_user)

@@ -1,0 +1,1 @@
+"""Connectors, each against small worlds that change between looks."""

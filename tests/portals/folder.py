@@ -1,0 +1,91 @@
+"""A folder that changes at random."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+WORDS = "barley clover hay meadow orchard pollen quince rowan seed thistle umbel vetch willow yarrow".split()
+ENDINGS = (".md", ".txt", ".rst", ".html", ".py", ".json")
+
+
+class Folder:
+    """Files of several formats in a few folders; some become unreadable for a while."""
+
+    kind = "files"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.root.mkdir(parents=True)
+        self.address = str(root)
+        (root / "always.md").write_text("# Always\n\nSomething is always here.\n")
+
+    def change(self, chance: Random) -> None:
+        deed: Callable[[Random], None] = chance.choice(
+            [self.create, self.create, self.edit, self.edit, self.touch, self.rename, self.delete, self.spoil, self.swap]
+        )
+        deed(chance)
+
+    def create(self, chance: Random) -> None:
+        folder = self.root / chance.choice(["", "a", "b", "a/deep", "Ünï cöde"])
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / (chance.choice(WORDS) + chance.choice(ENDINGS))
+        path.write_text(self._text(chance))
+
+    def edit(self, chance: Random) -> None:
+        if path := self._any(chance):
+            paragraphs = path.read_text(errors="replace").split("\n\n")
+            paragraphs.insert(chance.randrange(len(paragraphs) + 1), self._paragraph(chance))
+            path.write_text("\n\n".join(paragraphs))
+
+    def touch(self, chance: Random) -> None:
+        if path := self._any(chance):
+            os.utime(path, ns=(chance.randrange(10**18), chance.randrange(10**18)))
+
+    def rename(self, chance: Random) -> None:
+        if path := self._any(chance):
+            path.rename(path.with_name(chance.choice(WORDS) + chance.choice(ENDINGS)))
+
+    def delete(self, chance: Random) -> None:
+        if path := self._any(chance):
+            path.unlink()
+
+    def spoil(self, chance: Random) -> None:
+        """Make a file unreadable, keeping its text aside."""
+        if path := self._any(chance):
+            path.write_bytes(b"\x00\xff\x13" * 40)
+
+    def swap(self, chance: Random) -> None:
+        one, other, aside = self.root / "a", self.root / "b", self.root / "aside"
+        if one.is_dir() and other.is_dir():
+            one.rename(aside)
+            other.rename(one)
+            aside.rename(other)
+        elif one.is_dir():
+            shutil.rmtree(one)
+
+    def heal(self) -> None:
+        for path in self._files():
+            if b"\x00" in path.read_bytes():
+                path.write_text(f"# Healed\n\nThis was {path.name}.\n")
+
+    def close(self) -> None:
+        shutil.rmtree(self.root)
+
+    def _files(self) -> list[Path]:
+        return sorted(p for p in self.root.rglob("*") if p.is_file() and p.name != "always.md")
+
+    def _any(self, chance: Random) -> Path | None:
+        files = self._files()
+        return chance.choice(files) if files else None
+
+    def _text(self, chance: Random) -> str:
+        return f"# {chance.choice(WORDS).title()}\n\n" + "\n\n".join(
+            self._paragraph(chance) for _ in range(chance.randrange(12))
+        )
+
+    def _paragraph(self, chance: Random) -> str:
+        if chance.random() < 0.2:
+            return f"## {chance.choice(WORDS).title()} {chance.randrange(9)}"
+        return " ".join(chance.choice(WORDS) for _ in range(chance.randrange(3, 90))) + "."
