@@ -14,7 +14,9 @@ from rowen.settings import Settings
 
 REQUESTS, CONCURRENCY, ROUNDS = 6000, 16, 5
 ETAG = '"5f3a-60c1"'
-ANSWER = b'HTTP/1.1 304 Not Modified\r\nETag: "5f3a-60c1"\r\nServer: bench\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n'
+ANSWER = (
+    b'HTTP/1.1 304 Not Modified\r\nETag: "5f3a-60c1"\r\nServer: bench\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n'
+)
 
 
 class Unmodified(asyncio.Protocol):
@@ -47,7 +49,9 @@ async def drive(ask: Callable[[str], Awaitable[None]], base: str) -> tuple[float
 
 
 async def compare(base: str) -> None:
-    settings = Settings(allow_addresses=(ip_network("127.0.0.0/8"),), host_delay_s=0, host_concurrency=CONCURRENCY, proxy=None)
+    settings = Settings(
+        allow_addresses=(ip_network("127.0.0.0/8"),), host_delay_s=0, host_concurrency=CONCURRENCY, proxy=None
+    )
     async with Client(settings) as client, aiohttp.ClientSession() as session:
 
         async def ours(url: str) -> None:

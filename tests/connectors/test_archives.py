@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.archives import inner_path
+from rowen.connectors.files.archives import inner_path
 from rowen.connectors.files import Files
 from rowen.errors import ItemError, SourceError
 from tests.connectors.worlds import Keeper
@@ -194,6 +194,14 @@ def test_an_archive_with_too_much_in_it_is_refused(ending: str, tmp_path: Path) 
         Keeper(root, max_total_bytes=20_000).sync()
     with pytest.raises(SourceError, match="max_members"):
         Keeper(root, max_members=29).sync()
+
+
+def test_what_is_too_large_to_be_read_does_not_count_for_the_whole_zip(tmp_path: Path) -> None:
+    root = make_zip(tmp_path / "docs.zip", [("a.md", b"A"), ("large.csv", b"x" * 1_000)])
+
+    look = Keeper(root, max_bytes=100, max_total_bytes=100).sync()
+
+    assert (look.bodies, list(look.failed)) == ({"a.md": b"A"}, ["large.csv"])
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from rowen.connectors import registry
 from rowen.connectors.files import Files
-from rowen.connectors.folders import Walk
-from rowen.connectors.selection import FilesOptions, Selection
+from rowen.connectors.files.folders import Walk
+from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.errors import SourceError, SourceGoneError, UsageError
 from tests.connectors.worlds import Keeper, write
 
@@ -142,6 +142,7 @@ def test_a_file_that_is_too_large_is_reported_and_not_opened(tmp_path: Path) -> 
     assert "large.csv is larger than 10,000,000 bytes" in look.failed["large.csv"].error
     assert "max_bytes" in (look.failed["large.csv"].hint or "")
     assert (look.meter.bytes, look.complete) == (1, True)
+    assert Keeper(tmp_path / "large.csv").sync().meter.bytes == 0
 
 
 def test_a_file_that_grows_too_large_after_the_listing_is_not_read_whole(
@@ -420,6 +421,28 @@ def test_a_single_file_is_one_item(tmp_path: Path) -> None:
     (raw,) = first.fetched.values()
     assert (raw.url, raw.record, raw.depth, raw.etag) == (keeper.url, {"path": "a.md"}, 0, keeper.held[raw.url].etag)
     assert (second.meter.bytes, second.meter.not_modified, second.complete) == (0, 1, True)
+
+
+def test_a_root_that_is_a_link_is_followed(tmp_path: Path) -> None:
+    write(tmp_path, {"release-1/a.md": "A"})
+    (tmp_path / "current").symlink_to("release-1")
+    (tmp_path / "page.md").symlink_to("release-1/a.md")
+
+    assert Keeper(tmp_path / "current").sync().bodies == {"a.md": b"A"}
+    assert Keeper(tmp_path / "page.md").sync().bodies == {"": b"A"}
+
+
+def test_a_single_file_that_vanishes_before_it_is_read_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Keeper(write(tmp_path, {"a.md": "A"}) / "a.md")
+    keeper.sync()
+    write(tmp_path, {"a.md": "other"})
+
+    refuse(monkeypatch, "open", "a.md", errno.ENOENT)
+
+    with pytest.raises(SourceGoneError, match="vanished"):
+        keeper.sync()
 
 
 def test_a_single_file_that_vanishes_is_not_deleted(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowen.connectors.gitignore import Rules
-from rowen.connectors.globs import any_of
+from rowen.connectors.files.gitignore import Rules
+from rowen.connectors.files.globs import any_of
 from tests.connectors.worlds import Keeper, write
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git itself")

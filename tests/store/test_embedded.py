@@ -1,14 +1,12 @@
 """The embedded server, with real processes and real kills."""
 
 import os
-import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,87 +14,45 @@ import psutil  # type: ignore[import-untyped] # its stubs are another package
 import psycopg
 import pytest
 
-from rowen.errors import (
-    ConfigurationError,
-    StoreFullError,
-    StoreUnavailableError,
-    StoreUnfitError,
-)
+from rowen.errors import ConfigurationError, StoreFullError, StoreUnavailableError, StoreUnfitError
 from rowen.store import server_account, server_binaries, server_files, server_site
 from rowen.store.embedded import EmbeddedServer
 
-PATIENCE_S = 60.0
-ROOT = os.geteuid() == 0
-needs_root = pytest.mark.skipif(not ROOT, reason="only root can change users, owners and mounts")
+from .other_processes import CLIENT, PATIENCE_S, Client, ask, end_servers_in, eventually, furnished, memory
 
-CLIENT = """
-import os, sys
-from pathlib import Path
-from rowen.store.embedded import EmbeddedServer
-
-# After the imports: Python itself may lie where that user cannot read.
-if len(sys.argv) > 2:
-    os.setgroups([])
-    os.setgid(int(sys.argv[2]))
-    os.setuid(int(sys.argv[2]))
-server = EmbeddedServer(Path(sys.argv[1]))
-print(server.join(), flush=True)
-sys.stdin.read()
-server.leave()
-print("left", flush=True)
-"""
-
-
-class Client:
-    """Another process that joins at once, and leaves when told."""
-
-    def __init__(self, home: Path, *prefix: str, uid: int | None = None) -> None:
-        command = [*prefix, sys.executable, "-c", CLIENT, str(home)] + ([] if uid is None else [str(uid)])
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        assert self.process.stdin
-        assert self.process.stdout
-        self.stdin, self.stdout = self.process.stdin, self.process.stdout
-
-    def joined(self) -> str:
-        return self._line()
-
-    def leave(self) -> None:
-        self.stdin.close()
-        assert self._line() == "left"
-        assert self.process.wait(PATIENCE_S) == 0
-        self.stdout.close()
-
-    def kill(self) -> None:
-        """kill -9, with whatever tool it is running."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(PATIENCE_S)
-        self.stdin.close()
-        self.stdout.close()
-
-    def _line(self) -> str:
-        ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
-        assert ready, "the client said nothing in time"
-        return str(self.stdout.readline()).strip()
+Start = Callable[..., Client]
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change users, owners and mounts")
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that every user can enter; pytest's own are closed to all but root."""
-    folder = Path(tempfile.mkdtemp(prefix="rowen-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="rowen-test-", dir=memory()))
     folder.chmod(0o755)
     monkeypatch.setattr(server_site, "SYSTEM_FOLDER", folder / "system")
     yield folder
-    for process in postgres_processes():
-        if str(folder) in (working_folder(process) or ""):
-            process.kill()
+    end_servers_in(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def template() -> Iterator[Path]:
+    """A cluster that was used and stopped, to be copied: faster than making one for every test."""
+    with tempfile.TemporaryDirectory(prefix="rowen-test-", dir=memory()) as name:
+        Path(name).chmod(0o755)
+        with EmbeddedServer(Path(name)):
+            pass
+        yield Path(name) / "postgres"
+
+
 @pytest.fixture
-def client() -> Iterator[Callable[..., Client]]:
+def home(place: Path, template: Path) -> Path:
+    """A home that has its cluster already."""
+    return furnished(place / "home", template)
+
+
+@pytest.fixture
+def client() -> Iterator[Start]:
     """Starts clients, and ends those that the test left."""
     clients: list[Client] = []
 
@@ -110,56 +66,24 @@ def client() -> Iterator[Callable[..., Client]]:
             each.kill()
 
 
-def postgres_processes() -> list[psutil.Process]:
-    return [process for process in psutil.process_iter() if process.name() == "postgres"]
-
-
-def working_folder(process: psutil.Process) -> str | None:
-    try:
-        return str(process.cwd())
-    except psutil.Error:
-        return None
-
-
-def eventually(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.005)
-
-
-def ask(conninfo: str, question: str) -> object:
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        cursor = connection.execute(question.encode())
-        row = cursor.fetchone() if cursor.description else None
-        return row[0] if row else None
-
-
-def made(home: Path) -> Path:
-    """A cluster that was used and stopped; returns its data folder."""
-    with EmbeddedServer(home):
-        pass
-    return EmbeddedServer(home).status().data_folder
-
-
 def postmaster(home: Path) -> int:
     pid = EmbeddedServer(home).status().pid
     assert pid is not None
     return pid
 
 
-def test_two_processes_share_one_server_and_the_last_one_stops_it(place: Path, client: Callable[..., Client]) -> None:
-    first, second = client(place), client(place)
+def test_two_processes_share_one_server_and_the_last_one_stops_it(home: Path, client: Start) -> None:
+    first, second = client(home), client(home)
     assert first.joined() == second.joined()
 
     first.leave()
-    assert EmbeddedServer(place).status().running
+    assert EmbeddedServer(home).status().running
 
     second.leave()
-    assert not EmbeddedServer(place).status().running
+    assert not EmbeddedServer(home).status().running
 
 
-def test_four_processes_that_start_at_once_get_one_server(place: Path, client: Callable[..., Client]) -> None:
+def test_four_processes_that_start_at_once_get_one_server(place: Path, client: Start) -> None:
     clients = [client(place) for _ in range(4)]
 
     begun = {ask(each.joined(), "SELECT pg_postmaster_start_time()") for each in clients}
@@ -170,24 +94,22 @@ def test_four_processes_that_start_at_once_get_one_server(place: Path, client: C
     assert not EmbeddedServer(place).status().running
 
 
-def test_a_killed_client_leaves_no_membership_behind(place: Path, client: Callable[..., Client]) -> None:
-    killed = client(place)
+def test_a_killed_client_leaves_no_membership_behind(home: Path, client: Start) -> None:
+    killed = client(home)
     killed.joined()
     killed.kill()
-    assert EmbeddedServer(place).status().running
+    assert EmbeddedServer(home).status().running
 
-    with EmbeddedServer(place):
+    with EmbeddedServer(home):
         pass
 
-    assert not EmbeddedServer(place).status().running
+    assert not EmbeddedServer(home).status().running
 
 
-def test_a_server_left_by_a_killed_client_can_be_stopped_but_not_one_in_use(
-    place: Path, client: Callable[..., Client]
-) -> None:
-    user = client(place)
+def test_a_server_left_by_a_killed_client_can_be_stopped_but_not_one_in_use(home: Path, client: Start) -> None:
+    user = client(home)
     user.joined()
-    server = EmbeddedServer(place)
+    server = EmbeddedServer(home)
     assert server.stop() is False
 
     user.kill()
@@ -196,23 +118,21 @@ def test_a_server_left_by_a_killed_client_can_be_stopped_but_not_one_in_use(
     assert server.stop() is False
 
 
-def test_after_client_and_server_were_killed_the_next_join_finds_every_committed_row(
-    place: Path, client: Callable[..., Client]
-) -> None:
-    killed = client(place)
+def test_after_client_and_server_were_killed_the_next_join_finds_every_committed_row(home: Path, client: Start) -> None:
+    killed = client(home)
     conninfo = killed.joined()
     ask(conninfo, "CREATE TABLE kept AS SELECT generate_series(1, 1000) AS number")
-    os.kill(postmaster(place), signal.SIGKILL)
+    os.kill(postmaster(home), signal.SIGKILL)
     killed.kill()
 
-    with EmbeddedServer(place) as conninfo:
+    with EmbeddedServer(home) as conninfo:
         assert ask(conninfo, "SELECT count(*) FROM kept") == 1000
 
 
-def test_a_member_whose_server_was_killed_joins_again(place: Path) -> None:
-    server = EmbeddedServer(place)
+def test_a_member_whose_server_was_killed_joins_again(home: Path) -> None:
+    server = EmbeddedServer(home)
     server.join()
-    os.kill(postmaster(place), signal.SIGKILL)
+    os.kill(postmaster(home), signal.SIGKILL)
 
     assert ask(server.join(), "SELECT 1") == 1
 
@@ -220,13 +140,29 @@ def test_a_member_whose_server_was_killed_joins_again(place: Path) -> None:
     assert not server.status().running
 
 
-def test_no_server_starts_beside_orphaned_backends(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_recovers_from_a_crash_is_stopped_in_order(home: Path) -> None:
+    server = EmbeddedServer(home)
+    with psycopg.connect(server.join()) as connection:
+        os.kill(connection.info.backend_pid, signal.SIGILL)
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
+    log = server.status().log_path
+    assert log is not None
+    eventually(lambda: "reinitializing" in log.read_text())
+
+    server.leave()
+
+    assert "immediate shutdown" not in log.read_text()
+    assert log.read_text().strip().endswith("database system is shut down")
+
+
+def test_no_server_starts_beside_orphaned_backends(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_files, "_ORPHAN_PATIENCE_S", 0.3)
-    server = EmbeddedServer(place)
+    server = EmbeddedServer(home)
     with psycopg.connect(server.join()) as connection:
         backend = psutil.Process(connection.info.backend_pid)
         backend.suspend()
-        os.kill(postmaster(place), signal.SIGKILL)
+        os.kill(postmaster(home), signal.SIGKILL)
 
         with pytest.raises(StoreUnavailableError, match=f"still work in .*{backend.pid}"):
             server.join()
@@ -237,25 +173,26 @@ def test_no_server_starts_beside_orphaned_backends(place: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("pid", ["this process", "1", "another server", "empty", "garbage"])
-def test_a_stale_pid_file_does_not_stand_for_a_server(place: Path, pid: str) -> None:
-    data = made(place / "home")
-    other = EmbeddedServer(place / "other")
-    number = {"this process": os.getpid(), "1": 1, "another server": 0}.get(pid)
-    if pid == "another server":
+def test_a_stale_pid_file_does_not_stand_for_a_server(home: Path, place: Path, template: Path, pid: str) -> None:
+    data = EmbeddedServer(home).status().data_folder
+    other = EmbeddedServer(furnished(place / "other", template))
+    number: str | int = pid
+    if pid == "this process":
+        number = os.getpid()
+    elif pid == "another server":
         other.join()
         number = postmaster(place / "other")
-    socket_folder = data.parent / "socket"
-    text = f"{number}\n{data}\n1700000000\n5432\n{socket_folder}\n\n  1 2\nready   \n"
-    (data / "postmaster.pid").write_text({"empty": "", "garbage": "x\ny\n"}.get(pid, text))
-    socket_folder.joinpath(".s.PGSQL.5432").touch()
+    text = f"{number}\n{data}\n1700000000\n5432\n{home / 'postgres' / 'socket'}\n\n  1 2\nready   \n"
+    (data / "postmaster.pid").write_text("" if pid == "empty" else text)
+    (home / "postgres" / "socket" / ".s.PGSQL.5432").touch()
 
-    assert not EmbeddedServer(place / "home").status().running
-    with EmbeddedServer(place / "home") as conninfo:
+    assert not EmbeddedServer(home).status().running
+    with EmbeddedServer(home) as conninfo:
         assert ask(conninfo, "SHOW data_directory") == str(data)
     other.leave()
 
 
-def test_a_killed_initdb_leaves_no_half_cluster(place: Path, client: Callable[..., Client]) -> None:
+def test_a_killed_initdb_leaves_no_half_cluster(place: Path, client: Start) -> None:
     killed = client(place)
     folder = place / "postgres"
     eventually(lambda: list(folder.glob("init-*/base")))
@@ -275,8 +212,8 @@ def test_a_path_may_hold_spaces_quotes_and_dollars(place: Path) -> None:
             assert ask(conninfo, "SHOW data_directory") == str(home / "postgres" / "data")
 
 
-def test_a_long_path_puts_the_socket_into_a_private_folder_elsewhere(place: Path) -> None:
-    home = place / ("long" * 40)
+def test_a_long_path_puts_the_socket_into_a_private_folder_elsewhere(place: Path, template: Path) -> None:
+    home = furnished(place / ("long" * 40), template)
     server = EmbeddedServer(home)
 
     assert ask(server.join(), "SELECT 1") == 1
@@ -290,9 +227,9 @@ def test_a_long_path_puts_the_socket_into_a_private_folder_elsewhere(place: Path
     assert not folder.exists()
 
 
-def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path) -> None:
-    home = place / ("long" * 40)
-    data = made(home)
+def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path, template: Path) -> None:
+    home = furnished(place / ("long" * 40), template)
+    data = EmbeddedServer(home).status().data_folder
     owner = data.stat().st_uid
     account = server_account.server_account(None, data)
     folder = server_site.Site(data.parent, account).socket_folder
@@ -305,18 +242,16 @@ def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path) -> N
     folder.rmdir()
 
 
-def test_the_socket_lets_in_only_the_servers_user(place: Path) -> None:
-    with EmbeddedServer(place):
-        folder = EmbeddedServer(place).status().socket_folder
-        assert folder is not None
-        made_socket = folder / ".s.PGSQL.5432"
+def test_the_socket_lets_in_only_the_servers_user(home: Path) -> None:
+    with EmbeddedServer(home):
+        folder = home / "postgres" / "socket"
 
         assert folder.stat().st_mode & 0o777 == 0o700
-        assert made_socket.stat().st_mode & 0o777 == 0o700
+        assert (folder / ".s.PGSQL.5432").stat().st_mode & 0o777 == 0o700
 
 
-def test_children_do_not_inherit_membership(place: Path) -> None:
-    server = EmbeddedServer(place)
+def test_children_do_not_inherit_membership(home: Path) -> None:
+    server = EmbeddedServer(home)
     server.join()
     program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
     forked = os.fork()
@@ -332,27 +267,21 @@ def test_children_do_not_inherit_membership(place: Path) -> None:
     program.communicate(b"\n", timeout=PATIENCE_S)
 
 
-def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(place: Path) -> None:
-    code = CLIENT.replace(
-        "sys.stdin.read()", "import os\nif os.fork() == 0: print(os.getpid(), flush=True)\nsys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(place)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as parent:
-        assert parent.stdin
-        assert parent.stdout
-        assert parent.stdout.readline()
-        child = int(parent.stdout.readline())
-        parent.kill()
-        parent.wait(PATIENCE_S)
+def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(home: Path) -> None:
+    fork = "child = os.fork()\nif child: print(child, flush=True)\nsys.stdin.read()"
+    parent = Client(home, code=CLIENT.replace("sys.stdin.read()", fork))
+    parent.joined()
+    child = int(parent.line())
+    parent.process.kill()
 
-        assert EmbeddedServer(place).stop() is True
+    eventually(EmbeddedServer(home).stop)
 
-        os.kill(child, signal.SIGKILL)
+    os.kill(child, signal.SIGKILL)
+    parent.kill()
 
 
-def test_several_members_in_one_process_count_one_by_one(place: Path) -> None:
-    one, two = EmbeddedServer(place), EmbeddedServer(place)
+def test_several_members_in_one_process_count_one_by_one(home: Path) -> None:
+    one, two = EmbeddedServer(home), EmbeddedServer(home)
 
     assert one.join() == two.join() == one.join()
     one.leave()
@@ -363,18 +292,16 @@ def test_several_members_in_one_process_count_one_by_one(place: Path) -> None:
     assert not two.status().running
 
 
-def test_status_makes_nothing(place: Path) -> None:
-    status = EmbeddedServer(place / "home").status()
+def test_looking_and_stopping_make_nothing(place: Path) -> None:
+    server = EmbeddedServer(place / "home")
 
-    assert (status.running, status.version, status.log_path) == (False, None, None)
-    assert not (place / "home").exists()
-    assert EmbeddedServer(place / "home").stop() is False
+    assert (server.status().running, server.status().version, server.stop()) == (False, None, False)
     assert not (place / "home").exists()
 
 
-def test_status_describes_the_running_server(place: Path) -> None:
-    with EmbeddedServer(place) as conninfo:
-        status = EmbeddedServer(place).status()
+def test_status_describes_the_running_server(home: Path) -> None:
+    with EmbeddedServer(home) as conninfo:
+        status = EmbeddedServer(home).status()
 
         assert status.running
         assert status.version == str(ask(conninfo, "SHOW server_version")).partition(".")[0]
@@ -383,57 +310,57 @@ def test_status_describes_the_running_server(place: Path) -> None:
         assert "ready to accept connections" in status.log_path.read_text()
 
 
-def test_the_server_is_set_up_to_survive_crashes_and_to_speak_utc(place: Path) -> None:
-    with EmbeddedServer(place) as conninfo:
+def test_the_server_is_set_up_to_survive_crashes_and_to_speak_utc(home: Path) -> None:
+    with EmbeddedServer(home) as conninfo:
         shown = [ask(conninfo, f"SHOW {name}") for name in ("fsync", "timezone", "listen_addresses", "wal_level")]
 
     assert shown == ["on", "UTC", "", "minimal"]
 
 
-def test_a_port_opens_tcp_for_those_who_know_the_password(place: Path) -> None:
+def test_a_port_opens_tcp_for_those_who_know_the_password(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    server = EmbeddedServer(place, port=port)
+    server = EmbeddedServer(home, port=port)
 
     conninfo = server.join()
 
     assert f"host=127.0.0.1 port={port}" in conninfo
     assert ask(conninfo, "SELECT 1") == 1
-    assert (place / "postgres" / "password").stat().st_mode & 0o777 == 0o600
+    assert (home / "postgres" / "password").stat().st_mode & 0o777 == 0o600
     with pytest.raises(psycopg.OperationalError, match="password"):
         ask(f"host=127.0.0.1 port={port} user=postgres dbname=postgres password=wrong", "SELECT 1")
-    with EmbeddedServer(place) as by_socket:
+    with EmbeddedServer(home) as by_socket:
         assert f"port={port}" in by_socket
         assert ask(by_socket, "SELECT 1") == 1
     server.leave()
 
 
-def test_a_taken_port_is_named_with_its_setting(place: Path) -> None:
+def test_a_taken_port_is_named_with_its_setting(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
         with pytest.raises(StoreUnavailableError, match=f"port {port} ") as caught:
-            EmbeddedServer(place, port=port).join()
+            EmbeddedServer(home, port=port).join()
 
     assert "ROWEN_EMBEDDED_PORT" in (caught.value.hint or "")
-    assert EmbeddedServer(place).stop() is False
+    assert EmbeddedServer(home).stop() is False
 
 
-def test_a_start_that_fails_shows_the_end_of_the_log(place: Path) -> None:
-    data = made(place)
+def test_a_start_that_fails_shows_the_end_of_the_log(home: Path) -> None:
+    data = EmbeddedServer(home).status().data_folder
     with (data / "postgresql.conf").open("a") as settings:
         settings.write("no_such_setting = 1\n")
 
     with pytest.raises(StoreUnavailableError, match="no_such_setting"):
-        EmbeddedServer(place).join()
+        EmbeddedServer(home).join()
 
 
-def test_a_cluster_of_another_major_version_is_refused_untouched(place: Path) -> None:
-    data = made(place)
+def test_a_cluster_of_another_major_version_is_refused_untouched(home: Path) -> None:
+    data = EmbeddedServer(home).status().data_folder
     (data / "PG_VERSION").write_text("9\n")
 
     with pytest.raises(StoreUnfitError, match="made by PostgreSQL 9"):
-        EmbeddedServer(place).join()
+        EmbeddedServer(home).join()
 
 
 def test_without_any_binaries_the_way_out_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,7 +380,7 @@ def test_packages_are_found_without_being_imported() -> None:
 
 
 @needs_root
-def test_an_ordinary_user_needs_nothing_else(place: Path, client: Callable[..., Client]) -> None:
+def test_an_ordinary_user_needs_nothing_else(place: Path, client: Start) -> None:
     home = place / "home"
     home.mkdir()
     os.chown(home, 65534, 65534)
@@ -515,33 +442,30 @@ def test_binaries_that_are_closed_to_the_servers_user_are_copied_once(
 
 @needs_root
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv to take the right away")
-def test_root_that_may_not_look_into_processes_still_finds_the_server(
-    place: Path, client: Callable[..., Client]
-) -> None:
+def test_root_that_may_not_look_into_processes_still_finds_the_server(home: Path, client: Start) -> None:
     setpriv = ("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace")
-    first, second = client(place, *setpriv), client(place, *setpriv)
-    first.joined()
-    second.joined()
+    first, second = client(home, *setpriv), client(home, *setpriv)
+    assert first.joined() == second.joined()
+
     first.leave()
-    assert EmbeddedServer(place).status().running
     second.leave()
-    assert not EmbeddedServer(place).status().running
+    assert not EmbeddedServer(home).status().running
 
 
 @needs_root
 @pytest.mark.skipif(not shutil.which("unshare"), reason="no unshare to make a container with")
-def test_a_server_in_another_container_is_used_and_not_stopped(place: Path, client: Callable[..., Client]) -> None:
-    foreign = client(place, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+def test_a_server_in_another_container_is_used_and_not_stopped(home: Path, client: Start) -> None:
+    foreign = client(home, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     foreign.joined()
 
-    with EmbeddedServer(place) as conninfo:
+    with EmbeddedServer(home) as conninfo:
         assert ask(conninfo, "SELECT 1") == 1
     foreign.kill()
-    eventually(lambda: not EmbeddedServer(place).status().running)
+    eventually(lambda: not EmbeddedServer(home).status().running)
 
-    with EmbeddedServer(place) as conninfo:
+    with EmbeddedServer(home) as conninfo:
         assert ask(conninfo, "SELECT 1") == 1
-    assert not EmbeddedServer(place).status().running
+    assert not EmbeddedServer(home).status().running
 
 
 @pytest.fixture
@@ -562,11 +486,12 @@ def test_a_full_disk_is_named_and_leaves_nothing_half_made(small_disk: Path) -> 
     assert not list((small_disk / "postgres").glob("init-*"))
 
     subprocess.run(["mount", "-o", "remount,size=120m", small_disk], check=True)
-    data = made(small_disk)
+    with EmbeddedServer(small_disk) as conninfo:
+        assert ask(conninfo, "SELECT 1") == 1
     subprocess.run(["dd", "if=/dev/zero", f"of={small_disk / 'ballast'}"], capture_output=True)
     with pytest.raises(StoreFullError, match=str(small_disk)):
         EmbeddedServer(small_disk).join()
 
     (small_disk / "ballast").unlink()
     with EmbeddedServer(small_disk) as conninfo:
-        assert ask(conninfo, "SHOW data_directory") == str(data)
+        assert ask(conninfo, "SELECT 1") == 1

@@ -13,10 +13,12 @@ from rowen.errors import StoreUnavailableError, StoreUnfitError
 from rowen.store.embedded import EmbeddedServer
 from rowen.store.selftest import Connection, check_vectors
 
+from .other_processes import memory
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedServer]:
-    with tempfile.TemporaryDirectory(prefix="rowen-test-") as name:
+    with tempfile.TemporaryDirectory(prefix="rowen-test-", dir=memory()) as name:
         Path(name).chmod(0o755)
         server = EmbeddedServer(Path(name))
         with psycopg.connect(server.join(), autocommit=True) as connection:

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections.abc import Iterator
 
 from rowen.cli.output import Piece
 from rowen.model.query import Query
@@ -9,7 +10,15 @@ from rowen.model.query import Query
 __all__ = ["highlight", "pattern", "snippet"]
 
 _ENDINGS = re.compile(r"(?:ies|ing|ed|es|s|y|e)$", re.IGNORECASE)
-_MARKUP = re.compile(r"^(?:#{1,6}\s+|[-*_=~`]{3,}.*$|\|[\s:|-]+\|$)")
+_HEADING = re.compile(r"#{1,6}\s+\S")
+_RULER = re.compile(r"[-*_=]{3,}$|[~`]{3,}|\|[\s:|-]+\|$")
+_APART = re.compile(r"[-*+>|]|\d+[.)]|```|~~~|\s{4}|#{1,6}\s")
+# English words that the index does not keep either.
+_COMMON = re.compile(
+    r"an?|and|are|as|at|be|but|by|can|do|for|from|has|have|how|i|if|in|is|its?|my|no|not|of|on|or|our|so|that|the|their"
+    r"|them|there|they|this|to|was|we|were|what|when|where|which|who|why|will|with|you|your",
+    re.IGNORECASE,
+)
 _SHOWN = "bold yellow"
 
 
@@ -46,7 +55,8 @@ def highlight(line: str, wanted: re.Pattern[str] | None) -> list[Piece]:
 
 def _words(query: Query) -> list[str]:
     terms = (*query.words, *query.prefixes, *query.phrases)
-    return [word for term in terms for word in re.findall(r"\w+", term)]
+    words = [word for term in terms for word in re.findall(r"\w+", term)]
+    return [word for word in words if not _COMMON.fullmatch(word)] or words
 
 
 def _form(word: str) -> str:
@@ -55,9 +65,23 @@ def _form(word: str) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Non-empty lines of at most the width, without Markdown's rulers, fences and heading marks."""
-    plain = (_MARKUP.sub("", line.strip()) for line in text.splitlines())
-    return [part for line in plain for part in textwrap.wrap(line, width)]
+    """Lines of at most the width: paragraphs filled, headings left out where there is anything else."""
+    blocks = list(_blocks(text))
+    prose = [block for block in blocks if not _HEADING.match(block)]
+    return [line for block in prose or blocks for line in textwrap.wrap(block, width)]
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Paragraphs, each in one line; lists, tables and code line by line."""
+    paragraph: list[str] = []
+    for line in (*text.splitlines(), ""):
+        if paragraph and (not line.strip() or _APART.match(line)):
+            yield " ".join(paragraph)
+            paragraph = []
+        if line.strip() and not _RULER.match(line.strip()):
+            paragraph.append(line.strip())
+            if _HEADING.match(line):
+                yield paragraph.pop()
 
 
 def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int]:

@@ -13,8 +13,8 @@ _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF16_LE, "utf-16le"),
+    (codecs.BOM_UTF16_BE, "utf-16be"),
 )
 _DECLARED = {
     "text/html": re.compile(rb"<meta[^>]{1,300}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE),
@@ -67,7 +67,7 @@ def _wide(body: bytes) -> str | None:
     sample = body[:4096]
     if len(body) % 2 or sample.count(0) * 3 < len(sample) or not sample:
         return None
-    encoding = "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
+    encoding = "utf-16le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16be"
     text = _strictly(body, encoding)
     return text if text is not None and "\x00" not in text and text.isascii() else None
 

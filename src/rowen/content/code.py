@@ -15,7 +15,7 @@ _CLOSER = re.compile(
     r"|[|.?:&]|--+\s*$|#(?:else|elif|endif)\b",
     re.IGNORECASE,
 )
-_LONG_STRING = re.compile(r'"""|' + r"'''")
+_QUOTED = re.compile(r""" \"{3} | '{3} | "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | \#.* """, re.VERBOSE)
 _BACKTICKS = re.compile(r"`{3,}")
 _INSIDE = 1 << 30
 _DEEPEST = 8
@@ -57,12 +57,20 @@ def lines(text: str, start: int, end: int, language: str) -> list[Line]:
 
 
 def _quote_after(body: str, quote: str) -> str:
-    for mark in _LONG_STRING.findall(body):
-        if not quote:
-            quote = mark
-        elif mark == quote:
+    """The quotes that are open at the end of a line that begins inside of `quote`, or outside of all."""
+    at = 0
+    while True:
+        if quote:
+            closing = body.find(quote, at)
+            if closing < 0:
+                return quote
+            at = closing + len(quote)
             quote = ""
-    return quote
+        found = _QUOTED.search(body, at)
+        if found is None:
+            return ""
+        at = found.end()
+        quote = found[0] if found[0] in ('"' * 3, "'" * 3) else ""
 
 
 def units(block: list[Line]) -> Iterator[list[Line]]:

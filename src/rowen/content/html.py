@@ -1,6 +1,6 @@
 """HTML becomes Markdown: the main content of a page, without the shell that changes with every release.
 
-The one module that knows turbohtml's tree. Its output is stored and hashed: a release of turbohtml that converts
+With `html_tables`, all that knows turbohtml's tree. Its output is stored and hashed: a release of turbohtml that converts
 otherwise is a new `VERSION` of `read`.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from turbohtml import Document, Element, Markdown, Text, parse
 
 from rowen.content.headings import Slugs, title_and_anchor
+from rowen.content.html_tables import as_boxes, make_regular
 
 __all__ = ["Page", "read_page"]
 
@@ -40,7 +41,7 @@ _FOLLOWED = ("http://", "https://", "file://")
 _SCRIPTED = ("javascript:", "data:", "vbscript:")
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
-_CODE_CLASS = re.compile(r"(?:^|\s)(?:highlight-source|highlight|language|lang|brush:)-?\s?([A-Za-z][\w+#.-]*)")
+_CODE_CLASS = re.compile(r"(?:^|\s)(?:(?:highlight-source|highlight|language|lang)-|brush:\s?)([A-Za-z][\w+#.-]*)")
 _NO_CODE_LANGUAGE = frozenset({"default", "none", "text", "notranslate", "source", "plaintext", "highlight"})
 _SPACES = ("\xa0", "&nbsp;", "&#160;", "&#xA0;", "&#xa0;")
 _SYMBOL = re.compile(r"[^\w]*", re.ASCII)
@@ -175,23 +176,15 @@ def _title(told: str, main: Element | Document) -> str:
 def _repair(main: Element | Document, url: str) -> None:
     for table in main.select(_HIGHLIGHTED):
         if (block := table.select_one("pre:last-of-type")) is not None:
+            _name_language(block)
             table.replace_with(block)
     for table in main.select(_LAYOUT):
-        _as_boxes(table)
-    for cell in main.select("[colspan],[rowspan]"):
-        cell.attrs.pop("colspan", None)
-        cell.attrs.pop("rowspan", None)
+        as_boxes(table)
+    for table in main.select("table"):
+        make_regular(table)
     for block in main.select("pre"):
         _name_language(block)
     _name_anchors(main, url)
-
-
-def _as_boxes(table: Element) -> None:
-    """A table that only lays out a page: its cells are parts of the page, not of a row."""
-    for element in table.select("caption,thead,tbody,tfoot,tr,td,th"):
-        if element.closest("table") is table:
-            element.tag = "div"
-    table.tag = "div"
 
 
 def _name_language(block: Element) -> None:

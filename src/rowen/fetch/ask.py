@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.target import Target, parse
 
-__all__ = ["Ask", "Options", "ask"]
+__all__ = ["Ask", "Defaults", "Options", "ask"]
 
 # What another origin may see of the headers that a caller set.
 _HARMLESS = ("accept", "accept-language", "content-type")
@@ -71,16 +71,24 @@ class Ask:
         return replace(self, method=method, target=target, headers=kept, body=body, limit_s=left_s, conditional=False)
 
 
-def ask(method: str, url: str, options: Options, *, limit_bytes: int, limit_s: float, tries: int) -> Ask:
-    """A request as a caller describes it; the limits hold where the caller sets none."""
+class Defaults(NamedTuple):
+    """The limits that hold where a caller sets none."""
+
+    limit_bytes: int
+    limit_s: float
+    tries: int
+
+
+def ask(method: str, url: str, options: Options, defaults: Defaults) -> Ask:
+    """A request as a caller describes it."""
     target = parse(url)
     etag, modified = options.get("etag"), options.get("last_modified")
     return Ask(
         method.upper(),
         target,
-        options.get("max_bytes") or limit_bytes,
-        options.get("limit_s") or limit_s,
-        options.get("tries") or tries,
+        options.get("max_bytes") or defaults.limit_bytes,
+        options.get("limit_s") or defaults.limit_s,
+        options.get("tries") or defaults.tries,
         _headers(options, etag, modified),
         _credentials(target, options.get("credentials")),
         options.get("body"),

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
-from rowen.fetch.ask import Ask, Options, ask
+from rowen.fetch.ask import Ask, Defaults, Options, ask
 from rowen.fetch.breaker import Breaker, Breakers, Limits, State
 from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
 from rowen.fetch.politeness import Throttle, backoff_s
@@ -85,6 +85,7 @@ class Client:
             random=self._random,
         )
         self.breakers = breakers or Breakers(Limits.of(settings), clock=clock)
+        self._defaults = Defaults(settings.body_limit_bytes, settings.total_limit_s, settings.fetch_tries)
         self._usual_timeout = _timeout(settings, settings.total_limit_s)
         self._resolver = resolver
         self._tls = tls
@@ -133,7 +134,7 @@ class Client:
         if isinstance(answer, Response):
             yield Stream(replace(answer, body=b""), _once(answer.body))
             return
-        async with answer as exchange:
+        with answer as exchange:
             pieces = exchange.pieces(wanted.limit_bytes)
             try:
                 yield Stream(self._respond(exchange, b""), pieces)
@@ -141,15 +142,7 @@ class Client:
                 await pieces.aclose()
 
     def _ask(self, method: str, url: str, options: Options) -> Ask:
-        known = self._settings
-        return ask(
-            method,
-            url,
-            options,
-            limit_bytes=known.body_limit_bytes,
-            limit_s=known.total_limit_s,
-            tries=known.fetch_tries,
-        )
+        return ask(method, url, options, self._defaults)
 
     async def _persist(self, wanted: Ask, attempt: Callable[[Ask], Awaitable[T]]) -> T:
         """Try until there is an answer worth keeping, or trying again makes no sense."""
@@ -192,7 +185,7 @@ class Client:
         return None
 
     async def _read(self, wanted: Ask) -> Response:
-        async with await self._arrive(wanted) as exchange:
+        with await self._arrive(wanted) as exchange:
             return self._respond(exchange, await exchange.read(wanted.limit_bytes))
 
     async def _begin(self, wanted: Ask) -> Response | Exchange:
@@ -200,7 +193,7 @@ class Client:
         exchange = await self._arrive(wanted)
         if exchange.status < 400:
             return exchange
-        async with exchange:
+        with exchange:
             return self._respond(exchange, await exchange.read(wanted.limit_bytes))
 
     def _respond(self, exchange: Exchange, body: bytes) -> Response:
@@ -211,7 +204,7 @@ class Client:
             body=body,
             redirects=exchange.hops,
             elapsed_s=self._clock() - exchange.started,
-            now=self._now(),
+            now=self._now,
         )
 
     async def _arrive(self, wanted: Ask) -> Exchange:
@@ -221,7 +214,7 @@ class Client:
             exchange = await self._open(wanted, hops)
             if exchange.status not in _REDIRECTS or not (location := exchange.headers.get("Location")):
                 return exchange
-            async with exchange:
+            with exchange:
                 await exchange.drain()
                 target = join(wanted.target, location)
                 hops = (*hops, Hop(wanted.target.url, exchange.status, target.url))
@@ -254,7 +247,7 @@ class Client:
             started=started,
         )
         if exchange.status == 304:
-            await self._check_asked(wanted, exchange)
+            self._check_asked(wanted, exchange)
         return exchange
 
     async def _send(self, wanted: Ask, breaker: Breaker, ticket: int) -> aiohttp.ClientResponse:
@@ -275,11 +268,11 @@ class Client:
         self._meter.requests += not isinstance(error, AddressRefusedError)
         raise error
 
-    async def _check_asked(self, wanted: Ask, exchange: Exchange) -> None:
+    def _check_asked(self, wanted: Ask, exchange: Exchange) -> None:
         if wanted.conditional:
             self._meter.not_modified += 1
             return
-        async with exchange:
+        with exchange:
             raise BadAnswerError(f"{redact(wanted.target.url)} answered 304 although nothing was said to be held.")
 
     def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:

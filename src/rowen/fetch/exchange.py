@@ -59,10 +59,10 @@ class Exchange:
         self.status = answer.status
         self.headers = answer.headers
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._answer.release()

@@ -1,7 +1,7 @@
 """What a request gives back."""
 
 import email.utils
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -90,9 +90,12 @@ def respond(
     body: bytes,
     redirects: tuple[Hop, ...],
     elapsed_s: float,
-    now: datetime,
+    now: Callable[[], datetime],
 ) -> Response:
     """A response with what its headers and its first bytes tell."""
+    etag, modified = headers.get("ETag"), headers.get("Last-Modified")
+    if status == 304:
+        return Response(url, 304, headers, b"", redirects, etag, modified, not_modified=True, elapsed_s=elapsed_s)
     kind = headers.get("Content-Type")
     asked = headers.get("Retry-After")
     return Response(
@@ -101,12 +104,11 @@ def respond(
         headers,
         body,
         redirects,
-        etag=headers.get("ETag"),
-        last_modified=headers.get("Last-Modified"),
+        etag,
+        modified,
         media_type=media.media_type(kind, body),
         charset=media.charset(kind, body) if body or kind else None,
-        not_modified=status == 304,
-        retry_after_s=retry_after_s(asked, _sent_at(headers, now)) if asked else None,
+        retry_after_s=retry_after_s(asked, _sent_at(headers, now())) if asked else None,
         elapsed_s=elapsed_s,
     )
 

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -17,14 +18,8 @@ _SECRET = re.compile(
     r"sig(?:nature)?|credentials?|session(?:id)?|sid|jwt|code)(?:$|[^a-z])",
     re.IGNORECASE,
 )
-# A URL that already has its normal form, as most have: a parser called over and over costs more than the rest of us.
-_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_NORMAL = re.compile(
-    rf"(https?://((?:(?:{_OCTET}\.){{3}}{_OCTET}|(?:(?!xn--)[a-z\d][a-z\d-]*\.)*(?!xn--)[a-z][a-z\d-]*)"
-    r"(?!:80/|:443/)(?::[1-9]\d{1,3}|:[1-5]\d{4})?))"
-    r"(?:/(?!(?:\.|%2[Ee]){1,2}(?:[/?]|$))[\w!$%&()*+,.:;=@~-]*)+(?:\?[\w!$%&()*+,./:;=?@~-]*)?",
-    re.ASCII,
-)
+# What the URL parser leaves as it is. Most URLs hold nothing else, and parsing each would cost more than all our care.
+_PLAIN = re.compile(r"/[\w!$%&()*+,./:;=?@~-]*", re.ASCII)
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 
 
@@ -43,8 +38,9 @@ class Target(NamedTuple):
 
 def parse(url: str) -> Target:
     """The target of a URL; raises `BadUrlError` for what cannot be requested over HTTP."""
-    if normal := _NORMAL.fullmatch(url):
-        return Target(url, normal[2], normal[1])
+    end = url.find("/", 8)
+    if _PLAIN.fullmatch(url, end) and "/." not in url and "%2" not in url and (host := _normal_host(url[:end])):
+        return Target(url, host, url[:end])
     try:
         href = str(ada_url.normalize_url(url)).partition("#")[0]
     except ValueError:
@@ -56,6 +52,17 @@ def parse(url: str) -> Target:
     user, at, host = authority.rpartition("@")
     origin = f"{scheme}://{host}"
     return Target(f"{origin}{slash}{path}", host, origin, _basic(user) if at else None)
+
+
+@lru_cache(maxsize=4096)
+def _normal_host(origin: str) -> str | None:
+    """The host in what should be an origin; None if that is not in its normal form."""
+    try:
+        parsed = ada_url.URL(f"{origin}/")
+    except ValueError:
+        return None
+    is_normal = parsed.href == f"{origin}/" and parsed.protocol in ("http:", "https:") and parsed.origin == origin
+    return str(parsed.host) if is_normal else None
 
 
 def join(base: Target, location: str) -> Target:

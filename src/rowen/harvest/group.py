@@ -24,11 +24,16 @@ class Group:
     checkpoint: Checkpoint | None = None
     size_bytes: int = 0
 
-    def add(self, observation: Observation) -> None:
-        """Take one observation in."""
+    def add(self, observation: Observation) -> bool:
+        """Take one observation in; tells whether the group should go on its way."""
+        if type(observation) is Unchanged and observation.validators is None and observation.depth is None:
+            self.unchanged.append(observation.url)
+            return len(self.unchanged) >= MAX_UNCHANGED
+        self._add(observation)
+        return self.full
+
+    def _add(self, observation: Observation) -> None:
         match observation:
-            case Unchanged(url, None, None):
-                self.unchanged.append(url)
             case Unchanged():
                 self.rechecked.append(observation)
             case Fetched(item):

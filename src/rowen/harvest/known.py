@@ -63,3 +63,8 @@ class StoredKnown:
     def take_id(self, url: str) -> int | None:
         """The id of an item that was looked up, once."""
         return self._ids.pop(url, None)
+
+    def take_ids(self, urls: Sequence[str]) -> list[int | None]:
+        """The same for many."""
+        pop = self._ids.pop
+        return [pop(url, None) for url in urls]

@@ -109,15 +109,9 @@ class Planner:
 
     def _pass_unchanged(self, urls: list[str], plan: Plan) -> list[Unchanged]:
         """Count what is unchanged; returns what was never looked up and so must be found by its key."""
-        unknown = []
-        take_id, see = self._known.take_id, self.seen.add
-        passed = 0
-        for url in urls:
-            item_id = take_id(url)
-            if item_id is None:
-                unknown.append(Unchanged(url))
-            else:
-                passed += see(item_id)
+        ids = self._known.take_ids(urls)
+        unknown = [Unchanged(url) for url, item_id in zip(urls, ids, strict=True) if item_id is None]
+        passed = self.seen.add_all(item_id for item_id in ids if item_id is not None)
         plan.counts[Outcome.UNCHANGED] += passed
         plan.counts["stopped_at_validator"] += passed
         plan.counts["duplicates"] += len(urls) - passed - len(unknown)

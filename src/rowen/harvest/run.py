@@ -187,8 +187,7 @@ class Harvest:
                     if isinstance(observation, Complete):
                         self._complete = observation
                         return
-                    self._group.add(observation)
-                    if self._group.full:
+                    if self._group.add(observation):
                         await self._hand_over()
         except RowenError:
             raise
@@ -246,6 +245,7 @@ class Harvest:
                 run_id,
                 seen=planner.seen,
                 failed=planner.failed,
+                deleted=self.tally.deleted,
                 guard=Guard.of(self._settings, accepted=self._order.accept_deletions),
                 dry_run=self._order.dry_run,
             )

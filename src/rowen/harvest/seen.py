@@ -1,6 +1,6 @@
 """The items that a run has seen, a bit each: a million cost a few hundred kilobytes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 __all__ = ["Seen"]
 
@@ -27,6 +27,20 @@ class Seen:
         block[byte] |= bit
         self._count += 1
         return True
+
+    def add_all(self, item_ids: Iterable[int]) -> int:
+        """How many of the ids are new here."""
+        before = self._count
+        blocks = self._blocks
+        for item_id in item_ids:
+            block = blocks.get(item_id >> _BLOCK_BITS)
+            byte, bit = (item_id & _MASK) >> 3, 1 << (item_id & 7)
+            if block is None:
+                self.add(item_id)
+            elif not block[byte] & bit:
+                block[byte] |= bit
+                self._count += 1
+        return self._count - before
 
     def __contains__(self, item_id: int) -> bool:
         block = self._blocks.get(item_id >> _BLOCK_BITS)

@@ -40,14 +40,25 @@ class Swept:
 
 
 async def sweep(
-    database: Database, source: Source, run_id: int, *, seen: Seen, failed: set[bytes], guard: Guard, dry_run: bool
+    database: Database,
+    source: Source,
+    run_id: int,
+    *,
+    seen: Seen,
+    failed: set[bytes],
+    deleted: int,
+    guard: Guard,
+    dry_run: bool,
 ) -> Swept:
-    """Delete what vanished, or hold it back; runs in one transaction."""
+    """Delete what vanished, or hold it back; runs in one transaction.
+
+    A run that deleted nothing and saw as many items as there are saw them all: that costs one count.
+    """
     async with database.transaction() as c:
         if not dry_run:
             await runs.fence(c, run_id)
-        vanished = await items.vanished(c, source.id, seen)
         held = await items.count(c, source.id)
+        vanished = [] if len(seen) == held and not deleted else await items.vanished(c, source.id, seen)
         through = guard.lets_through(len(vanished), seen=len(seen), held=held)
         swept = Swept(deleted=len(vanished)) if through else Swept(held_back=len(vanished))
         if dry_run:

@@ -36,7 +36,9 @@ def canonical(url: str, *, keep_fragment: bool = False) -> str:
 
 def key(url: str) -> Hash:
     """The identity of an item: the hash of its canonical URL."""
-    return hashlib.sha256(canonical(url).encode("utf-8", "surrogatepass")).digest()
+    if not url.startswith("file:///"):
+        url = canonical(url)
+    return hashlib.sha256(url.encode("utf-8", "surrogatepass")).digest()
 
 
 def file_url(path: bytes | str) -> str:

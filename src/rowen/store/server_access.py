@@ -30,8 +30,7 @@ def by_socket(server: Postmaster) -> str:
 def by_tcp(server: Postmaster, folder: Path) -> str:
     """Where those connect who know the password."""
     password = _stored_password(folder) or store_password(server, folder)
-    place = {"host": server.address, "port": server.port, "user": _SUPERUSER, "dbname": "postgres"}
-    return make_conninfo(**place, password=password)
+    return make_conninfo(by_socket(server), host=server.address, password=password)
 
 
 def welcoming(data: Path) -> Postmaster | None:
@@ -44,7 +43,7 @@ def welcoming(data: Path) -> Postmaster | None:
         waited_s = time.monotonic() - begun
         if waited_s > (_RECOVERY_S if greeting == "later" else _SILENCE_S):
             raise StoreUnavailableError(
-                f"The server in {data} (process {server.pid}) runs, but takes no connections at {server.socket_folder}.",
+                f"The server in {data} (process {server.pid}) takes no connections at {server.socket_folder}.",
                 hint="Its log tells more; `rowen db stop` stops it if nobody uses it.",
             )
         time.sleep(_POLL_S)

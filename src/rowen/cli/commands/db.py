@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import signal
 import subprocess
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -61,6 +62,9 @@ def psql(door: Door, arguments: tuple[str, ...]) -> int:
         raise NotFoundError("There is no psql on the PATH.", hint="Install a PostgreSQL client, or use `rowen db url`.")
 
     async def asked(rowen: "Rowen") -> int:
+        # Ctrl-C belongs to psql, which breaks off a query by it.
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         call = [program, await rowen.conninfo(), *arguments]
         return (await asyncio.to_thread(subprocess.run, call, check=False)).returncode
 

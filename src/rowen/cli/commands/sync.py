@@ -1,13 +1,14 @@
 """sync."""
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rowen.cli.command import command
 from rowen.cli.door import Door
-from rowen.errors import RowenError
+from rowen.errors import NotFoundError, RowenError
 
 if TYPE_CHECKING:
     from rowen.model.run import Run
@@ -87,7 +88,10 @@ def _report_run(door: Door, run: "Run", *, width: int, dry: bool) -> int:
 def _report_error(door: Door, target: str, problem: Exception) -> int:
     if not isinstance(problem, RowenError):
         raise problem
-    return door.out.fail(str(problem), hint=problem.hint, exit_code=problem.exit_code, source=target)
+    hint = problem.hint
+    if isinstance(problem, NotFoundError) and Path(target).exists():
+        hint = f"`rowen sync ./{target}` reads the folder or file of that name."
+    return door.out.fail(str(problem), hint=hint, exit_code=problem.exit_code, source=target)
 
 
 COMMANDS = {"sync": sync}

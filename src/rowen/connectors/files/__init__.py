@@ -4,21 +4,20 @@
 
 import asyncio
 import os
-import re
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
-from rowen.connectors.archives import Archive, is_tar, is_zip
+from rowen.connectors.files.archives import Archive, is_tar, is_zip
 from rowen.connectors.base import Known, Options, Tools
-from rowen.connectors.folders import Walk
-from rowen.connectors.found import NOWHERE, Batch, Found, etag_of, fetched, observe, shown, too_large, unreadable
-from rowen.connectors.reading import read_file
-from rowen.connectors.selection import FilesOptions, Selection
-from rowen.connectors.tars import tar_observations
-from rowen.connectors.zips import zip_observations
+from rowen.connectors.files.folders import Walk
+from rowen.connectors.files.found import NOWHERE, Batch, Found, etag_of, fetched, observe, shown, too_large, unreadable
+from rowen.connectors.files.reading import read_file
+from rowen.connectors.files.selection import FilesOptions, Selection
+from rowen.connectors.files.tars import tar_observations
+from rowen.connectors.files.zips import zip_observations
 from rowen.errors import ItemError, SourceError, SourceGoneError, UsageError
 from rowen.model.item import Complete, Failed, Observation
 from rowen.model.media import media_type_of
@@ -26,7 +25,6 @@ from rowen.model.url import file_url
 
 __all__ = ["Files"]
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _GONE_HINT = "Is a disk not mounted? Nothing was deleted."
 
 
@@ -91,7 +89,7 @@ class Files:
     async def _folder(self, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
         if await known.look_up([self._url]):
             raise self._exchanged("a file", "a folder")
-        walk = Walk(self._path, self._url, self._options, self._selection)
+        walk = await asyncio.to_thread(Walk, self._path, self._url, self._options, self._selection)
         async for observations in observe(iter(walk), known, self._tools.meter, read=self._read):
             yield observations
         if walk.complete:
@@ -100,10 +98,17 @@ class Files:
     async def _file(self, known: Known, status: os.stat_result) -> AsyncGenerator[Sequence[Observation], None]:
         if known.count and not await known.look_up([self._url]):
             raise self._exchanged("a folder", "a file")
-        batch = Batch([self._url], [etag_of(status)], [status.st_size])
+        batch = Batch()
+        if status.st_size > self._options.max_bytes:
+            batch.failed.append(too_large(self._url, self._path, self._options.max_bytes))
+        else:
+            batch.add(self._url, etag_of(status), status.st_size)
+        seen = False
         async for observations in observe(iter([batch]), known, self._tools.meter, read=self._read):
+            seen = seen or bool(observations)
             yield observations
-        await asyncio.to_thread(self._root)
+        if not seen:
+            raise SourceGoneError(f"{shown(self._path)} vanished before it was read.", hint=_GONE_HINT)
         yield [Complete()]
 
     def _exchanged(self, once: str, now: str) -> SourceGoneError:
@@ -123,10 +128,10 @@ class Files:
 
     def _read_body(self, url: str, path: str) -> Observation | None:
         options = self._options
-        read = read_file(path, limit_bytes=options.max_bytes, follow=bool(options.follow_links), now=self._tools.now)
+        follow = bool(options.follow_links) or path == self._path
+        read = read_file(path, self._tools, limit_bytes=options.max_bytes, follow=follow)
         if read is None:
             return None
-        self._tools.meter.bytes += read.read_bytes
         if len(read.body) > options.max_bytes:
             return too_large(url, path, options.max_bytes)
         within = path[len(self._path.rstrip("/")) + 1 :] or os.path.basename(path)

@@ -14,10 +14,11 @@ from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
-from rowen.connectors.globs import translate
+from rowen.connectors.files.globs import translate
 
 __all__ = ["Chain", "Rules", "ignored", "rules_above", "rules_of"]
 
+_MOST_BYTES = 1 << 20
 _NOTHING = re.compile("(?!)")
 
 
@@ -66,6 +67,7 @@ def rules_of(prefix: str, above: Chain, *, repository: bool, own: bool) -> Chain
 def rules_above(path: str) -> Chain:
     """The rules that hold for a folder from those above it, if it lies inside a repository."""
     above = []
+    path = path.rstrip("/") or "/"
     while path != "/" and not os.path.lexists(f"{path}/.git"):
         path = os.path.dirname(path)
         above.append(path)
@@ -82,7 +84,7 @@ def rules_above(path: str) -> Chain:
 def _read(prefix: str, name: str) -> Chain:
     try:
         with open(prefix + name, "rb") as file:
-            return ((len(prefix), Rules(os.fsdecode(file.read()))),)
+            return ((len(prefix), Rules(os.fsdecode(file.read(_MOST_BYTES)))),)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return ()
 

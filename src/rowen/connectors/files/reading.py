@@ -1,12 +1,12 @@
 """Reads a file whole, and makes sure that it was one file all the while."""
 
 import os
-from collections.abc import Callable
 from datetime import datetime
 from stat import S_ISREG
 from typing import NamedTuple
 
-from rowen.connectors.found import etag_of
+from rowen.connectors.base import Tools
+from rowen.connectors.files.found import etag_of
 from rowen.errors import ItemError
 
 __all__ = ["Body", "racy", "read_file"]
@@ -20,21 +20,19 @@ _COARSE_TICK_NS = 2_000_000_000
 
 
 class Body(NamedTuple):
-    """A file's bytes, with the validator that belongs to them; `read_bytes` counts what was read in vain as well."""
+    """A file's bytes, with the validator that belongs to them."""
 
     body: bytes
     etag: str
-    read_bytes: int
 
 
-def read_file(path: str, *, limit_bytes: int, follow: bool, now: Callable[[], datetime]) -> Body | None:
+def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> Body | None:
     """The file's bytes, at most one more than the limit; None if it is no regular file any more.
 
     Raises `OSError` as the system does, and `ItemError` if the file changed each time that it was read.
     """
-    read_bytes = 0
     for _ in range(TRIES):
-        started_at = now()
+        started_at = tools.now()
         descriptor = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW)
         try:
             before = os.fstat(descriptor)
@@ -44,9 +42,9 @@ def read_file(path: str, *, limit_bytes: int, follow: bool, now: Callable[[], da
             after = os.fstat(descriptor)
         finally:
             os.close(descriptor)
-        read_bytes += len(body)
+        tools.meter.bytes += len(body)
         if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
-            return Body(body, etag_of(after) + ("-racy" if racy(after, started_at) else ""), read_bytes)
+            return Body(body, etag_of(after) + ("-racy" if racy(after, started_at) else ""))
     raise ItemError("changed while it was read", hint="The next sync tries again.")
 
 

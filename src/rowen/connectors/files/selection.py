@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 
 from rowen.connectors.base import Options
-from rowen.connectors.globs import any_of
+from rowen.connectors.files.globs import any_of
 from rowen.model.media import media_type_of
 
 __all__ = ["FilesOptions", "Selection"]
@@ -38,6 +38,10 @@ class FilesOptions(Options):
         default=ByteSize(2_000_000_000), gt=0, description="most that an archive may unpack to"
     )
     max_members: int = Field(default=1_000_000, gt=0, description="most files that an archive may have")
+
+    def reading(self) -> dict[str, Any]:
+        """Only the language enters into what is stored; the rest chooses among files."""
+        return {"language": self.language}
 
 
 class Selection:

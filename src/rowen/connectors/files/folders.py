@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from stat import S_ISREG
 
-from rowen.connectors.found import BATCH_ITEMS, NOWHERE, Batch, etag_of, shown, too_large, unreadable
-from rowen.connectors.gitignore import Chain, ignored, rules_above, rules_of
-from rowen.connectors.selection import FilesOptions, Selection
+from rowen.connectors.files.found import BATCH_ITEMS, NOWHERE, Batch, etag_of, shown, too_large, unreadable
+from rowen.connectors.files.gitignore import Chain, ignored, rules_above, rules_of
+from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.errors import SourceError, SourceGoneError
 from rowen.model.media import media_type_of
 from rowen.model.url import file_url
@@ -53,8 +53,7 @@ class Walk:
     def __init__(self, path: str, url: str, options: FilesOptions, selection: Selection) -> None:
         self.complete = True
         self._batch = Batch()
-        rules = rules_above(path) if options.gitignore else ()
-        self._root = _Folder(path.rstrip("/") + "/", url.rstrip("/") + "/", rules)
+        self._root = _Folder(path.rstrip("/") + "/", url.rstrip("/") + "/")
         self._real_root = os.path.realpath(path).rstrip("/") + "/"
         self._options = options
         self._selection = selection
@@ -155,7 +154,8 @@ class Walk:
     def _rules(self, folder: _Folder, names: _Names) -> Chain:
         if not self._options.gitignore:
             return ()
-        return rules_of(folder.path, folder.rules, repository=".git" in names.git, own=".gitignore" in names.git)
+        above = rules_above(folder.path) if folder is self._root else folder.rules
+        return rules_of(folder.path, above, repository=".git" in names.git, own=".gitignore" in names.git)
 
     def _choose(self, folder: _Folder, names: _Names, rules: Chain) -> None:
         """Leave out what the rules and the patterns name."""

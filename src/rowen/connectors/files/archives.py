@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rowen.connectors.base import Tools
-from rowen.connectors.found import etag_of, fetched, shown
-from rowen.connectors.reading import racy
-from rowen.connectors.selection import FilesOptions, Selection
+from rowen.connectors.files.found import etag_of, fetched, shown
+from rowen.connectors.files.reading import racy
+from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.errors import ItemError, SourceError
 from rowen.model.item import Fetched
 from rowen.model.url import file_url

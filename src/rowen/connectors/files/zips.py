@@ -8,9 +8,9 @@ import zlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import BinaryIO
 
-from rowen.connectors.archives import MAX_RATIO, Archive, inner_path
+from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.base import Known
-from rowen.connectors.found import Batch, Found, observe, shown
+from rowen.connectors.files.found import Batch, Found, observe, shown
 from rowen.errors import ItemError
 from rowen.model.item import Complete, Failed, Observation
 
@@ -97,7 +97,9 @@ class _Members:
                 wanted[url] = info
             else:
                 wanted.pop(url, None)
-        if sum(info.file_size for info in wanted.values()) > self._archive.options.max_total_bytes:
+        limit = self._archive.options.max_bytes
+        sizes = (info.file_size for info in wanted.values() if info.file_size <= limit)
+        if sum(sizes) > self._archive.options.max_total_bytes:
             raise self._archive.beyond("max_total_bytes")
         return wanted
 

@@ -1,0 +1,48 @@
+# Everything a newcomer needs; `make help` lists it. All of it runs in a virtual environment of its own.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test test-external soak bench serve clean
+
+help: ## List the commands
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## Make the virtual environment with the exact versions of constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup ## Harvest a small world, change it, sync again, search: offline, in under a minute
+	@$(BIN)/rowen demo
+
+check: setup ## What the build runs before the tests: format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup ## Run all tests
+	$(BIN)/pytest
+
+test-external: setup ## Run all tests against the server of ROWEN_TEST_DATABASE_URL
+	@test -n "$$ROWEN_TEST_DATABASE_URL" || { echo "Set ROWEN_TEST_DATABASE_URL first."; exit 2; }
+	$(BIN)/pytest
+
+soak: setup ## Let the refresh-equals-rebuild machines run long
+	ROWEN_TEST_EXAMPLES=200 ROWEN_TEST_STEPS=30 $(BIN)/pytest tests/refresh
+
+bench: setup ## Measure: costs as ratios and CPU per item
+	$(BIN)/python -m bench.files
+	$(BIN)/python -m bench.chunks
+
+serve: ## Start the server over HTTP (not built yet)
+	@echo "There is no server yet: REST, web page and MCP come later. Until then: make demo, or rowen --help." >&2; exit 1
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,106 @@
+"""The demo, told: three syncs of a small world, side by side, the change log, and a few questions."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rowen.cli.commands.changes import show_change
+from rowen.cli.commands.search import show_hits
+from rowen.cli.demo_field import CHANGES, lay_out, next_day
+from rowen.cli.output import Output
+from rowen.cli.tally import line
+from rowen.cli.words import seconds, size
+from rowen.model.run import Run, Tally
+from rowen.service import Rowen
+
+__all__ = ["Story", "side_by_side"]
+
+QUESTIONS = ("goat on the roof", "honey from the angry hive", '"second cut" costs')
+
+_ROWS: dict[str, Callable[[Tally], str | int]] = {
+    "created": lambda tally: tally.created,
+    "updated": lambda tally: tally.updated,
+    "deleted": lambda tally: tally.deleted,
+    "unchanged": lambda tally: tally.unchanged,
+    "read": lambda tally: size(tally.bytes) if tally.bytes else 0,
+    "passages written": lambda tally: tally.chunks_written,
+    "rows written": lambda tally: tally.rows_written,
+    "time": lambda tally: seconds(tally.seconds),
+    "spared: files not opened": lambda tally: tally.stopped_at_validator,
+    "spared: files not parsed": lambda tally: tally.stopped_at_body,
+    "spared: passages kept": lambda tally: tally.chunks_kept,
+}
+_COLUMNS = ("first sync", "after the changes", "once more")
+_SPENT, _SPARED = "", "green"
+
+
+class Story:
+    """What the demo does and says."""
+
+    def __init__(self, rowen: Rowen, out: Output, field: Path) -> None:
+        self._rowen = rowen
+        self._out = out
+        self._field = field
+
+    async def tell(self) -> None:
+        """From the first sync to the last question."""
+        files = lay_out(self._field)
+        self._chapter("1", f"Rowen Hill is a small farm with {files} files and a goat. Rowen reads all of them:")
+        runs = [await self._sync()]
+        self._say("   ", *line(runs[0]))
+        self._chapter("2", "A night passes. In the morning:")
+        for change in CHANGES:
+            self._say(f"   - {change}")
+        mark = await self._rowen.last_change()
+        next_day(self._field)
+        self._chapter("3", "Rowen looks again, and once more after that, when nothing has changed at all:")
+        runs += [await self._sync(), await self._sync()]
+        self._say()
+        for row in side_by_side([run.tally for run in runs], _COLUMNS):
+            self._say(*row)
+        self._say()
+        self._say("   Every file was touched, but what says the same is not parsed, cut or stored again.")
+        await self._log(mark)
+        await self._questions()
+
+    async def _sync(self) -> Run:
+        run = await self._rowen.sync(str(self._field))
+        if self._out.json:
+            self._out.emit(run.to_json())
+        return run
+
+    async def _log(self, mark: int) -> None:
+        self._chapter("4", "What happened stands in the change log, for feeds and webhooks to read:")
+        for change in await self._rowen.changes(since=mark):
+            if self._out.json:
+                show_change(self._out, change)
+            else:
+                self._say(f"   {change.number:>3}  ", (f"{change.kind:<8}", "cyan"), f"  {change.title}")
+
+    async def _questions(self) -> None:
+        self._chapter("5", "And all of it can be asked, whatever format it was in:")
+        for question in QUESTIONS:
+            self._say()
+            self._say("   $ rowen search ", (f"'{question}'", "bold"))
+            show_hits(self._out, await self._rowen.search(question, limit=1), question)
+
+    def _chapter(self, number: str, words: str) -> None:
+        self._say()
+        self._say((f"{number}. ", "bold green"), (words, "bold"))
+
+    def _say(self, *pieces: str | tuple[str, str]) -> None:
+        if not self._out.json:
+            self._out.line(*pieces)
+
+
+def side_by_side(tallies: Sequence[Tally], columns: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """The tallies as a small table, a line for each count that occurred."""
+    label = max(map(len, _ROWS)) + 3
+    lines = [[(" " * label, "")] + [(name.rjust(len(name) + 3), "dim") for name in columns]]
+    for name, told in _ROWS.items():
+        cells = [told(tally) for tally in tallies]
+        if not any(cells):
+            continue
+        style = _SPARED if name.startswith("spared") else _SPENT
+        texts = [f"{cell or '–'}".rjust(len(column) + 3) for cell, column in zip(cells, columns, strict=True)]
+        lines.append([(f"   {name}".ljust(label), style), *((text, style) for text in texts)])
+    return lines

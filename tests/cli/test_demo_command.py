@@ -1,0 +1,69 @@
+"""rowen demo: offline, in a place of its own, gone without a trace."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rowen.cli.demo_field import CHANGES, lay_out, next_day
+from rowen.cli.demo_story import side_by_side
+from rowen.model.run import Tally
+from tests.cli.conftest import Cli
+from tests.conftest import House
+
+
+@pytest.fixture
+def somewhere() -> "tempfile.TemporaryDirectory[str]":
+    with tempfile.TemporaryDirectory(prefix="rowen-cli-") as folder:
+        Path(folder).chmod(0o755)
+        yield folder
+
+
+def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: str) -> None:
+    done = Cli(Path(somewhere), {})("demo", TMPDIR=somewhere)
+
+    assert done.code == 0, done.err
+    rows = {line[:29].strip(): line[29:].split() for line in done.out.splitlines() if line.startswith("   ")}
+    assert rows["created"] == ["14", "2", "–"]
+    assert rows["updated"] == ["–", "1", "–"]
+    assert rows["deleted"] == ["–", "2", "–"]
+    assert rows["unchanged"] == ["–", "11", "14"]
+    assert rows["spared: files not parsed"] == ["–", "11", "–"]
+    assert rows["spared: files not opened"] == ["–", "–", "14"]
+    assert "The nine hens" in done.out
+    assert "Bartleby" in done.out
+    assert "rowen sync ./folder" in done.out
+    assert "\x1b" not in done.out
+    assert os.listdir(somewhere) == []
+
+
+def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, house: House) -> None:
+    cli = Cli(Path(somewhere), {"ROWEN_DATABASE_URL": house.conninfo})
+
+    done = cli("demo", "--json", TMPDIR=somewhere)
+
+    assert done.code == 0, done.err
+    assert [fact["run"] for fact in done.facts if "status" in fact] == [1, 2, 3]
+    assert house.query("select count(*) from source") == [(0,)]
+
+
+def test_the_next_day_does_what_it_says(tmp_path: Path) -> None:
+    field = tmp_path / "field"
+    lay_out(field)
+    before = {path: path.read_bytes() for path in field.rglob("*") if path.is_file()}
+
+    next_day(field)
+
+    after = {path: path.read_bytes() for path in field.rglob("*") if path.is_file()}
+    assert len(CHANGES) == 5
+    assert {path.name for path in after.keys() - before.keys()} == {"the-goat-incidents.txt", "treaty.md"}
+    assert {path.name for path in before.keys() - after.keys()} == {"the-goat-incident.txt", "plum-chutney.md"}
+    assert [path.name for path in before.keys() & after.keys() if before[path] != after[path]] == ["hens.md"]
+
+
+def test_counts_that_did_not_occur_have_no_line() -> None:
+    lines = side_by_side([Tally(created=2, bytes=1500, seconds=0.2), Tally(unchanged=2, seconds=0.1)], ("a", "b"))
+
+    labels = [line[0][0].strip() for line in lines]
+    assert labels == ["", "created", "unchanged", "read", "time"]

@@ -1,0 +1,85 @@
+"""Help is quick, because nothing heavy is imported for it."""
+
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from rowen.cli.app import app
+from rowen.version import __version__
+
+COMMANDS = app.list_commands(click.Context(app))
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-m", "rowen", *arguments], capture_output=True, text=True, timeout=30)
+
+
+def test_help_appears_before_anybody_wonders() -> None:
+    times_s = []
+    for _ in range(3):
+        started = time.perf_counter()
+        done = run("--help")
+        times_s.append(time.perf_counter() - started)
+
+    assert done.returncode == 0
+    assert "rowen sync ./folder" in done.stdout
+    assert min(times_s) < 0.4
+
+
+def test_no_help_page_imports_anything_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from rowen.cli.app import app\n"
+        "for args in [['--help'], *([name, '--help'] for name in app.list_commands(None))]:\n"
+        "    app.main(args, standalone_mode=False)\n"
+        "print('heavy:', sorted({'pydantic', 'psycopg', 'rich', 'asyncio'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+
+    assert done.stderr.strip() == "heavy: ['asyncio']" or done.stderr.strip() == "heavy: []"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_command_says_of_itself(name: str) -> None:
+    context = click.Context(app)
+    listed = {entry: words for section in app._sections.values() for entry, (_, words) in section.items()}
+
+    command = app.get_command(context, name)
+
+    assert command is not None
+    assert command.name == name
+    assert (command.help or "").partition("\n")[0] == listed[name]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_the_shared_options(name: str) -> None:
+    command = app.get_command(click.Context(app), name)
+
+    assert command is not None
+    assert {"json", "quiet", "verbose", "home", "database_url"} <= {param.name for param in command.params}
+
+
+def test_version_is_one_line() -> None:
+    assert run("--version").stdout == f"rowen {__version__}\n"
+
+
+def test_without_a_command_help_goes_to_stderr() -> None:
+    done = run()
+
+    assert done.returncode == 2
+    assert not done.stdout
+    assert "Usage: rowen" in done.stderr
+
+
+def test_misspelt_commands_and_options_are_answered_with_the_right_ones() -> None:
+    command, option = run("snyc"), run("sync", "--full-snc", "--json")
+
+    assert (command.returncode, option.returncode) == (2, 2)
+    assert "Did you mean 'sync'" in command.stderr
+    assert "--full-sync" in option.stderr
+    assert '"exit_code": 2' in option.stderr
+    assert not command.stdout + option.stdout

@@ -1,0 +1,77 @@
+"""Ctrl-C, once and twice, on a folder that is too large to be done in a moment."""
+
+import signal
+import subprocess
+
+import pytest
+
+from tests.cli.conftest import PATIENCE_S, Cli, Done
+from tests.conftest import House
+
+FILES = 12_000
+
+
+@pytest.fixture
+def large(cli: Cli) -> Cli:
+    folder = cli.folder / "large"
+    folder.mkdir()
+    for number in range(FILES):
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\nHay bale number {number}.\n")
+    assert cli("add", "./large").code == 0
+    return cli
+
+
+def interrupt(process: "subprocess.Popen[str]", house: House, *, number: signal.Signals) -> str:
+    """Send the first signal as soon as something is stored; returns what is said to it."""
+    while not house.query("select 1 from item limit 1"):
+        assert process.poll() is None
+    process.send_signal(number)
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+def end(process: "subprocess.Popen[str]") -> Done:
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return Done(process.returncode, out, err)
+
+
+def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cli, house: House) -> None:
+    with large.start("sync", "large", "--json") as process:
+        said = interrupt(process, house, number=signal.SIGINT)
+        done = end(process)
+
+    assert said == "Stopping after what is in flight; Ctrl-C again ends at once.\n"
+    assert done.code == 130
+    [fact] = done.facts
+    assert (fact["status"], fact["complete"], fact["deleted"]) == ("cancelled", False, 0)
+    assert 0 < fact["created"] < FILES
+    [(stored,)] = house.query("select count(*) from item")
+    assert stored == fact["created"]
+
+    whole = large("sync", "--json").facts[0]
+    assert (whole["status"], whole["unchanged"] + whole["created"]) == ("completed", FILES)
+    assert whole["unchanged"] == stored
+
+
+def test_the_second_ctrl_c_ends_at_once_and_without_damage(large: Cli, house: House) -> None:
+    with large.start("sync", "large", "--json") as process:
+        interrupt(process, house, number=signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        done = end(process)
+
+    assert (done.code, done.out) == (130, "")
+    assert "Traceback" not in done.err
+
+    whole = large("sync", "--json").facts[0]
+    assert (whole["status"], whole["unchanged"] + whole["created"]) == ("completed", FILES)
+    assert house.query("select count(*) from item") == house.query("select count(*) from change") == [(FILES,)]
+
+
+def test_ctrl_c_ends_a_follower_without_a_word(docs: Cli) -> None:
+    with docs.start("changes", "--follow", "--json") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        done = end(process)
+
+    assert (done.code, done.err) == (130, "")

@@ -1,0 +1,67 @@
+"""add, sources, show, edit, pause, resume, remove."""
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+
+def test_add_says_name_kind_and_url_and_on_stderr_the_next_step(cli: Cli) -> None:
+    cli.write({"docs/a.md": "# A\n"})
+
+    done = cli("add", "./docs", "--name", "mine", "--option", "hidden=true", "--option", "include=*.md")
+
+    assert done.code == 0
+    assert done.out == f"mine\tadded\tfiles\tfile://{cli.folder}/docs\n"
+    assert "`rowen sync mine`" in done.err
+    assert cli("show", "mine", "--json").facts[0]["options"] == {"hidden": True, "include": ["*.md"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("./nowhere",), "'./nowhere' cannot be read"),
+        (("./docs", "--kind", "telepathy"), "The kinds are: files"),
+        (("./docs", "--option", "colour=red"), "Its options: "),
+        (("./docs", "--option", "colour"), "KEY=VALUE"),
+        (("./docs", "--option", "max_bytes=-1"), "Option 'max_bytes' of kind 'files'"),
+        ((), "Missing argument"),
+    ],
+)
+def test_what_cannot_be_added_is_a_usage_error_that_helps(cli: Cli, arguments: tuple[str, ...], said: str) -> None:
+    cli.write({"docs/a.md": "# A\n"})
+
+    done = cli("--json", "add", *arguments)
+
+    assert done.code == 2
+    assert not done.out
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert done.error["exit_code"] == 2
+
+
+def test_a_source_is_listed_edited_paused_resumed(docs: Cli) -> None:
+    edited = docs("edit", "docs", "--rename", "papers", "--option", "language=de", "--json")
+    paused = docs("pause", "papers", "--json")
+    resumed = docs("resume", "papers")
+    reset = docs("edit", "papers", "--reset", "language", "--json")
+
+    assert (edited.facts[0]["name"], edited.facts[0]["options"]) == ("papers", {"language": "de"})
+    assert paused.facts[0]["state"] == "paused"
+    assert resumed.out.startswith("papers\tactive\t")
+    assert reset.facts[0]["options"] == {}
+    assert docs("sources").out.split("\t")[:4] == ["papers", "files", "active", "3"]
+
+
+def test_an_edit_that_changes_nothing_is_a_usage_error(docs: Cli) -> None:
+    assert docs("edit", "docs").code == 2
+
+
+def test_remove_is_refused_where_nobody_can_be_asked(docs: Cli) -> None:
+    refused = docs("remove", "docs", "--json")
+    removed = docs("remove", "docs", "--yes", "--json")
+    again = docs("remove", "docs", "--yes")
+
+    assert refused.code == 5
+    assert "--yes" in refused.error["hint"]
+    assert removed.facts == [{"source": "docs", "removed": 3}]
+    assert again.code == 4

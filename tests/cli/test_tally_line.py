@@ -1,0 +1,89 @@
+"""The line at the end of every sync."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rowen.cli.tally import exit_code, plain, remarks, worst
+from rowen.model.run import Run, Tally
+
+
+def run(status: str = "completed", *, kind: str = "files", error: str | None = None, **counts: Any) -> Run:
+    at = datetime(2026, 7, 1, tzinfo=UTC)
+    return Run(7, "docs", kind, "incremental", status, status == "completed", at, at, Tally(**counts), error)  # type: ignore[arg-type]
+
+
+def test_counts_cost_and_what_was_spared_stand_in_one_line() -> None:
+    line = plain(
+        run(
+            created=3, updated=1, unchanged=96, bytes=12_345, chunks_written=5, seconds=0.42,
+            stopped_at_validator=90, stopped_at_body=6, chunks_kept=410,
+        )
+    )  # fmt: skip
+
+    assert line == (
+        "docs  3 created · 1 updated · 96 unchanged — read 12 kB in 0.4 s, wrote 5 passages;"
+        " spared reading 90 files, parsing 6 files, rewriting 410 passages"
+    )
+
+
+def test_what_did_not_occur_is_left_out() -> None:
+    assert plain(run(unchanged=1200, seconds=0.05)) == "docs  1,200 unchanged — read nothing in 0.05 s"
+    assert plain(run(seconds=1)) == "docs  nothing there — read nothing in 1.0 s"
+
+
+def test_requests_and_embeddings_are_costs() -> None:
+    line = plain(run(kind="ckan", created=1, requests=3, bytes=10, embedded=2, embeddings_reused=1, seconds=61))
+
+    assert line == ("docs  1 created — 3 requests, read 10 B in 1 min 1 s, embedded 2; spared embedding 1 passage")
+
+
+def test_a_run_that_did_not_complete_says_so_first() -> None:
+    assert plain(run("cancelled", created=1)).startswith("docs  cancelled: 1 created")
+
+
+def test_an_unremarkable_run_gets_no_remark() -> None:
+    assert list(remarks(run(created=5, unchanged=3))) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (run(unchanged=9, deletions_held=40), "`rowen sync docs --accept-deletions`"),
+        (run(deletions_held=40), "the source came up empty, so all 40 files were kept"),
+        (run(failed=1, created=2), "1 file could not be read. `rowen quarantine docs` says why."),
+        (run("partial", error="Connection lost."), "not seen whole (Connection lost), so what was not seen was kept"),
+        (run("cancelled"), "the next sync goes on from there"),
+        (run(created=1, embeddings_pending=4), "4 embeddings still to come"),
+    ],
+)
+def test_a_remark_names_the_next_step(made: Run, said: str) -> None:
+    [remark] = remarks(made)
+
+    assert remark.startswith("docs: ")
+    assert said in remark
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        (run(created=1), 0),
+        (run(created=1, failed=1), 3),
+        (run(deletions_held=9), 0),
+        (run("partial", created=1), 3),
+        (run("partial", created=1, error="broke off"), 1),
+        (run("failed", error="gone"), 1),
+        (run("cancelled", created=1), 130),
+    ],
+)
+def test_the_exit_code_follows_the_run(made: Run, code: int) -> None:
+    assert exit_code(made) == code
+
+
+def test_of_several_exit_codes_the_worst_counts() -> None:
+    assert worst([]) == 0
+    assert worst([0, 3]) == 3
+    assert worst([3, 4, 0]) == 4
+    assert worst([1, 5, 4]) == 1
+    assert worst([0, 130, 1]) == 130

@@ -1,0 +1,163 @@
+import pytest
+
+from rowen.errors import CircuitOpenError, FetchError
+from rowen.fetch.breaker import Breaker, Breakers, Limits, State
+
+from .world import FakeTime, settings
+
+
+def fail(breaker: Breaker, times: int, *, rate_limited: bool = False) -> None:
+    for _ in range(times):
+        breaker.fail(breaker.admit(), rate_limited=rate_limited)
+
+
+def opened(time: FakeTime, limits: Limits | None = None) -> Breaker:
+    breaker = Breaker("api", limits, clock=time.clock)
+    fail(breaker, 5)
+    return breaker
+
+
+def test_four_failures_leave_the_circuit_closed_and_the_fifth_opens_it():
+    breaker = Breaker("api")
+
+    fail(breaker, 4)
+    assert breaker.state() is State.CLOSED
+
+    fail(breaker, 1)
+    assert breaker.state() is State.OPEN
+
+
+def test_a_success_in_between_starts_the_count_again():
+    breaker = Breaker("api")
+
+    for _ in range(10):
+        fail(breaker, 4)
+        breaker.succeed(breaker.admit())
+
+    assert breaker.state() is State.CLOSED
+
+
+def test_an_open_circuit_refuses_and_tells_when_it_may_be_tried():
+    time = FakeTime()
+    breaker = opened(time)
+    time.at += 10
+
+    with pytest.raises(CircuitOpenError, match="api was not tried") as refused:
+        breaker.admit()
+
+    assert refused.value.retry_in_s == 20
+    assert not refused.value.retryable
+    assert not refused.value.trips_circuit
+    assert "20 s" in (refused.value.hint or "")
+    assert isinstance(refused.value, FetchError)
+
+
+def test_after_thirty_seconds_two_successes_close_it():
+    time = FakeTime()
+    breaker = opened(time)
+    time.at += 30
+    assert breaker.state() is State.HALF_OPEN
+
+    breaker.succeed(breaker.admit())
+    assert breaker.state() is State.HALF_OPEN
+
+    breaker.succeed(breaker.admit())
+    assert breaker.state() is State.CLOSED
+
+
+def test_any_failure_in_the_half_open_state_opens_it_again():
+    time = FakeTime()
+    breaker = opened(time)
+    time.at += 30
+    breaker.succeed(breaker.admit())
+
+    fail(breaker, 1)
+
+    assert breaker.state() is State.OPEN
+    assert breaker.stats().retry_in_s == 30
+
+
+def test_each_429_doubles_the_pause_up_to_five_minutes():
+    time = FakeTime()
+    breaker = Breaker("api", clock=time.clock)
+
+    fail(breaker, 4)
+    fail(breaker, 1, rate_limited=True)
+    assert breaker.stats().recovery_s == 60
+
+    for expected in (120, 240, 300, 300):
+        time.at += breaker.stats().retry_in_s
+        fail(breaker, 1, rate_limited=True)
+        assert breaker.stats().retry_in_s == expected
+
+
+def test_the_pause_is_short_again_once_the_circuit_has_closed():
+    time = FakeTime()
+    breaker = Breaker("api", clock=time.clock)
+    fail(breaker, 5, rate_limited=True)
+    time.at += 300
+
+    breaker.succeed(breaker.admit())
+    breaker.succeed(breaker.admit())
+
+    assert breaker.stats().recovery_s == 30
+
+
+def test_what_was_asked_before_the_circuit_opened_does_not_count_afterwards():
+    time = FakeTime()
+    breaker = Breaker("api", clock=time.clock)
+    early = [breaker.admit(), breaker.admit()]
+    fail(breaker, 5)
+    time.at += 30
+    assert breaker.state() is State.HALF_OPEN
+
+    breaker.fail(early[0])
+    breaker.succeed(early[1])
+
+    assert breaker.state() is State.HALF_OPEN
+    assert breaker.stats().times_opened == 1
+
+
+def test_reset_closes_the_circuit_and_forgets_calls_that_are_out():
+    time = FakeTime()
+    breaker = opened(time)
+
+    breaker.reset()
+
+    assert breaker.state() is State.CLOSED
+    breaker.admit()
+    assert breaker.stats().failures_in_a_row == 0
+
+
+def test_stats_tell_what_happened():
+    breaker = opened(FakeTime())
+    with pytest.raises(CircuitOpenError):
+        breaker.admit()
+
+    stats = breaker.stats()
+
+    assert (stats.state, stats.failures, stats.successes, stats.refused, stats.times_opened) == (State.OPEN, 5, 0, 1, 1)
+
+
+def test_the_settings_of_the_seeds_set_the_limits(monkeypatch: pytest.MonkeyPatch):
+    for name, value in (
+        ("CB_FAILURE_THRESHOLD", "2"),
+        ("CB_RECOVERY_TIMEOUT_SECS", "7"),
+        ("CB_SUCCESS_THRESHOLD", "3"),
+        ("CB_RATE_LIMIT_BACKOFF_MULTIPLIER", "1.5"),
+        ("CB_MAX_RECOVERY_TIMEOUT_SECS", "9"),
+    ):
+        monkeypatch.setenv(name, value)
+
+    assert Limits.of(settings()) == Limits(2, 7, 3, 1.5, 9)
+
+
+def test_each_name_has_its_own_circuit_and_all_can_be_reset():
+    breakers = Breakers(Limits(failure_threshold=1))
+
+    fail(breakers.of("one"), 1)
+    assert {name: stats.state for name, stats in breakers.stats().items()} == {"one": State.OPEN}
+    assert breakers.of("two").state() is State.CLOSED
+
+    breakers.reset()
+    assert breakers.of("one").state() is State.CLOSED

@@ -1,0 +1,156 @@
+import asyncio
+import itertools
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+
+from rowen.fetch.politeness import Throttle, backoff_s, retry_after_s
+
+from .world import FakeTime, run
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def starts(throttle: Throttle, time: FakeTime, hosts: list[str]) -> list[float]:
+    async def scenario() -> list[float]:
+        began = []
+        for host in hosts:
+            gate = await throttle.enter(host)
+            began.append(time.at)
+            gate.release()
+        return began
+
+    return run(scenario())
+
+
+def test_requests_to_one_host_start_a_second_to_a_second_and_a_half_apart():
+    time = FakeTime()
+    throttle = Throttle(clock=time.clock, sleep=time.sleep)
+
+    began = starts(throttle, time, ["a.example"] * 20)
+
+    gaps = [later - earlier for earlier, later in itertools.pairwise(began)]
+    assert all(1.0 <= gap <= 1.5 for gap in gaps)
+    assert len({round(gap, 6) for gap in gaps}) > 10
+
+
+def test_the_same_seed_gives_the_same_pace():
+    def paced(seed: int) -> list[float]:
+        time = FakeTime()
+        return starts(Throttle(clock=time.clock, sleep=time.sleep, random=Random(seed)), time, ["a"] * 5)
+
+    assert paced(1) == paced(1)
+    assert paced(1) != paced(2)
+
+
+def test_other_hosts_do_not_wait():
+    time = FakeTime()
+
+    began = starts(Throttle(clock=time.clock, sleep=time.sleep), time, ["a", "b", "c"])
+
+    assert began == [1000.0] * 3
+
+
+def test_a_delay_of_zero_means_no_waiting_at_all():
+    time = FakeTime()
+
+    starts(Throttle(delay_s=0, clock=time.clock, sleep=time.sleep), time, ["a"] * 50)
+
+    assert time.slept == []
+
+
+def test_one_host_can_be_given_its_own_pace():
+    time = FakeTime()
+    throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+    throttle.pace("a", delay_s=10)
+
+    began = starts(throttle, time, ["a", "a"])
+
+    assert 10 <= began[1] - began[0] <= 15
+
+
+def test_a_crawl_delay_is_kept_up_to_the_longest_wait():
+    time = FakeTime()
+    throttle = Throttle(delay_s=0, longest_s=60, clock=time.clock, sleep=time.sleep)
+    throttle.pace("a", crawl_delay_s=20)
+    throttle.pace("b", crawl_delay_s=86400)
+
+    assert starts(throttle, time, ["a", "a"]) == [1000, 1020]
+    assert starts(throttle, time, ["b", "b"]) == [1020, 1080]
+
+
+def test_a_held_host_is_not_asked_until_then():
+    time = FakeTime()
+    throttle = Throttle(delay_s=0, longest_s=60, clock=time.clock, sleep=time.sleep)
+    throttle.hold("a", 45)
+    throttle.hold("a", 5)
+
+    assert starts(throttle, time, ["b", "a", "a"]) == [1000, 1045, 1045]
+
+
+def test_no_more_than_three_requests_to_a_host_run_at_once():
+    async def scenario() -> int:
+        throttle = Throttle(delay_s=0)
+        running = most = 0
+
+        async def one() -> None:
+            nonlocal running, most
+            gate = await throttle.enter("a")
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0)
+            running -= 1
+            gate.release()
+
+        await asyncio.gather(*(one() for _ in range(30)))
+        return most
+
+    assert run(scenario()) == 3
+
+
+def test_giving_up_while_waiting_frees_the_turn():
+    async def scenario() -> None:
+        throttle = Throttle(delay_s=1000, concurrency=1)
+        (await throttle.enter("a")).release()
+        waiting = asyncio.create_task(throttle.enter("a"))
+        await asyncio.sleep(0)
+
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+        assert not throttle._lanes["a"].gate.locked()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("120", 120.0),
+        (" 0 ", 0.0),
+        ("Thu, 01 Jan 2026 12:01:30 GMT", 90.0),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
+        ("Thursday, 01-Jan-26 12:00:10 GMT", 10.0),
+        ("Thu Jan  1 12:00:05 2026", 5.0),
+        ("9" * 400, 999999999999999.0),
+        ("-5", None),
+        ("soon", None),
+        ("²", None),
+        ("", None),
+        (None, None),
+        ("Thu, 99 Foo 2026 99:99:99 GMT", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(value: str | None, expected: float | None):
+    assert retry_after_s(value, NOW) == expected
+
+
+def test_backoff_doubles_with_jitter_and_has_an_end():
+    random = Random(0)
+
+    waits = [backoff_s(tried, random) for tried in range(1, 12)]
+
+    assert all(0.5 * 2**n <= wait_s <= 2**n for n, wait_s in enumerate(waits[:5]))
+    assert all(15 <= wait_s <= 30 for wait_s in waits[5:])

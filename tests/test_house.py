@@ -1,0 +1,118 @@
+"""The house stays tidy: sizes, names, the public surface, the order of rooms."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import rowen
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "rowen"
+MODULES = sorted(SOURCE.rglob("*.py"))
+PYTHON = [*MODULES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "bench").rglob("*.py"))]
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "handler"}
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_the_public_surface_is_a_decision() -> None:
+    assert rowen.__all__ == [
+        "BusyError",
+        "Change",
+        "Checkpoint",
+        "Complete",
+        "Connector",
+        "Document",
+        "Failed",
+        "Fetched",
+        "Gone",
+        "Hit",
+        "ItemError",
+        "Known",
+        "Meter",
+        "NotFoundError",
+        "Observation",
+        "Options",
+        "Outcome",
+        "Raw",
+        "RefusedError",
+        "Rowen",
+        "RowenError",
+        "Run",
+        "Skipped",
+        "Source",
+        "SourceError",
+        "StoreError",
+        "Tally",
+        "Tools",
+        "Unchanged",
+        "UsageError",
+        "Validators",
+        "__version__",
+        "open",
+        "open_blocking",
+    ]
+    assert all(hasattr(rowen, name) for name in rowen.__all__)
+
+
+def test_no_module_is_longer_than_500_lines() -> None:
+    assert [p.name for p in PYTHON if p.read_text().count("\n") > 500] == []
+
+
+def test_functions_are_short() -> None:
+    sizes = dict(size for path in MODULES for size in functions(path))
+
+    assert {name: size for name, size in sizes.items() if size > 60} == {}
+    assert median(sizes.values()) < 10
+    assert sum(size <= 30 for size in sizes.values()) / len(sizes) > 0.9
+
+
+def test_no_room_without_a_purpose() -> None:
+    assert [p for p in MODULES if p.stem in FORBIDDEN_NAMES] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_broad_excepts_stand_at_edges_only() -> None:
+    broad = [
+        f"{path.relative_to(SOURCE)}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
+    ]
+
+    assert set(broad) <= {"harvest/run.py", "cli/app.py"}
+
+
+def test_only_the_settings_and_referenced_secrets_read_the_environment() -> None:
+    readers = {str(p.relative_to(SOURCE)) for p in MODULES if re.search(r"os\.environ|getenv", p.read_text())}
+
+    assert readers <= {"settings.py", "fetch/credentials.py"}
+
+
+def test_nothing_is_left_to_be_done() -> None:
+    marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
+
+    assert [p for p in PYTHON if marks.search(p.read_text())] == []
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import rowen, sys; print([m for m in ('pydantic', 'psycopg', 'turbohtml') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert out.stdout.strip() == "[]"
