@@ -1,5 +1,6 @@
 """The real command in a process of its own, on a database of the test's own."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -72,7 +73,7 @@ def cli(house: House, tmp_path: Path) -> Cli:
 
 
 @pytest.fixture
-def docs(cli: Cli) -> Cli:
+def docs(cli: Cli, house: House) -> Cli:
     """A folder `docs` of three files, already synced."""
     cli.write(
         {
@@ -81,5 +82,10 @@ def docs(cli: Cli) -> Cli:
             "docs/cider.txt": "Press the apples in October.\n",
         }
     )
-    assert cli("sync", "./docs").code == 0
+
+    async def sync() -> None:
+        async with house.open() as rowen:
+            await rowen.sync(str(cli.folder / "docs"))
+
+    asyncio.run(sync())
     return cli

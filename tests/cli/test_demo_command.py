@@ -1,7 +1,7 @@
 """rowen demo: offline, in a place of its own, gone without a trace."""
 
-import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from tests.conftest import House
 
 
 @pytest.fixture
-def somewhere() -> "tempfile.TemporaryDirectory[str]":
+def somewhere() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="rowen-cli-") as folder:
         Path(folder).chmod(0o755)
         yield folder
@@ -35,7 +35,7 @@ def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: s
     assert "Bartleby" in done.out
     assert "rowen sync ./folder" in done.out
     assert "\x1b" not in done.out
-    assert os.listdir(somewhere) == []
+    assert list(Path(somewhere).iterdir()) == []
 
 
 def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, house: House) -> None:

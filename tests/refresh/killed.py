@@ -1,4 +1,4 @@
-"""A run that kills its own process with SIGKILL at the n-th statement; started by the machine as a process."""
+"""A run that kills its own process with SIGKILL at some statement; started by the machine as a process."""
 
 import asyncio
 import os
@@ -21,5 +21,5 @@ async def _run(conninfo: str, address: str) -> None:
 if __name__ == "__main__":
     conninfo, address, statement, after = sys.argv[1:]
     moment = {"after": _die} if int(after) else {"before": _die}
-    with at_statement(int(statement), **moment):
+    with at_statement(int(statement) if statement.isdigit() else statement, **moment):
         asyncio.run(_run(conninfo, address))

@@ -152,19 +152,22 @@ def killing_server_at(statement: int, server: Server) -> Any:
 
 @contextlib.contextmanager
 def at_statement(
-    statement: int, *, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None
+    statement: int | str, *, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None
 ) -> Any:
-    """Do something when the n-th statement from now on is sent."""
+    """Do something when the n-th statement from now on, or the first that contains some words, is sent."""
     original = psycopg.AsyncCursor.execute
     sent = 0
+    done = False
 
-    async def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal sent
+    async def counting(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal sent, done
         sent += 1
-        if sent == statement and before:
+        now = not done and (sent == statement if isinstance(statement, int) else statement in str(query))
+        done = done or now
+        if now and before:
             before()
-        result = await original(self, *args, **kwargs)
-        if sent == statement and after:
+        result = await original(self, query, *args, **kwargs)
+        if now and after:
             after()
         return result
 

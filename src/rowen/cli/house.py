@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+import click
+
 from rowen.service import Rowen
 from rowen.service import open as open_house
 from rowen.settings import Settings
@@ -84,7 +86,7 @@ def _run(question: Callable[[_Interrupts], Awaitable[T]]) -> T:
     try:
         return asyncio.run(bounded())
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
+        raise click.Abort from None
 
 
 def _end_at_once() -> None:

@@ -24,7 +24,7 @@ _SHOWN = "bold yellow"
 
 def pattern(query: Query) -> re.Pattern[str] | None:
     """Finds the words of a query in their usual forms; the index knows more forms than this one."""
-    forms = [_form(word) for word in _words(query)]
+    forms = [_form(word) for word in _words(query)] + [rf"{re.escape(prefix)}\w*" for prefix in query.prefixes]
     return re.compile(rf"\b(?:{'|'.join(forms)})", re.IGNORECASE) if forms else None
 
 
@@ -54,14 +54,13 @@ def highlight(line: str, wanted: re.Pattern[str] | None) -> list[Piece]:
 
 
 def _words(query: Query) -> list[str]:
-    terms = (*query.words, *query.prefixes, *query.phrases)
-    words = [word for term in terms for word in re.findall(r"\w+", term)]
+    words = [word for term in (*query.words, *query.phrases) for word in re.findall(r"\w+", term)]
     return [word for word in words if not _COMMON.fullmatch(word)] or words
 
 
 def _form(word: str) -> str:
     stem = _ENDINGS.sub("", word) if len(word) > 4 else word
-    return rf"{re.escape(stem)}\w{{0,4}}" if len(stem) > 2 else rf"{re.escape(word)}\b"
+    return rf"{re.escape(stem)}\w{{0,4}}\b" if len(stem) > 2 else rf"{re.escape(word)}\b"
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -84,6 +83,7 @@ def _blocks(text: str) -> Iterator[str]:
                 yield paragraph.pop()
 
 
-def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int]:
-    found = [match.lower()[:5] for line in lines for match in (wanted.findall(line) if wanted else ())]
-    return len(set(found)), len(found)
+def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int, bool]:
+    """How many different words the lines have, how many in all, and whether the middle line has one."""
+    found = [[match.lower()[:5] for match in wanted.findall(line)] if wanted else [] for line in lines]
+    return len(set().union(*found)), sum(map(len, found)), bool(found[len(found) // 2])

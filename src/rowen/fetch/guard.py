@@ -4,6 +4,7 @@ The check sits where a socket is made, after name resolution: it sees the addres
 so a name that resolves to something else a moment later gains nothing.
 """
 
+import re
 import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -18,6 +19,8 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 REFUSED = 0x526F77
 """The errno of a refusal. It survives aiohttp, which joins the errors of several addresses into one."""
+
+_REFUSAL = re.compile(r"[0-9a-f.:]+(?:%\w+)? \([\w -]+\)", re.IGNORECASE)
 
 # The special-purpose registries of IANA, as far as they are not globally reachable.
 _SPECIAL_V4 = tuple(
@@ -108,9 +111,10 @@ class Guard:
             raise address_refused(host, f"{address} ({why})")
 
 
-def address_refused(host: str, address: str) -> AddressRefusedError:
+def address_refused(host: str, refusals: str) -> AddressRefusedError:
     """The error that tells which host leads where, and what would allow it."""
+    addresses = " and ".join(_REFUSAL.findall(refusals)) or refusals
     return AddressRefusedError(
-        f"{host} leads to {address}, which is not a public address; no connection was made.",
+        f"{host} leads to {addresses}, which is not a public address; no connection was made.",
         hint="If you trust it, add its network to ROWEN_ALLOW_ADDRESSES (separated by commas).",
     )

@@ -16,6 +16,7 @@ BATCH_TASKS = 16
 BATCH_BYTES = 256 * 1024
 INLINE_BYTES = 96 * 1024
 TIME_LIMIT_S = 60.0
+COMMAND = "from rowen.harvest.worker import main; main()"
 
 
 class Workers:
@@ -86,7 +87,7 @@ class _Worker:
     async def ask(self, batch: list[Task]) -> list[Prepared | Refused]:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", "from rowen.harvest.worker import main; main()"),
+                *(sys.executable, "-c", COMMAND),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 start_new_session=True,
