@@ -38,6 +38,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "Fetched",
         "Gone",
         "Hit",
+        "Incomplete",
         "ItemError",
         "Known",
         "Meter",

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import PATIENCE_S, Cli, Done
 from tests.conftest import House
 
-FILES = 8_000
+FILES = 6_000
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ class Keeper:
 
     async def _sync(self) -> Look:
         look = Look()
-        connector = Files(self.url, FilesOptions(**self.options), Tools(_unread, look.meter, self.now))
+        connector = Files(self.url, FilesOptions(**self.options), Tools(read=_unread, meter=look.meter, client=_offline, now=self.now))
         async for observation in connector.pull(self):
             match observation:
                 case Fetched(Raw() as raw):
@@ -99,6 +99,10 @@ class Keeper:
 
     def paths(self) -> set[str]:
         return {self._path(url) for url in self.held}
+
+
+def _offline() -> Any:
+    raise AssertionError("files need no network")
 
 
 async def _unread(raw: Raw) -> Document:

@@ -75,12 +75,14 @@ async def serve_raw(talk: Talk) -> AsyncIterator[str]:
     talks: set[asyncio.Task[None]] = set()
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
-                await talk(reader, writer)
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                while True:
+                    await reader.readuntil(b"\r\n\r\n")
+                    await talk(reader, writer)
+                    await writer.drain()
+        finally:
+            writer.transport.abort()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         talks.add(asyncio.create_task(converse(reader, writer)))
@@ -93,6 +95,7 @@ async def serve_raw(talk: Talk) -> AsyncIterator[str]:
         for task in talks:
             task.cancel()
         await asyncio.gather(*talks, return_exceptions=True)
+        await asyncio.sleep(0)
 
 
 def saying(*lines: bytes, close: bool = False) -> Talk:
@@ -101,8 +104,8 @@ def saying(*lines: bytes, close: bool = False) -> Talk:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"".join(lines))
         if close:
-            await writer.drain()
-            writer.close()
+            writer.write_eof()
+            await reader.read()
             raise ConnectionResetError
 
     return talk

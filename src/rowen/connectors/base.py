@@ -4,16 +4,22 @@ A connector turns what we know into what it saw. It never meets the store: `Know
 flow decides what becomes of each observation.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from rowen.model.hashes import Hash
 from rowen.model.item import Cursor, Document, Observation, Raw
 from rowen.model.run import Mode
+
+if TYPE_CHECKING:
+    from rowen.fetch.client import Client
 
 __all__ = ["Connector", "Held", "Known", "Meter", "Options", "Tools"]
 
@@ -63,11 +69,13 @@ class Tools:
     """What the flow lends to a connector.
 
     `read` parses a body into a document, in a worker process where that pays; only a connector that needs a
-    body's links to go on calls it, all others yield the `Raw` and leave the reading to the flow.
+    body's links to go on calls it, all others yield the `Raw` and leave the reading to the flow. `client` opens the
+    HTTP client, which counts into the meter.
     """
 
     read: Callable[[Raw], Awaitable[Document]]
     meter: Meter
+    client: Callable[[], AbstractAsyncContextManager[Client]]
     now: Callable[[], datetime] = _utc_now
 
 

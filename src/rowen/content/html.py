@@ -1,7 +1,7 @@
 """HTML becomes Markdown: the main content of a page, without the shell that changes with every release.
 
-With `html_tables`, all that knows turbohtml's tree. Its output is stored and hashed: a release of turbohtml that converts
-otherwise is a new `VERSION` of `read`.
+With `html_tables`, all that knows turbohtml's tree. Its output is stored and hashed: a release of turbohtml that
+converts otherwise is a new `VERSION` of `read`.
 """
 
 import re

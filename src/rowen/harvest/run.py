@@ -21,7 +21,7 @@ from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.prepare import Workers
 from rowen.harvest.sieve import Recipe
 from rowen.harvest.sweep import Guard, sweep
-from rowen.model.item import Complete, Observation
+from rowen.model.item import Complete, Incomplete, Observation
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
@@ -186,6 +186,9 @@ class Harvest:
                 async for observation in observations:
                     if isinstance(observation, Complete):
                         self._complete = observation
+                        return
+                    if isinstance(observation, Incomplete):
+                        self._trouble = SourceError(observation.why)
                         return
                     if self._group.add(observation):
                         await self._hand_over()

@@ -16,6 +16,7 @@ __all__ = [
     "Failed",
     "Fetched",
     "Gone",
+    "Incomplete",
     "Observation",
     "Raw",
     "Skipped",
@@ -159,7 +160,14 @@ class Complete:
     expected: int | None = None
 
 
-Observation: TypeAlias = Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | Complete
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """The source could not be seen whole: the run is partial, and deletes nothing that it did not see."""
+
+    why: str
+
+
+Observation: TypeAlias = Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | Complete | Incomplete
 
 
 def _storable(value: Any) -> Any:

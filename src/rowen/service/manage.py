@@ -1,10 +1,12 @@
 """What every door may do."""
 
+from __future__ import annotations
+
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rowen.connectors import registry
 from rowen.connectors.base import Meter, Tools
@@ -21,6 +23,11 @@ from rowen.service.read import Reading
 from rowen.settings import Settings
 from rowen.store import sources
 
+if TYPE_CHECKING:
+    from rowen.fetch.breaker import Breakers
+    from rowen.fetch.client import Client
+    from rowen.fetch.politeness import Throttle
+
 __all__ = ["Managing", "Observer"]
 
 Observer = Callable[[Source, Tally], None]
@@ -36,6 +43,8 @@ class Managing(Reading):
         self._workers = Workers(settings.workers)
         self._live: set[Harvest] = set()
         self._stopping = False
+        self._throttle: Throttle | None = None
+        self._breakers: Breakers | None = None
 
     async def add(
         self,
@@ -152,7 +161,7 @@ class Managing(Reading):
     async def _harvest(self, source: Source, order: Order, observe: Observer | None) -> Run:
         options = registry.check_options(source.kind, dict(source.options))
         meter = Meter()
-        tools = Tools(read=self._workers.read, meter=meter)
+        tools = Tools(read=self._workers.read, meter=meter, client=lambda: self._client(meter))
         harvest = Harvest(
             self._database,
             source,
@@ -171,6 +180,14 @@ class Managing(Reading):
             return await harvest.run()
         finally:
             self._live.discard(harvest)
+
+    def _client(self, meter: Meter) -> Client:
+        """A client for one run; all of them keep one pace and one set of circuits."""
+        from rowen.fetch.client import Client
+
+        client = Client(self.settings, meter=meter, throttle=self._throttle, breakers=self._breakers)
+        self._throttle, self._breakers = client.throttle, client.breakers
+        return client
 
     async def _free_name(self, url: str) -> str:
         taken = {source.name for source in await self.sources()}

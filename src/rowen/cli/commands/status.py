@@ -1,12 +1,13 @@
 """status."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowen.cli.command import command
 from rowen.cli.door import Door
+from rowen.cli.output import Piece
 from rowen.cli.words import age, count, moment
 
 if TYPE_CHECKING:
@@ -36,22 +37,20 @@ def status(door: Door) -> None:
 
 def _show_sources(door: Door, sources: list["Overview"]) -> None:
     now = datetime.now(UTC)
-    if not sources and door.out.terminal:
-        return
-    door.out.listing(
-        sources,
-        {
-            "": lambda _: ("source", "dim"),
-            "name": lambda source: (source.name, "bold"),
-            "state": lambda source: source.state,
-            "items": lambda source: f"{source.items}",
-            "last run": lambda source: source.last_status or "never",
-            "when": lambda source: age(source.last_run_at, now) if door.out.terminal else moment(source.last_run_at),
-            "unreadable": lambda source: (str(source.quarantined), "red" if source.quarantined else "dim"),
-            "held back": lambda source: (str(source.deletions_held), "red" if source.deletions_held else "dim"),
-        },
-        fact=asdict,
-    )
+    columns: dict[str, Callable[[Overview], str | Piece]] = {
+        "source": lambda source: (source.name, "bold"),
+        "state": lambda source: source.state,
+        "items": lambda source: str(source.items),
+        "last run": lambda source: source.last_status or "never",
+        "when": lambda source: age(source.last_run_at, now) if door.out.terminal else moment(source.last_run_at),
+        "unreadable": lambda source: (str(source.quarantined), "red" if source.quarantined else "dim"),
+        "held back": lambda source: (str(source.deletions_held), "red" if source.deletions_held else "dim"),
+    }
+    if not door.out.terminal:
+        # In a pipe the first cell tells sources from the database.
+        columns = {"what": lambda _: "source", **columns}
+    if sources or not door.out.terminal:
+        door.out.listing(sources, columns, fact=asdict)
 
 
 def _show_database(door: Door, database: "DatabaseFacts") -> None:

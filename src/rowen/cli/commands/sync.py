@@ -64,8 +64,11 @@ def _report(door: Door, results: Results, *, dry: bool) -> int:
     for target, result in results:
         if isinstance(result, Run):
             codes.append(_report_run(door, result, width=width, dry=dry))
-        else:
+        elif isinstance(result, RowenError):
             codes.append(_report_error(door, target, result))
+    for _, result in results:
+        if isinstance(result, Exception) and not isinstance(result, RowenError):
+            raise result
     return worst(codes)
 
 
@@ -85,9 +88,7 @@ def _report_run(door: Door, run: "Run", *, width: int, dry: bool) -> int:
     return exit_code(run)
 
 
-def _report_error(door: Door, target: str, problem: Exception) -> int:
-    if not isinstance(problem, RowenError):
-        raise problem
+def _report_error(door: Door, target: str, problem: RowenError) -> int:
     hint = problem.hint
     if isinstance(problem, NotFoundError) and Path(target).exists():
         hint = f"`rowen sync ./{target}` reads the folder or file of that name."

@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import ClassVar
 from urllib.parse import unquote_to_bytes
 
-from rowen.connectors.files.archives import Archive, is_tar, is_zip
 from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.files.archives import Archive, is_tar, is_zip
 from rowen.connectors.files.folders import Walk
 from rowen.connectors.files.found import NOWHERE, Batch, Found, etag_of, fetched, observe, shown, too_large, unreadable
 from rowen.connectors.files.reading import read_file
@@ -19,7 +19,7 @@ from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.connectors.files.tars import tar_observations
 from rowen.connectors.files.zips import zip_observations
 from rowen.errors import ItemError, SourceError, SourceGoneError, UsageError
-from rowen.model.item import Complete, Failed, Observation
+from rowen.model.item import Complete, Failed, Incomplete, Observation
 from rowen.model.media import media_type_of
 from rowen.model.url import file_url
 
@@ -92,8 +92,7 @@ class Files:
         walk = await asyncio.to_thread(Walk, self._path, self._url, self._options, self._selection)
         async for observations in observe(iter(walk), known, self._tools.meter, read=self._read):
             yield observations
-        if walk.complete:
-            yield [Complete()]
+        yield [Complete() if walk.complete else Incomplete("Some folders could not be listed.")]
 
     async def _file(self, known: Known, status: os.stat_result) -> AsyncGenerator[Sequence[Observation], None]:
         if known.count and not await known.look_up([self._url]):

@@ -16,8 +16,8 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, cast
 
-from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.base import Known
+from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.files.found import shown
 from rowen.errors import ItemError
 from rowen.model.item import Checkpoint, Complete, Failed, Observation, Unchanged

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import BinaryIO
 
-from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.base import Known
+from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.files.found import Batch, Found, observe, shown
 from rowen.errors import ItemError
 from rowen.model.item import Complete, Failed, Observation
