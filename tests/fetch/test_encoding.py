@@ -35,7 +35,7 @@ def bytewise(data: bytes) -> list[bytes]:
     [
         ("gzip", gzip.compress(TEXT)),
         ("x-gzip", gzip.compress(TEXT)),
-        ("GZIP, identity", gzip.compress(TEXT)),
+        (" GZIP", gzip.compress(TEXT)),
         ("deflate", zlib.compress(TEXT)),
         ("deflate", pack_raw(TEXT)),
         ("gzip", gzip.compress(TEXT[:100]) + gzip.compress(TEXT[100:])),
@@ -70,6 +70,11 @@ def test_an_empty_body_is_empty_whatever_it_is_called():
 def test_a_body_that_is_not_packed_as_said_is_refused(coding: str):
     with pytest.raises(BadAnswerError):
         unpack(coding, [b"<!doctype html>" * 10])
+
+
+def test_what_is_not_packed_needs_no_decoder():
+    assert decoder("identity") is None
+    assert decoder("") is None
 
 
 def test_a_coding_that_was_not_asked_for_is_refused():

@@ -248,13 +248,13 @@ def test_a_stream_has_the_same_limits():
         async with (
             serve_raw(endless(HEAD + b"\r\n", bytes(1000))) as base,
             client() as fetch,
-            fetch.stream(base, max_bytes=50_000) as stream,
+            fetch.stream(base, max_bytes=1 << 20) as stream,
         ):
             with pytest.raises(BodyTooLargeError):
                 await consume(stream.pieces)
         return got
 
-    assert 0 < run(scenario()) <= 50_000
+    assert 0 < run(scenario()) <= 1 << 20
 
 
 def test_a_stream_that_is_left_early_frees_its_host():

@@ -102,10 +102,10 @@ class _Brotli:
         self._fed = self._fed or bool(data)
         try:
             while not self._stream.is_finished():
-                if piece := self._stream.process(data, output_buffer_limit=PIECE_BYTES):
-                    yield piece
-                if self._stream.can_accept_more_data():
+                piece = self._stream.process(data, output_buffer_limit=PIECE_BYTES)
+                if not piece:
                     return
+                yield piece
                 data = b""
         except _brotli.error:
             raise BadAnswerError("The body is not packed as its Content-Encoding says.") from None
@@ -146,18 +146,15 @@ class _Zstd:
 
 def decoder(content_encoding: str) -> Decoder | None:
     """The decoder for a Content-Encoding header; None where there is nothing to unpack."""
-    codings = [
-        coding for part in content_encoding.lower().split(",") if (coding := part.strip()) not in ("", "identity")
-    ]
-    match codings:
-        case []:
+    match content_encoding.strip().lower():
+        case "" | "identity":
             return None
-        case ["gzip" | "x-gzip"]:
+        case "gzip" | "x-gzip":
             return _Zlib("gzip")
-        case ["deflate"]:
+        case "deflate":
             return _Zlib("deflate")
-        case ["br"] if _brotli:
+        case "br" if _brotli:
             return _Brotli()
-        case ["zstd"] if _zstd:
+        case "zstd" if _zstd:
             return _Zstd()
     raise BadAnswerError(f"The body is packed as {content_encoding[:40]!r}, which was not asked for.")

@@ -304,4 +304,5 @@ def _reason(problem: BaseException | None) -> str | None:
         return None
     if isinstance(problem, asyncio.CancelledError):
         return "cancelled at once"
-    return str(problem) or type(problem).__name__
+    words = str(problem) or type(problem).__name__
+    return f"{words} {problem.hint}" if isinstance(problem, RowenError) and problem.hint else words

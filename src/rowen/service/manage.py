@@ -12,7 +12,7 @@ from rowen.connectors import registry
 from rowen.connectors.base import Meter, Tools
 from rowen.content import chunks as chunker
 from rowen.content import read as reader
-from rowen.errors import NotFoundError, RefusedError
+from rowen.errors import NotFoundError, RefusedError, UsageError
 from rowen.harvest.prepare import Workers
 from rowen.harvest.run import Harvest, Order
 from rowen.harvest.sieve import Recipe
@@ -58,6 +58,11 @@ class Managing(Reading):
         kind, url = registry.recognise(address, kind)
         checked = registry.check_options(kind, dict(options or {}))
         async with self._database.connection() as c:
+            if name is None and (kept := await sources.find(c, url, kind)):
+                raise UsageError(
+                    f"{url} is kept already, as {kept.name!r}.",
+                    hint="Give the second one a --name, if it is meant to have other options.",
+                )
             return await sources.add(
                 c,
                 name or await self._free_name(url),
@@ -111,7 +116,7 @@ class Managing(Reading):
         observe: Observer | None = None,
     ) -> Run:
         """Bring one source up to date. `target` is its name, or an address, which is added if it is new."""
-        source = await self.find_or_add(target)
+        source = await self.find_or_add(target, keep=not dry_run)
         if source.state == "paused":
             raise RefusedError(
                 f"Source {source.name!r} is paused.", hint=f"`rowen resume {source.name}` takes it in again."
@@ -146,8 +151,8 @@ class Managing(Reading):
         for harvest in self._live:
             harvest.stop()
 
-    async def find_or_add(self, target: str) -> Source:
-        """The source of this name or address; an address that is new becomes a source."""
+    async def find_or_add(self, target: str, *, keep: bool = True) -> Source:
+        """The source of this name or address; an address that is new becomes a source, for good if it is to be kept."""
         try:
             return await self.source(target)
         except NotFoundError:
@@ -156,7 +161,9 @@ class Managing(Reading):
         kind, url = registry.recognise(target)
         async with self._database.connection() as c:
             found = await sources.find(c, url, kind)
-        return found or await self.add(target, kind=kind)
+        if found is not None:
+            return found
+        return await self.add(target, kind=kind) if keep else Source(0, _name_from(url), kind, url)
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None) -> Run:
         options = registry.check_options(source.kind, dict(source.options))

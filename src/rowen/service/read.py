@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -92,7 +92,7 @@ class Reading:
 
     async def follow(
         self, *, since: int | datetime | timedelta = 0, source: str | None = None
-    ) -> AsyncIterator[Change]:
+    ) -> AsyncGenerator[Change]:
         """The lines of the change log, and then each new one as it is committed; never ends."""
         async with self._database.connection() as c:
             after = since if isinstance(since, int) else await changes.number_before(c, _moment(since))

@@ -93,17 +93,19 @@ async def count(c: Connection, source_id: int) -> int:
     return int(row[0]) if row else 0
 
 
+_STORED = """
+select item.key, item.id, title, language, content_hash, record_hash, chunker,
+       recipe, etag, last_modified, body_hash, depth, links
+  from item left join item_check on item_id = item.id
+ where source_id = %(source)s
+"""
+
+
 async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, Stored]:
     """What is stored under these keys."""
     cursor = c.cursor(binary=True)
     await cursor.execute(
-        """
-        select item.key, item.id, title, language, content_hash, record_hash, chunker,
-               recipe, etag, last_modified, body_hash, depth, links
-          from item left join item_check on item_id = item.id
-         where source_id = %(source)s and key = any("""
-        + _KEYS
-        + ")",
+        _STORED + f" and key = any({_KEYS})",
         {"source": source_id, **_packed(keys)},
     )
     return {key: Stored(*rest) for key, *rest in await cursor.fetchall()}

@@ -1,9 +1,8 @@
 """changes."""
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -71,8 +70,7 @@ async def _read(rowen: "Rowen", door: Door, start: Start, source: str | None, li
 
 
 async def _follow(rowen: "Rowen", door: Door, start: Start, source: str | None, limit: int | None) -> None:
-    generator = cast("AsyncGenerator[Change]", rowen.follow(since=start, source=source))
-    async with aclosing(generator) as lines:
+    async with aclosing(rowen.follow(since=start, source=source)) as lines:
         shown = 0
         async for change in lines:
             show_change(door.out, change)
