@@ -121,7 +121,9 @@ class House:
         self.home = home
 
     def settings(self, **more: Any) -> Settings:
-        return Settings(database_url=self.conninfo, home=self.home, **{"workers": 0, "database_patience_s": 2, **more})
+        quick = {"workers": 0, "database_patience_s": 2, "host_delay_s": 0, "fetch_tries": 1}
+        loopback = {"allow_addresses": "127.0.0.0/8", "cb_failure_threshold": 1000}
+        return Settings(database_url=self.conninfo, home=self.home, **{**quick, **loopback, **more})
 
     def open(self, **more: Any) -> AbstractAsyncContextManager[rowen.Rowen]:
         return rowen.open(self.settings(**more))

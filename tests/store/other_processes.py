@@ -40,7 +40,7 @@ class Client:
     def __init__(self, home: Path, *prefix: str, uid: int | None = None, code: str = CLIENT) -> None:
         command = [*prefix, sys.executable, "-c", code, str(home)] + ([] if uid is None else [str(uid)])
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
         )
         assert self.process.stdin
         assert self.process.stdout
@@ -66,7 +66,7 @@ class Client:
     def line(self) -> str:
         ready, _, _ = select.select([self.stdout], [], [], PATIENCE_S)
         assert ready, "the client said nothing in time"
-        return str(self.stdout.readline()).strip()
+        return self.stdout.readline().decode().strip()
 
 
 def end_servers_in(folder: Path) -> None:

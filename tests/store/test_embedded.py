@@ -56,8 +56,8 @@ def client() -> Iterator[Start]:
     """Starts clients, and ends those that the test left."""
     clients: list[Client] = []
 
-    def start(home: Path, *prefix: str, uid: int | None = None) -> Client:
-        clients.append(Client(home, *prefix, uid=uid))
+    def start(home: Path, *prefix: str, uid: int | None = None, code: str = CLIENT) -> Client:
+        clients.append(Client(home, *prefix, uid=uid, code=code))
         return clients[-1]
 
     yield start
@@ -267,9 +267,9 @@ def test_children_do_not_inherit_membership(home: Path) -> None:
     program.communicate(b"\n", timeout=PATIENCE_S)
 
 
-def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(home: Path) -> None:
+def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(home: Path, client: Start) -> None:
     fork = "child = os.fork()\nif child: print(child, flush=True)\nsys.stdin.read()"
-    parent = Client(home, code=CLIENT.replace("sys.stdin.read()", fork))
+    parent = client(home, code=CLIENT.replace("sys.stdin.read()", fork))
     parent.joined()
     child = int(parent.line())
     parent.process.kill()
@@ -277,7 +277,6 @@ def test_a_forked_child_does_not_keep_the_membership_of_a_killed_parent(home: Pa
     eventually(EmbeddedServer(home).stop)
 
     os.kill(child, signal.SIGKILL)
-    parent.kill()
 
 
 def test_several_members_in_one_process_count_one_by_one(home: Path) -> None:

@@ -1,12 +1,18 @@
 """Tables of a page, made regular: turbohtml writes a table whose rows differ in width as raw HTML."""
 
+import re
+
 from turbohtml import Element
 
 __all__ = ["as_boxes", "make_regular"]
 
-_WIDEST_SPAN = 50
 _LONGEST_REPEATED = 80
-_MOST_PADDING = 20
+
+Span = tuple[Element, int, int]
+"""A cell, and over how many columns and rows it reaches."""
+
+Carried = dict[int, tuple[int, str]]
+"""By column, for how many more rows a cell from above reaches down, and its words."""
 
 
 def make_regular(table: Element) -> None:
@@ -15,13 +21,12 @@ def make_regular(table: Element) -> None:
     if not rows:
         return
     if table.select_one("[colspan],[rowspan]") is not None:
-        carried: dict[int, tuple[int, str]] = {}
-        for row, cells in rows:
-            carried = _spread(row, cells, carried)
+        if not _spread_all([(row, [_span(cell) for cell in cells]) for row, cells in rows]):
+            as_boxes(table)
+            return
         rows = [(row, row.select("td,th")) for row, _ in rows]
     widest = max(len(cells) for _, cells in rows)
-    missing = widest * len(rows) - sum(len(cells) for _, cells in rows)
-    if missing > _MOST_PADDING * len(rows) + widest:
+    if widest * len(rows) > _most(sum(len(cells) for _, cells in rows)):
         as_boxes(table)
         return
     for row, cells in rows:
@@ -36,15 +41,32 @@ def as_boxes(table: Element) -> None:
     table.tag = "div"
 
 
-def _spread(row: Element, cells: list[Element], carried: dict[int, tuple[int, str]]) -> dict[int, tuple[int, str]]:
+def _most(cells: int) -> int:
+    """How many cells a table of so many may grow to: a few that claim to span thousands are not believed."""
+    return 20 * cells + 1000
+
+
+def _spread_all(rows: list[tuple[Element, list[Span]]]) -> bool:
+    """Lay out all rows, unless that would blow the table up."""
+    area = 0
+    for at, (_, spans) in enumerate(rows):
+        area += sum(across * min(down, len(rows) - at) for _, across, down in spans)
+    if area > _most(sum(len(spans) for _, spans in rows)):
+        return False
+    carried: Carried = {}
+    for row, spans in rows:
+        carried = _spread(row, spans, carried)
+    return True
+
+
+def _spread(row: Element, spans: list[Span], carried: Carried) -> Carried:
     """Lay out one row below cells that reach into it; returns what reaches into the next row."""
     kept = {column: (rows - 1, words) for column, (rows, words) in carried.items() if rows > 1}
     at = 0
-    for cell in cells:
+    for cell, across, down in spans:
         while at in carried:
             cell.insert_before(_cell(carried[at][1]))
             at += 1
-        across, down = _span(cell, "colspan"), _span(cell, "rowspan")
         if down > 1:
             words = " ".join(cell.text.split())
             kept[at] = (down - 1, words if len(words) <= _LONGEST_REPEATED else "")
@@ -65,8 +87,11 @@ def _cell(words: str) -> Element:
     return cell
 
 
-def _span(cell: Element, name: str) -> int:
+def _span(cell: Element) -> Span:
+    return cell, _number(cell, "colspan"), _number(cell, "rowspan")
+
+
+def _number(cell: Element, name: str) -> int:
     told = cell.attrs.pop(name, None)
-    if not isinstance(told, str) or not (told := told.strip()).isdecimal() or len(told) > 9:
-        return 1
-    return min(max(1, int(told)), _WIDEST_SPAN if name == "colspan" else 10_000)
+    # HTML 4.9.11: more than 1,000 columns are 1,000.
+    return min(1000, max(1, int(told))) if isinstance(told, str) and re.fullmatch(r"[0-9]{1,5}", told.strip()) else 1

@@ -17,7 +17,7 @@ class Options(TypedDict, total=False):
     """What may be said of any request.
 
     `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the unpacked
-    body, `limit_s` the time of one try, `tries` how often it is tried.
+    body, `limit_s` the time of one try, `tries` how often it is tried. Without `follow`, a redirect is the answer.
     """
 
     etag: str | None
@@ -29,6 +29,7 @@ class Options(TypedDict, total=False):
     max_bytes: int | None
     limit_s: float | None
     tries: int | None
+    follow: bool
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class Ask:
     credentials: tuple[Credentials, ...] = ()
     body: bytes | None = field(default=None, repr=False)
     conditional: bool = False
+    follow: bool = True
 
     def wire_headers(self) -> Mapping[str, str]:
         """The headers to send to the target, with the secrets that are meant for it."""
@@ -93,6 +95,7 @@ def ask(method: str, url: str, options: Options, defaults: Defaults) -> Ask:
         _credentials(target, options.get("credentials")),
         options.get("body"),
         bool(etag or modified),
+        options.get("follow", True),
     )
 
 

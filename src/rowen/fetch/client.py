@@ -162,8 +162,8 @@ class Client:
                 if wanted_s is None or not self._may_retry(wanted, tried):
                     return result
                 wait_s, why = wanted_s, f"status {result.status}"
-            _log.info("waited %.1f s to ask %s again after %s", wait_s, redact(wanted.target.url), why)
             await self._sleep(wait_s)
+            _log.info("waited %.1f s to ask %s again after %s", wait_s, redact(wanted.target.url), why)
 
     def _may_retry(self, wanted: Ask, tried: int) -> bool:
         return tried < wanted.tries and self.breakers.of(wanted.target.host).state() is not State.OPEN
@@ -212,7 +212,8 @@ class Client:
         hops: tuple[Hop, ...] = ()
         while True:
             exchange = await self._open(wanted, hops)
-            if exchange.status not in _REDIRECTS or not (location := exchange.headers.get("Location")):
+            location = exchange.headers.get("Location")
+            if not wanted.follow or exchange.status not in _REDIRECTS or not location:
                 return exchange
             with exchange:
                 await exchange.drain()

@@ -14,7 +14,7 @@ from rowen.version import __version__
 
 __all__ = ["USER_AGENT", "Sessions"]
 
-USER_AGENT = f"Rowen/{__version__} (+https://pypi.org/project/rowen/)"
+USER_AGENT = f"Rowen/{__version__}"
 
 # Sites with long security policies send header lines beyond aiohttp's 8 kB.
 _HEADER_BYTES = 1 << 16

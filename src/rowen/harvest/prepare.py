@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from rowen.errors import ItemError
-from rowen.harvest.worker import LENGTH, Prepared, Refused, Task, prepare_all
+from rowen.harvest.worker import LENGTH, Prepared, Refused, Task, Uncut, prepare_all
 from rowen.model.item import Document, Raw
 
 __all__ = ["Workers"]
@@ -42,7 +42,7 @@ class Workers:
 
     async def read(self, raw: Raw) -> Document:
         """One body's document, for a connector that needs its links."""
-        [answer] = await self.prepare([raw])
+        [answer] = await self.prepare([Uncut(raw)])
         if isinstance(answer, Refused):
             raise ItemError(answer.error, hint=answer.hint)
         return answer.document
@@ -119,7 +119,13 @@ def _blame(problem: Exception, time_limit_s: float) -> Refused:
 
 
 def _weight(task: Task) -> int:
-    return len(task.body) if isinstance(task, Raw) else len(task.text)
+    match task:
+        case Uncut(raw):
+            return len(raw.body)
+        case Raw():
+            return len(task.body)
+        case Document():
+            return len(task.text)
 
 
 def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:

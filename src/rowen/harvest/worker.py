@@ -18,12 +18,10 @@ from rowen.errors import ItemError
 from rowen.model.chunk import Chunk
 from rowen.model.item import Document, Raw
 
-__all__ = ["LENGTH", "Prepared", "Refused", "Task", "main", "prepare_all"]
+__all__ = ["LENGTH", "Prepared", "Refused", "Task", "Uncut", "main", "prepare_all"]
 
 LENGTH = struct.Struct("<I")
 MEMORY_LIMIT_BYTES = 4 << 30
-
-Task = Raw | Document
 
 
 class Prepared(NamedTuple):
@@ -31,6 +29,15 @@ class Prepared(NamedTuple):
 
     document: Document
     chunks: list[Chunk]
+
+
+class Uncut(NamedTuple):
+    """A body whose document is wanted without passages."""
+
+    raw: Raw
+
+
+Task = Raw | Document | Uncut
 
 
 class Refused(NamedTuple):
@@ -47,6 +54,8 @@ def prepare_all(tasks: list[Task]) -> list[Prepared | Refused]:
 
 def _prepare(task: Task) -> Prepared | Refused:
     try:
+        if isinstance(task, Uncut):
+            return Prepared(reader.read(task.raw), [])
         document = reader.read(task) if isinstance(task, Raw) else task
         return Prepared(document, chunker.split(document.text))
     except ItemError as problem:

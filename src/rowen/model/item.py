@@ -78,7 +78,7 @@ class Raw:
     """A body as the origin sent it, not yet read into a document.
 
     `name` is the file name whose ending tells the format where the media type does not; `title` stands in
-    where the body has none of its own.
+    where the body has none of its own. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
     """
 
     url: str
@@ -93,6 +93,8 @@ class Raw:
     depth: int = 0
     etag: str | None = None
     last_modified: str | None = None
+    select: str | None = None
+    ignore: str | None = None
     body_hash: Hash = field(init=False)
 
     def __post_init__(self) -> None:

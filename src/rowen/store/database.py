@@ -53,9 +53,8 @@ class Database:
             self._conninfo = await asyncio.to_thread(self.embedded.join)
         with in_our_words(self.place):
             async with await self.connect() as connection:
-                applied = await migrate(connection)
-                if applied:
-                    await asyncio.to_thread(check_vectors, self._conninfo)
+                await migrate(connection)
+            await asyncio.to_thread(check_vectors, self._conninfo)
         self._pool = AsyncConnectionPool(
             self._conninfo,
             min_size=1,

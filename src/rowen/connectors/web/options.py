@@ -1,0 +1,82 @@
+"""What may be chosen about a site."""
+
+import re
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ByteSize, Field, field_validator
+
+from rowen.connectors.base import Options
+
+__all__ = ["WebOptions"]
+
+
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+class WebOptions(Options):
+    """Options of a site."""
+
+    scope: Literal["subpages", "host", "domain"] = Field(
+        default="subpages", description="how far links are followed: below the start, on its host, on its domain"
+    )
+    include: Patterns = Field(default=(), description="only URLs that match one of these (* any part, or /regex/)")
+    exclude: Patterns = Field(default=(), description="no URLs that match one of these; stronger than include")
+    max_depth: int = Field(default=10, ge=0, description="most links between the start and a page")
+    max_pages: int = Field(default=1000, ge=1, description="most pages")
+    max_bytes: ByteSize = Field(default=ByteSize(10_000_000), gt=0, description="largest page")
+    robots: bool = Field(default=True, description="obey robots.txt")
+    sitemap: bool = Field(default=True, description="read sitemaps, and trust their dates where they prove true")
+    llms: bool = Field(default=True, description="read llms.txt where there is one")
+    markdown: bool = Field(default=False, description="ask for Markdown where a server offers it")
+    hash_routes: bool = Field(default=False, description="`#/path` is a page of its own")
+    render: Literal["never", "auto", "always"] = Field(
+        default="never", description="draw pages in a browser: always, or where they come as an empty shell"
+    )
+    select: str | None = Field(default=None, description="CSS selector of the part to keep")
+    ignore: str | None = Field(default=None, description="CSS selector of parts to leave out")
+    delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
+    concurrency: int | None = Field(default=None, ge=1, le=64, description="requests at once, instead of the setting's")
+    headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
+            try:
+                as_regex(pattern)
+            except re.error as problem:
+                raise ValueError(f"{pattern!r} is no pattern: {problem}") from None
+        return patterns
+
+    @cached_property
+    def included(self) -> re.Pattern[str] | None:
+        """What a URL must match, if anything."""
+        return _any_of(self.include)
+
+    @cached_property
+    def excluded(self) -> re.Pattern[str] | None:
+        """What a URL must not match."""
+        return _any_of(self.exclude)
+
+    def reading(self) -> dict[str, Any]:
+        """Only these change how a page is read; the others choose among pages."""
+        return self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
+
+
+def as_regex(pattern: str) -> str:
+    """The regular expression of a pattern: itself between slashes, else `*` stands for any part of a URL."""
+    if len(pattern) > 2 and pattern[0] == pattern[-1] == "/":
+        re.compile(pattern[1:-1])
+        return pattern[1:-1]
+    return (
+        "^" + ".*".join(re.escape(part) for part in pattern.split("*")) + "$" if "*" in pattern else re.escape(pattern)
+    )
+
+
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    return re.compile("|".join(f"(?:{as_regex(pattern)})" for pattern in patterns)) if patterns else None

@@ -1,0 +1,143 @@
+"""Which URLs belong to a site, and which of them are the same page."""
+
+import re
+from urllib.parse import urlsplit
+
+import ada_url
+
+from rowen.connectors.web.options import WebOptions
+from rowen.model.media import media_type_of
+from rowen.model.url import canonical
+
+__all__ = ["Scope", "variant"]
+
+LONGEST_URL = 2000
+_TRAP = re.compile(r"(/[^/?]+)(?:.*?\1){3,}(?:/|$)")
+_INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?)$", re.IGNORECASE)
+_SESSION = re.compile(r";jsessionid=[^/?#]*|(?<=[?&])(?:phpsessid|jsessionid|aspsessionid\w*)=[^&#]*&?", re.IGNORECASE)
+_ENDING = re.compile(r"\.([a-z0-9]{1,5})$", re.IGNORECASE)
+# Endings of programs that answer with pages.
+_PAGES = frozenset({"html", "htm", "xhtml", "php", "asp", "aspx", "jsp", "jspx", "cgi", "do", "shtml", "cfm"})
+
+
+class Scope:
+    """The borders of a site."""
+
+    def __init__(self, root: str, options: WebOptions) -> None:
+        self._options = options
+        self._keep_fragment = options.hash_routes
+        parts = urlsplit(root)
+        self._host = parts.netloc.lower()
+        self._domain = parts.hostname.removeprefix("www.") if parts.hostname else ""
+        self._folder = parts.path[: parts.path.rfind("/") + 1] or "/"
+        self._root = self.clean(root)
+
+    def clean(self, url: str) -> str | None:
+        """A URL in the form in which it is visited: without session and fragment; None if it cannot be one."""
+        try:
+            parsed = ada_url.URL(_SESSION.sub("", url))
+        except ValueError:
+            return None
+        if parsed.protocol not in ("http:", "https:") or len(url) > LONGEST_URL:
+            return None
+        if not (self._keep_fragment and parsed.hash.startswith(("#/", "#!"))):
+            parsed.hash = ""
+        return str(parsed.href).removesuffix("?")
+
+    def takes(self, url: str) -> bool:
+        """Whether a clean URL belongs to the site and may be a page."""
+        if url == self._root:
+            return True
+        parts = urlsplit(url)
+        return self._inside(parts.netloc.lower(), parts.path) and self._chosen(url) and _readable(parts.path)
+
+    def _inside(self, host: str, path: str) -> bool:
+        match self._options.scope:
+            case "subpages":
+                return host == self._host and path.startswith(self._folder)
+            case "host":
+                return host == self._host
+            case "domain":
+                name = host.partition(":")[0]
+                return name == self._domain or name.endswith("." + self._domain)
+
+    def _chosen(self, url: str) -> bool:
+        if _TRAP.search(url):
+            return False
+        if self._options.excluded and self._options.excluded.search(url):
+            return False
+        return self._options.included is None or bool(self._options.included.search(url))
+
+
+def _readable(path: str) -> bool:
+    """Whether a path's ending does not rule it out as something that can be read."""
+    ending = _ENDING.search(path)
+    if ending is None or ending[1].lower() in _PAGES or ending[1].isdigit():
+        return True
+    return media_type_of(path.rpartition("/")[2]) is not None or ending[1].lower() not in _FILES
+
+
+_FILES = frozenset(
+    [
+        "png",
+        "jpg",
+        "jpeg",
+        "gif",
+        "svg",
+        "webp",
+        "avif",
+        "ico",
+        "bmp",
+        "tif",
+        "tiff",
+        "css",
+        "js",
+        "mjs",
+        "map",
+        "woff",
+        "woff2",
+        "ttf",
+        "otf",
+        "eot",
+        "mp3",
+        "mp4",
+        "m4a",
+        "ogg",
+        "oga",
+        "wav",
+        "webm",
+        "avi",
+        "mov",
+        "mkv",
+        "flac",
+        "zip",
+        "gz",
+        "tgz",
+        "bz2",
+        "xz",
+        "7z",
+        "rar",
+        "tar",
+        "iso",
+        "dmg",
+        "exe",
+        "msi",
+        "deb",
+        "rpm",
+        "apk",
+        "jar",
+        "war",
+        "whl",
+        "so",
+        "dll",
+        "bin",
+    ]
+)
+
+
+def variant(url: str) -> str:
+    """What is equal for URLs that often name one page: index page or folder, order of the query, case, www."""
+    parts = urlsplit(canonical(url).casefold())
+    path = _INDEX.sub("/", parts.path).rstrip("/")
+    query = "&".join(sorted(parts.query.split("&")))
+    return f"{parts.netloc.removeprefix('www.')}{path}?{query}#{parts.fragment}"

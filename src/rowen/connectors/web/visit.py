@@ -1,0 +1,173 @@
+"""One look at one URL of a site."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from rowen.connectors.base import Held, Tools
+from rowen.connectors.web.memory import Bridge
+from rowen.connectors.web.options import WebOptions
+from rowen.errors import CircuitOpenError, FetchError, ItemError
+from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.response import Response
+from rowen.fetch.target import join, parse, redact
+from rowen.model.hashes import body_hash
+from rowen.model.item import Document, Raw, Validators
+from rowen.model.media import MEDIA, is_text, media_type_of
+
+__all__ = ["Answer", "Broken", "Closed", "Missing", "Moved", "NoPage", "Page", "Same", "Visitor"]
+
+_HTML = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
+_MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_GONE = frozenset({404, 410})
+_PASSING = frozenset({408, 425, 429})
+_KNOWN = frozenset(MEDIA.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that is not the one we hold; `robots` are the words of its X-Robots-Tag."""
+
+    document: Document
+    robots: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Still what we hold; `validators` where they are others now."""
+
+    links: tuple[str, ...]
+    body_hash: bytes | None = None
+    validators: Validators | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A redirect."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoPage:
+    """Something that cannot be read as a page, such as a picture."""
+
+    bridge: Bridge
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The origin says that there is nothing."""
+
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """There is something, but it was not to be had; `passing` if another try may help."""
+
+    why: str
+    passing: bool
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Not asked, because the host's circuit is open."""
+
+    why: str
+
+
+Answer: TypeAlias = Page | Same | Moved | NoPage | Missing | Broken | Closed
+
+
+class Visitor:
+    """Asks for URLs of one site, with what we hold of them."""
+
+    def __init__(self, client: Client, root: str, options: WebOptions, tools: Tools) -> None:
+        self._client = client
+        self._options = options
+        self._tools = tools
+        self._accept = _MARKDOWN if options.markdown else _HTML
+        self._credentials = Credentials.of(root, options.headers) if options.headers else None
+
+    async def visit(self, url: str, depth: int, held: Held | None, bridge: Bridge | None) -> Answer:
+        """What a URL answers now."""
+        try:
+            response = await self.ask(url, held or bridge)
+        except CircuitOpenError as problem:
+            return Closed(str(problem))
+        except FetchError as problem:
+            return Broken(str(problem), problem.retryable, problem.hint)
+        return await self._understand(url, depth, response, held, bridge)
+
+    async def ask(self, url: str, known: Held | Bridge | None = None) -> Response:
+        """The answer of a URL; a redirect is an answer."""
+        return await self._client.get(
+            url,
+            etag=known.etag if known else None,
+            last_modified=known.last_modified if known else None,
+            accept=self._accept,
+            credentials=self._credentials,
+            max_bytes=int(self._options.max_bytes),
+            follow=False,
+        )
+
+    async def _understand(
+        self, url: str, depth: int, response: Response, held: Held | None, bridge: Bridge | None
+    ) -> Answer:
+        if response.not_modified:
+            return Same(held.links, held.body_hash) if held else NoPage(bridge or Bridge())
+        if response.status in _REDIRECTS and (location := response.headers.get("Location")):
+            return _moved(url, location)
+        if response.status in _GONE:
+            return Missing(response.status)
+        if not response.ok:
+            return _broken(url, response)
+        return await self._read(url, depth, response, held)
+
+    async def _read(self, url: str, depth: int, response: Response, held: Held | None) -> Answer:
+        validators = Validators(response.etag, response.last_modified, body_hash(response.body))
+        if held is not None and held.body_hash == validators.body_hash:
+            return Same(held.links, held.body_hash, validators)
+        raw = Raw(
+            url,
+            response.body,
+            media_type=response.media_type,
+            charset=response.charset,
+            language=self._options.language,
+            depth=depth,
+            etag=response.etag,
+            last_modified=response.last_modified,
+            select=self._options.select,
+            ignore=self._options.ignore,
+        )
+        if not _readable(raw):
+            return NoPage(Bridge((), response.etag, response.last_modified))
+        try:
+            document = await self._tools.read(raw)
+        except ItemError as problem:
+            return Broken(str(problem), False, problem.hint)
+        words = response.headers.getall("X-Robots-Tag", [])
+        return Page(document, frozenset(word.strip().lower() for line in words for word in line.split(",")))
+
+
+def _readable(raw: Raw) -> bool:
+    told = (raw.media_type or "").partition(";")[0].strip().lower()
+    if told in ("", "application/octet-stream"):
+        return media_type_of(urlsplit(raw.url).path.rpartition("/")[2]) is not None
+    return told in _KNOWN or is_text(told)
+
+
+def _moved(url: str, location: str) -> Answer:
+    try:
+        return Moved(join(parse(url), location).url)
+    except FetchError as problem:
+        return Broken(str(problem), False)
+
+
+def _broken(url: str, response: Response) -> Broken:
+    passing = response.status >= 500 or response.status in _PASSING
+    return Broken(f"{redact(url)} answered with status {response.status}.", passing)

@@ -1,0 +1,62 @@
+"""The first page works: what it shows is shown, and its code runs."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import House
+from tests.docs.markdown import ROOT, blocks, steps
+from tests.docs.shell import Shell
+from tests.docs.test_tutorial import missing
+
+README = ROOT / "README.md"
+PYTHON = ROOT / "docs" / "reference" / "python.md"
+
+SAMPLES = [(page, number) for page in (README, PYTHON) for number in range(len(blocks(page, "python")))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the docs in it, as in a clone."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    return tmp_path
+
+
+def uncounted(text: str) -> str:
+    """Without numbers, which change with every edit of the docs."""
+    return re.sub(r"\d+(?:\.\d+)? (B|kB|created|unchanged|passages|files)\b", r"N \1", text)
+
+
+def test_the_quick_start_shows_what_the_readme_says(house: House, folder: Path) -> None:
+    shell = Shell(folder, {"ROWEN_HOME": str(folder / "home"), "ROWEN_DATABASE_URL": house.conninfo})
+    [block] = blocks(README, "console")
+
+    for step in steps(uncounted(block)):
+        shown = uncounted(shell.run(step.command))
+
+        assert shell.status == 0, shown
+        assert missing(step, shown) == [], shown
+
+
+@pytest.mark.parametrize(("page", "number"), SAMPLES, ids=lambda value: getattr(value, "name", str(value)))
+def test_samples_of_python_run(
+    page: Path,
+    number: int,
+    house: House,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("ROWEN_DATABASE_URL", house.conninfo)
+    monkeypatch.setenv("ROWEN_HOME", str(folder / "home"))
+
+    exec(compile(blocks(page, "python")[number], page.name, "exec"), {"__name__": "__main__"})
+
+    assert capsys.readouterr().out.count("\n") > 1
+
+
+def test_the_readme_is_short() -> None:
+    assert README.read_text("utf-8").count("\n") < 150

@@ -1,0 +1,158 @@
+"""Nothing is undocumented: a setting, a command, an option, a public name, a room or a table that is missing fails."""
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+import rowen
+from rowen.cli.app import app
+from rowen.connectors.files.selection import FilesOptions
+from rowen.errors import RowenError
+from rowen.model.run import Outcome, Tally
+from rowen.settings import Settings
+from tests.docs.markdown import PAGES, ROOT, rows
+
+DOCS = ROOT / "docs"
+CLI = (DOCS / "reference" / "cli.md").read_text("utf-8")
+PYTHON = (DOCS / "reference" / "python.md").read_text("utf-8")
+ARCHITECTURE = (DOCS / "architecture.md").read_text("utf-8")
+
+
+def commands(group: click.Group, path: str = "rowen") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+
+
+COMMANDS = dict(commands(app))
+
+
+def section(path: str) -> str:
+    """What the page says of a command: from its heading to the next one."""
+    found = re.search(rf"^### `{' '.join(path.split()[:2])}\b.*?(?=^##)", CLI + "\n##", re.MULTILINE | re.DOTALL)
+    return found[0] if found else ""
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_is_documented_with_its_options(path: str) -> None:
+    shared = {option for parameter in app.params for option in parameter.opts}
+    own = {option for parameter in COMMANDS[path].params for option in parameter.opts if option.startswith("-")}
+
+    assert f"`{path}" in section(path)
+    assert {option for option in own - shared if f"`{option}" not in section(path)} == set()
+
+
+def test_the_options_of_every_command_are_documented() -> None:
+    options = {option for parameter in app.params for option in parameter.opts}
+
+    assert {option for option in options if f"`{option}" not in CLI and f" {option}`" not in CLI} == set()
+
+
+def test_every_documented_command_exists() -> None:
+    documented = {" ".join(words.split()) for words in re.findall(r"^### `(rowen [a-z]+)", CLI, re.MULTILINE)}
+
+    assert documented == {path for path in COMMANDS if path.count(" ") == 1}
+
+
+def test_every_count_and_every_exit_code_is_documented() -> None:
+    codes = {kind.exit_code for kind in (RowenError, *_below(RowenError))} | {0, 130}
+
+    assert [name for name in Tally().to_json() if f"`{name}`" not in CLI] == []
+    assert {code for code in codes if not re.search(rf"^\| {code} \|", CLI, re.MULTILINE)} == set()
+
+
+def _below(kind: type[RowenError]) -> Iterator[type[RowenError]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _below(child)
+
+
+def variables(name: str, field: FieldInfo) -> list[str]:
+    match field.validation_alias:
+        case AliasChoices(choices=choices):
+            return [str(choice).upper() for choice in choices]
+        case str(alias):
+            return [alias.upper()]
+    return [f"ROWEN_{name.upper()}"]
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_every_setting_is_documented_with_its_default(name: str) -> None:
+    field = Settings.model_fields[name]
+    table = {row[0]: row for row in rows(DOCS / "reference" / "settings.md") if len(row) == 3}
+    row = table.get(", or ".join(f"`{variable}`" for variable in variables(name, field)), [])
+
+    assert row, f"{variables(name, field)} is not in docs/reference/settings.md"
+    assert row[2]
+    if field.default not in (None, (), PydanticUndefined):
+        assert row[1] == f"`{field.default}`"
+
+
+def test_every_documented_setting_exists() -> None:
+    documented = {
+        word for row in rows(DOCS / "reference" / "settings.md") for word in re.findall(r"`([A-Z_]+)`", row[0])
+    }
+    existing = {variable for name, field in Settings.model_fields.items() for variable in variables(name, field)}
+
+    assert documented - existing == set()
+
+
+def test_every_option_of_files_is_documented() -> None:
+    documented = {row[0]: row[1] for row in rows(DOCS / "files.md") if len(row) == 3}
+
+    assert {f"`{name}`" for name in FilesOptions.model_fields} <= set(documented)
+    for name, field in FilesOptions.model_fields.items():
+        if field.default not in (None, ()):
+            assert documented[f"`{name}`"] == f"`{str(field.default).lower()}`"
+
+
+def test_every_public_name_is_documented() -> None:
+    doors = {"open", "open_blocking"}
+
+    assert [name for name in rowen.__all__ if name not in doors and f"`{name}`" not in PYTHON] == []
+    assert [name for name in doors if f"`rowen.{name}()`" not in PYTHON] == []
+
+
+def test_every_deed_and_question_of_the_service_is_documented() -> None:
+    told = {name for name in dir(rowen.Rowen) if not name.startswith("_")} - {"start", "close", "find_or_add"}
+
+    assert [name for name in sorted(told) if f"`{name}(" not in PYTHON] == []
+
+
+def test_the_architecture_names_every_room_and_every_table() -> None:
+    source = ROOT / "src" / "rowen"
+    rooms = [path.name + "/" for path in source.iterdir() if (path / "__init__.py").exists()]
+    migrations = "".join(path.read_text("utf-8") for path in (source / "store" / "migrations").glob("*.sql"))
+    tables = re.findall(r"^create (?:table|view) (\w+)", migrations, re.MULTILINE)
+
+    assert [room for room in rooms if f"`{room}`" not in ARCHITECTURE] == []
+    assert [table for table in tables if f"| `{table}` |" not in ARCHITECTURE] == []
+
+
+def test_the_glossary_has_every_outcome_and_is_in_order() -> None:
+    words = [row[0].strip("*") for row in rows(DOCS / "glossary.md") if row[0].startswith("**")]
+
+    assert words == sorted(words)
+    assert {str(outcome) for outcome in Outcome} <= set(words)
+
+
+def test_the_changelog_starts_with_a_sentence() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()
+
+    assert re.match(r"[A-Z].*[a-z]", lines[2])
+    assert any(line.startswith("## ") and rowen.__version__ in line for line in lines)
+
+
+def test_pages_name_no_machine() -> None:
+    private = re.compile(r"/(?:home|Users|root|work)/\w|file:///tmp")
+
+    assert [page.name for page in PAGES if private.search(page.read_text("utf-8"))] == []

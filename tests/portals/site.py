@@ -1,0 +1,173 @@
+"""A small site on loopback that changes between runs, and can misbehave in every way."""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from email.utils import formatdate
+from random import Random
+
+from aiohttp import web
+
+WORDS = "barley clover hay meadow orchard pollen quince rowan seed thistle umbel vetch willow yarrow".split()
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One answer of the site. `validator` says what the server sends: etag, modified, both or none."""
+
+    body: bytes = b""
+    status: int = 200
+    validator: str = "etag"
+    modified: int = 1_700_000_000
+    etag_salt: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    handler: Handler | None = None
+
+    @property
+    def etag(self) -> str:
+        return f'"{hashlib.sha256(self.body + self.etag_salt.encode()).hexdigest()[:16]}"'
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One line of the server's log."""
+
+    path: str
+    status: int
+    conditional: bool
+    sent_bytes: int
+
+
+def html(title: str, *paragraphs: str, links: tuple[str, ...] = (), head: str = "") -> bytes:
+    """A page with a shell, as real ones have."""
+    anchors = "".join(f'<li><a href="{link}">to {link}</a></li>' for link in links)
+    text = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    return (
+        f"<!doctype html><html lang=en><head><title>{title}</title>{head}</head><body><nav>Site menu</nav>"
+        f"<main><h1>{title}</h1>{text}<ul>{anchors}</ul></main><footer>Footer</footer></body></html>"
+    ).encode()
+
+
+class Site:
+    """Pages by path, a log of what was asked, and a switch for outages."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Page] = {}
+        self.log: list[Asked] = []
+        self.down = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._runner = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result()
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    async def _start(self) -> web.AppRunner:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        place = web.TCPSite(runner, "127.0.0.1", 0)
+        await place.start()
+        self._port = runner.addresses[0][1]
+        return runner
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def put(self, path: str, title: str, *paragraphs: str, links: tuple[str, ...] = (), **more: object) -> None:
+        self.pages[path] = Page(html(title, *paragraphs, links=links), **more)  # type: ignore[arg-type]
+
+    def alter(self, path: str, **more: object) -> None:
+        self.pages[path] = replace(self.pages[path], **more)  # type: ignore[arg-type]
+
+    def asked(self, *, status: int | None = None) -> list[str]:
+        """The paths of the log, robots.txt and the like left out."""
+        extra = ("/robots.txt", "/sitemap.xml", "/llms.txt")
+        return [a.path for a in self.log if a.path not in extra and status in (None, a.status)]
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.path_qs
+        page = self.pages.get(path, Page(b"<html><title>Not found</title>Nothing here.</html>", status=404))
+        if self.down:
+            page = Page(b"Down for maintenance.", status=503, validator="none")
+        if page.handler is not None:
+            response = await page.handler(request)
+        else:
+            response = self._plain(request, page)
+        conditional = "If-None-Match" in request.headers or "If-Modified-Since" in request.headers
+        size = response.content_length or 0 if response.status != 304 else 0
+        self.log.append(Asked(path, response.status, conditional, size))
+        return response
+
+    def _plain(self, request: web.Request, page: Page) -> web.Response:
+        headers = {"Content-Type": "text/html; charset=utf-8", **page.headers}
+        modified = formatdate(page.modified, usegmt=True)
+        if page.status == 200 and page.validator in ("etag", "both"):
+            headers["ETag"] = page.etag
+        if page.status == 200 and page.validator in ("modified", "both"):
+            headers["Last-Modified"] = modified
+        if "ETag" in headers and request.headers.get("If-None-Match") == headers["ETag"]:
+            return web.Response(status=304, headers={"ETag": headers["ETag"]})
+        if page.validator == "modified" and request.headers.get("If-Modified-Since") == headers.get("Last-Modified"):
+            return web.Response(status=304)
+        return web.Response(status=page.status, body=page.body, headers=headers)
+
+
+class ChangingSite(Site):
+    """A site for the refresh-equals-rebuild machine: a random graph of pages with random troubles."""
+
+    kind = "web"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.address = self.url + "/"
+        self.put("/", "Home", "Welcome.", links=("/p0", "/p1"))
+        for number in range(4):
+            self._write(Random(number), number)
+
+    def _write(self, chance: Random, number: int) -> None:
+        links = tuple(chance.choice(["", self.url]) + f"/p{chance.randrange(14)}" for _ in range(chance.randrange(5)))
+        text = [" ".join(chance.choices(WORDS, k=chance.randrange(3, 60))) + "." for _ in range(chance.randrange(5))]
+        validator = chance.choice(["etag", "etag", "modified", "both", "none"])
+        modified = 1_700_000_000 + chance.randrange(10**6)
+        self.put(f"/p{number}", chance.choice(WORDS), *text, links=links, validator=validator, modified=modified)
+
+    def change(self, chance: Random) -> None:
+        number = chance.randrange(14)
+        path = f"/p{number}"
+        match chance.randrange(12):
+            case 0 | 1 | 2:
+                self._write(chance, number)
+            case 3:
+                self.put("/", "Home", *chance.sample(WORDS, 2), links=tuple(f"/p{chance.randrange(14)}" for _ in range(4)))
+            case 4:
+                self.pages.pop(path, None)
+            case 5:
+                self.pages[path] = Page(status=chance.choice([301, 302, 308]), headers={"Location": f"/p{chance.randrange(14)}"})
+            case 6:
+                self.pages[path] = Page(b"broken", status=chance.choice([500, 503, 403]), headers={"X-Broken": "1"})
+            case 7:
+                self.pages[path] = Page(status=410)
+            case 8 if path in self.pages:
+                self.alter(path, etag_salt=str(chance.random()))
+            case 9:
+                head = chance.choice(['<meta name=robots content=noindex>', f'<link rel=canonical href="{path}?x=1">'])
+                self.pages[path] = Page(html("Odd", "Something odd.", links=(f"/p{chance.randrange(14)}",), head=head))
+            case 10:
+                self.pages[path] = Page(b"GIF89a", headers={"Content-Type": "image/gif"})
+            case 11:
+                self.pages[f"{path}/index.html"] = self.pages.get(path, Page(html("Index", "An index.")))
+                self._write(chance, number)
+
+    def heal(self) -> None:
+        self.down = False
+        for path, page in list(self.pages.items()):
+            if "X-Broken" in page.headers:
+                self.put(path, "Healed", f"This was {path}.", links=("/p3",))
