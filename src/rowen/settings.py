@@ -26,7 +26,7 @@ def _default_home() -> Path:
 class Settings(BaseSettings):
     """Everything that can be set."""
 
-    model_config = SettingsConfigDict(env_prefix="ROWEN_", extra="ignore", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(env_prefix="ROWEN_", extra="forbid", frozen=True, populate_by_name=True)
     toml_path: ClassVar[Path | None] = None
 
     home: Path = Field(default_factory=_default_home, description="data folder; the embedded database lives in it")
@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     )
     workers: int | None = Field(default=None, ge=0, description="worker processes for parsing; 0: none")
     lease_s: float = Field(default=60.0, gt=0, description="how long a run may be silent before another may take over")
-    deletion_floor: int = Field(default=10, ge=0, description="so many vanished items are deleted without asking")
+    deletion_floor: int = Field(default=10, ge=0, description="fewer vanished items are deleted without asking")
     deletion_share: float = Field(
         default=0.15, ge=0, le=1, description="above the floor: the share of a source that may vanish unasked"
     )

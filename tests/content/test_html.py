@@ -62,6 +62,7 @@ def test_robots_and_canonical_are_reported():
     [
         ("asyncio — Python 3.11.7 documentation", "asyncio", "asyncio"),
         ("PostgreSQL: Documentation: 15: 8.1. Numeric Types", "8.1. Numeric Types", "8.1. Numeric Types"),
+        ("Checks — Django 3.2 documentation", "Django 3.2 documentation</h1><h1>Checks", "Checks"),
         ("A page", "Welcome", "A page"),
         ("", "Only a heading", "Only a heading"),
         ("Only a title", "", "Only a title"),
@@ -135,6 +136,8 @@ def test_prices_and_powers_keep_their_meaning():
         ('<h2 id="start">Getting started</h2>', "## Getting started {#start}"),
         ('<section id="s1"><h2>Words</h2></section>', "## Words {#s1}"),
         ('<div class="sect1" id="X"><div><div><h2>Words</h2></div></div></div>', "## Words {#X}"),
+        ('<section id="m"><span id="s"></span><h2>Words</h2></section>', "## Words {#s}"),
+        ('<section id="m"><p>before</p><h2>Words</h2></section>', "before\n\n## Words"),
         ('<h2><a name="old"></a>Words</h2>', "## Words {#old}"),
         ('<h2 id="w"><a class="header" href="#w">Words</a></h2>', "## Words {#w}"),
         ('<h2 id="a b">Words</h2>', "## Words"),
@@ -156,6 +159,24 @@ def test_a_table_that_only_lays_out_a_page_is_no_table():
     assert text("<table><tr><td><h1>T</h1><p>a</p></td><td><p>b</p></td></tr></table>") == "# T\n\na\n\nb"
 
 
+def test_the_label_of_a_note_is_no_heading():
+    page = text('<main><h2>T</h2><div class="note"><h3 class="title">Note</h3><p>Mind.</p></div></main>')
+
+    assert page == "## T\n\n**Note**\n\nMind."
+
+
+def test_the_sites_header_is_left_out_and_the_articles_kept():
+    html = "<header><h1>Site 3.2</h1><ul><li>menu</ul></header><article><header><h1>T</h1></header>text</article>"
+
+    assert text(html) == "# T\n\ntext"
+
+
+def test_blank_lines_are_kept_in_code_only():
+    html = "<p>a</p><p></p><div><span></span></div><p>b</p><pre>x\n\n\n\ny</pre>"
+
+    assert text(html) == "a\n\nb\n\n```\nx\n\n\n\ny\n```"
+
+
 def test_a_link_without_words_leaves_nothing():
     assert text('<p>a <a href="/x"></a><a href="/y"><svg></svg></a> b</p>') == "a b"
 
@@ -170,6 +191,7 @@ HOSTILE = {
     "nested lists": "<ul><li>" * 10_000 + "x",
     "nested emphasis": "<em>" * 10_000 + "é",
     "many headings": "<h2 id=a>x</h2>" * 50_000,
+    "empty headings": "<h2>" * 50_000,
     "many attributes": "<div " + " ".join(f"a{i}=1" for i in range(50_000)) + ">x",
     "a huge attribute": "<a href='" + "x" * 3_000_000 + "'>x</a>",
     "NULs": "\0" * 100_000 + "<p>a\0b</p>",

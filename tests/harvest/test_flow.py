@@ -423,3 +423,19 @@ async def test_a_new_way_of_cutting_recuts_without_announcing(house: House, monk
 
         assert (run.tally.unchanged, await r.last_change()) == (1, 1)
         assert house.query("select chunker from item") == [(99,)]
+
+
+async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connector_says(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2, 3), Complete(expected=3))
+        run = await sync(r, *fetched(1), Complete(expected=3))
+
+        assert (run.status, run.tally.deleted) == ("partial", 0)
+        assert "declares 3 items, but showed 1" in (run.error or "")
+
+
+async def test_what_is_no_url_is_an_item_like_any_other(house: House) -> None:
+    async with house.open() as r:
+        run = await sync(r, Failed("http://[bad", "Not a URL."), *fetched(1), Complete())
+
+        assert (run.status, run.tally.created, run.tally.failed) == ("completed", 1, 1)

@@ -59,6 +59,7 @@ class Site:
         self.pages: dict[str, Page] = {}
         self.log: list[Asked] = []
         self.down = False
+        self.default = Page(b"<html><title>Not found</title>Nothing here.</html>", status=404)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -94,7 +95,7 @@ class Site:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path_qs
-        page = self.pages.get(path, Page(b"<html><title>Not found</title>Nothing here.</html>", status=404))
+        page = self.pages.get(path, self.default)
         if self.down:
             page = Page(b"Down for maintenance.", status=503, validator="none")
         if page.handler is not None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from turbohtml import Document, Element, Markdown, Text, parse
+from turbohtml import Comment, Document, Element, Markdown, Text, parse
 
 from rowen.content.headings import Slugs, title_and_anchor
 from rowen.content.html_tables import as_boxes, make_regular
@@ -23,6 +23,7 @@ _DROPPED = ",".join(
         ".headerlink,.permalink,.header-anchor,.hash-link,.anchorjs-link,a.anchor,.heading-anchor,.mw-editsection",
         ".sphinxsidebar,.related,.navheader,.navfooter,.breadcrumbs,.breadcrumb,#sidebar,.toc,#toc,.toctree-wrapper",
         ".linenos,.linenodiv,.lineno,.gutter,.line-numbers-rows,.rouge-gutter",
+        "header:has(nav,ul):not(:is(article,main) *),#hd,#ft,#global-nav,.nav",
         "#menu-bar,#menu-bar-hover-placeholder,.nav-wrapper,.nav-chapters,.mobile-nav-chapters",
         ".skip-link,.skip-to-content,.skiplink,.sr-only,.visually-hidden,.screen-reader-text,.cookie-banner",
     )
@@ -37,6 +38,9 @@ _LAYOUT = ",".join(f"table:has({inside})" for inside in ("table", "pre", "h1", "
 )
 Converter = Callable[[Element, str], str]
 
+_CALLOUTS = ",".join(f".{kind}>h3,.{kind}>h4" for kind in ("note", "tip", "warning", "caution", "important"))
+_FARTHEST_SIBLING = 8
+_SECTIONS = ("section", "div", "header", "article", "hgroup")
 _FOLLOWED = ("http://", "https://", "file://")
 _SCRIPTED = ("javascript:", "data:", "vbscript:")
 
@@ -45,6 +49,8 @@ _CODE_CLASS = re.compile(r"(?:^|\s)(?:(?:highlight-source|highlight|language|lan
 _NO_CODE_LANGUAGE = frozenset({"default", "none", "text", "notranslate", "source", "plaintext", "highlight"})
 _SPACES = ("\xa0", "&nbsp;", "&#160;", "&#xA0;", "&#xa0;")
 _SYMBOL = re.compile(r"[^\w]*", re.ASCII)
+_ANCHOR = re.compile(r" \{#[^{}]*\}$")
+_GAP = re.compile(r"(^[ \t>]*(`{3,})[^\n]*\n.*?^[ \t>]*\2[^\n]*$)|\n{3,}", re.DOTALL | re.MULTILINE)
 
 
 def _emphasis(mark: str) -> "Converter":
@@ -88,8 +94,11 @@ class Page:
     nofollow_links: tuple[str, ...] = ()
 
 
-def read_page(html: str, url: str = "") -> Page:
-    """The page of an HTML text that was found under `url`."""
+def read_page(html: str, url: str = "", *, select: str | None = None, ignore: str | None = None) -> Page:
+    """The page of an HTML text that was found under `url`.
+
+    With `select` its text is what that selector finds, wherever it stands; what `ignore` finds is left out.
+    """
     for space in _SPACES:
         html = html.replace(space, " ")
     page = parse(html)
@@ -99,11 +108,13 @@ def read_page(html: str, url: str = "") -> Page:
     base = page.base_url(url)
     page.resolve_links(base)
     links, unfollowed = _links(page)
-    main = _main(page)
+    if ignore:
+        page.remove(ignore)
+    main = _selected(page, select) if select else _main(page)
     _repair(main, base.partition("#")[0])
     return Page(
         title=_title(title or meta.get("og:title", ""), main),
-        text=main.to_markdown(_MARKDOWN),
+        text=_tight(main.to_markdown(_MARKDOWN)),
         links=links,
         language=_language(page, meta),
         noindex=bool(robots & {"noindex", "none"}),
@@ -112,6 +123,11 @@ def read_page(html: str, url: str = "") -> Page:
         tags=tuple(tag for word in meta.get("keywords", "").split(",") if (tag := word.strip())),
         nofollow_links=unfollowed,
     )
+
+
+def _tight(markdown: str) -> str:
+    """Empty elements leave blank lines behind; those inside of code are the author's."""
+    return _GAP.sub(lambda gap: gap[1] or "\n\n", markdown) if "\n\n\n" in markdown else markdown
 
 
 def _text_of(element: Element | None) -> str:
@@ -135,21 +151,41 @@ def _language(page: Document, meta: dict[str, str]) -> str | None:
 def _canonical(page: Document) -> str | None:
     element = page.select_one("link[rel~=canonical][href]")
     url = (element.attr("href") or "").partition("#")[0] if element is not None else ""
-    return url if url.startswith(_FOLLOWED) else None
+    return url if url.startswith(("http://", "https://")) else None
 
 
 def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The links to follow and those not to, each once; links that would run a script lose their target."""
+    """The links to follow and those not to, each once.
+
+    In the text, links that would run a script lose their target, and all lose the title that a pointer would show.
+    """
     followed: dict[str, None] = {}
     unfollowed: dict[str, None] = {}
     for element in page.select("a[href],area[href]"):
         url = (element.attr("href") or "").partition("#")[0]
+        if element.attr("title") is not None:
+            del element.attrs["title"]
         if url.startswith(_FOLLOWED):
             rel = element.attr("rel")
             (unfollowed if rel and "nofollow" in rel.lower() else followed)[url] = None
         elif url.lstrip().lower().startswith(_SCRIPTED):
             del element.attrs["href"]
     return tuple(followed), tuple(unfollowed)
+
+
+def _selected(page: Document, selector: str) -> Element | Document:
+    """A body of nothing but the parts that were asked for, in their order."""
+    body = page.select_one("body")
+    if body is None:
+        return page
+    chosen = page.select(selector)
+    outer = [part for part in chosen if not any(ancestor in chosen for ancestor in part.ancestors)]
+    for part in outer:
+        part.extract()
+    body.clear()
+    for part in outer:
+        body.append(part)
+    return body
 
 
 def _main(page: Document) -> Element | Document:
@@ -164,13 +200,22 @@ def _main(page: Document) -> Element | Document:
 
 
 def _title(told: str, main: Element | Document) -> str:
-    """The page's own heading where the title only adds to it: the rest names the site, often with its version."""
-    own = _text_of(main.select_one("h1") or main.select_one("h2")).rpartition(" {#")
-    heading = own[0] or own[2]
-    whole, part = told.casefold(), heading.casefold()
-    if not told or (part and (whole.startswith(part) or whole.endswith(part) or (len(part) > 3 and part in whole))):
-        return heading
-    return told
+    """The page's own heading where the title only adds to it: the rest names the site, often with its version.
+
+    Of several such headings the last one is the page's: the site's stands above it.
+    """
+    found = main.select("h1")[:3] or main.select("h2")[:1]
+    headings = [_ANCHOR.sub("", _text_of(heading)) for heading in found]
+    if not told:
+        return headings[0] if headings else ""
+    own = [heading for heading in headings if _is_part(heading.casefold(), told.casefold())]
+    return own[-1] if own else told
+
+
+def _is_part(heading: str, title: str) -> bool:
+    if not heading:
+        return False
+    return title.startswith(heading) or title.endswith(heading) or (len(heading) > 3 and heading in title)
 
 
 def _repair(main: Element | Document, url: str) -> None:
@@ -182,6 +227,9 @@ def _repair(main: Element | Document, url: str) -> None:
         as_boxes(table)
     for table in main.select("table"):
         make_regular(table)
+    for label in main.select(_CALLOUTS):
+        label.wrap_children(Element("strong"))
+        label.tag = "p"
     for block in main.select("pre"):
         _name_language(block)
     _name_anchors(main, url)
@@ -219,7 +267,7 @@ def _name_anchors(main: Element | Document, url: str) -> None:
 
 
 def _anchor(heading: Element) -> str | None:
-    """The heading's own id, that of an element inside of it, or of the section that it opens."""
+    """The heading's own id, that of an element inside or just above, or of the section that it opens."""
     if own := heading.attr("id"):
         return _usable(own)
     inner = heading.select_one("[id],a[name]")
@@ -227,15 +275,28 @@ def _anchor(heading: Element) -> str | None:
         return _usable(inner.attr("id") or inner.attr("name") or "")
     around = heading
     for _ in range(4):
+        opens, above = _opens(around)
+        if above or not opens:
+            return _usable(above)
         parent = around.parent
-        if not isinstance(parent, Element) or parent.tag not in ("section", "div", "header", "article", "hgroup"):
-            return None
-        if parent.select_one("*") is not around:
+        if not isinstance(parent, Element) or parent.tag not in _SECTIONS:
             return None
         if told := parent.attr("id"):
             return _usable(told)
         around = parent
     return None
+
+
+def _opens(element: Element) -> tuple[bool, str]:
+    """Whether nothing that can be read stands before an element in its parent, and the nearest id that does."""
+    for distance, sibling in enumerate(element.previous_siblings):
+        if distance == _FARTHEST_SIBLING:
+            return False, ""
+        if isinstance(sibling, Element) and sibling.tag in ("span", "a") and (told := sibling.attr("id")):
+            return True, told
+        if not isinstance(sibling, Comment) and sibling.text.strip():
+            return False, ""
+    return True, ""
 
 
 def _usable(anchor: str) -> str | None:

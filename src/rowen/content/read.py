@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from rowen.content.charset import decode
 from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
+from rowen.content.documents import READERS, read_document
 from rowen.content.html import read_page
 from rowen.content.markdown import read_markdown, read_plain
 from rowen.content.notebooks import read_notebook
@@ -17,7 +18,7 @@ from rowen.errors import ItemError
 from rowen.model.item import Document, Raw
 from rowen.model.media import is_text, language_of, media_type_of
 
-__all__ = ["VERSION", "read", "supported"]
+__all__ = ["VERSION", "is_document", "read", "supported"]
 
 VERSION = 1
 """Raised whenever the same body would be read into another document."""
@@ -56,7 +57,24 @@ _ALIASES: Mapping[str, str] = {
     "text/x-toml": "application/toml",
     "application/x-toml": "application/toml",
     "text/xml": "application/xml",
+    "application/x-pdf": "application/pdf",
+    "application/x-rtf": "application/rtf",
+    "text/rtf": "application/rtf",
 }
+# What servers say of office files that they have no word for.
+_VAGUE_OFFICE = frozenset(
+    {
+        "application/zip",
+        "application/x-zip-compressed",
+        "application/msword",
+        "application/vnd.ms-excel",
+        "application/vnd.ms-powerpoint",
+        "application/vnd.ms-word.document.macroenabled.12",
+        "application/vnd.ms-excel.sheet.macroenabled.12",
+        "application/vnd.ms-powerpoint.presentation.macroenabled.12",
+        "application/vnd.openxmlformats-officedocument.presentationml.slideshow",
+    }
+)
 _BY_SUFFIX: Mapping[str, str] = {"json": "application/json", "xml": "application/xml", "yaml": "application/yaml"}
 
 
@@ -69,8 +87,11 @@ def read(raw: Raw) -> Document:
             f"{name or raw.url} cannot be read: {raw.media_type or 'its kind'} is no format that Rowen knows",
             hint="Leave it out of the source, or give it the ending of its format.",
         )
-    text = decode(raw.body, charset=_charset(raw), media_type=media_type, name=name or raw.url)
-    part = _part(text.replace("\r\n", "\n").replace("\r", "\n"), media_type, raw.url)
+    if media_type in READERS:
+        part = read_document(raw.body, media_type, name or raw.url)
+    else:
+        text = decode(raw.body, charset=_charset(raw), media_type=media_type, name=name or raw.url)
+        part = _part(text.replace("\r\n", "\n").replace("\r", "\n"), media_type, raw)
     return Document(
         url=raw.url,
         title=part.title or raw.title or name or raw.url,
@@ -90,14 +111,23 @@ def supported(name: str, media_type: str | None = None) -> bool:
     return _media_type(name, media_type) is not None
 
 
+def is_document(raw: Raw) -> bool:
+    """Whether a body is no text, but something whose parser may well stumble: a PDF, an office file, a book."""
+    return _media_type(_name(raw), raw.media_type) in READERS
+
+
 def _media_type(name: str, told: str | None) -> str | None:
     essence = (told or "").partition(";")[0].strip().lower()
     by_name = media_type_of(name)
     if essence in _VAGUE:
         return by_name or ("text/plain" if essence == "text/plain" else None)
+    essence = _ALIASES.get(essence, essence)
+    if essence in READERS:
+        return essence
+    if essence in _VAGUE_OFFICE and by_name in READERS:
+        return by_name
     if not is_text(essence):
         return None
-    essence = _ALIASES.get(essence, essence)
     # The ending may say more: a notebook is JSON, a stylesheet for transformations is XML.
     return by_name if by_name and by_name.endswith("+" + essence.rpartition("/")[2]) else essence
 
@@ -117,9 +147,9 @@ def _name(raw: Raw) -> str:
     return path.rstrip("/").replace("\\", "/").rpartition("/")[2]
 
 
-def _part(text: str, media_type: str, url: str) -> Part:
+def _part(text: str, media_type: str, raw: Raw) -> Part:
     if media_type == "text/html":
-        return _page(text, url)
+        return _page(text, raw)
     if reader := _READERS.get(media_type):
         return reader(text)
     if language := language_of(media_type):
@@ -128,13 +158,13 @@ def _part(text: str, media_type: str, url: str) -> Part:
     return _READERS[family](text) if family else read_plain(text)
 
 
-def _page(text: str, url: str) -> Part:
+def _page(text: str, raw: Raw) -> Part:
     """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
-    page = read_page(text, url)
+    page = read_page(text, raw.url, select=raw.select, ignore=raw.ignore)
     hints: dict[str, Any] = {}
     if page.noindex:
         hints["noindex"] = True
-    if page.canonical and page.canonical != url:
+    if page.canonical and page.canonical != raw.url:
         hints["canonical"] = page.canonical
     return Part(
         text=page.text,

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from rowen.content.code import fenced
 from rowen.content.part import Part
 
-__all__ = ["markdown_table", "read_csv", "read_tsv"]
+__all__ = ["fitting_table", "markdown_table", "read_csv", "read_tsv"]
 
 _SAMPLE = 16_384
 _DELIMITERS = ",;\t|"
@@ -39,16 +39,20 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def fitting_table(rows: list[list[str]]) -> str:
+    """A table, or, where its head is too wide to be repeated, one paragraph a row."""
+    if not rows:
+        return ""
+    wide = sum(len(cell) + 3 for cell in rows[0]) > _LONGEST_HEAD
+    return _records(rows) if wide else markdown_table(rows)
+
+
 def _read(text: str, delimiter: str) -> Part:
     try:
         rows = [row for row in _rows(text, delimiter) if any(cell.strip() for cell in row)]
     except csv.Error:
         return Part(fenced(text.strip("\n"), "csv"))
-    if not rows:
-        return Part("")
-    if sum(len(cell) + 3 for cell in rows[0]) > _LONGEST_HEAD:
-        return Part(_records(rows))
-    return Part(markdown_table(rows))
+    return Part(fitting_table(rows))
 
 
 def _rows(text: str, delimiter: str) -> Iterable[list[str]]:

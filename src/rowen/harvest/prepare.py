@@ -6,6 +6,7 @@ import pickle
 import sys
 from collections.abc import Iterator, Sequence
 
+from rowen.content.read import is_document
 from rowen.errors import ItemError
 from rowen.harvest.worker import LENGTH, Prepared, Refused, Task, Uncut, prepare_all
 from rowen.model.item import Document, Raw
@@ -119,11 +120,12 @@ def _blame(problem: Exception, time_limit_s: float) -> Refused:
 
 
 def _weight(task: Task) -> int:
+    """How much work a task is. A document of a binary format is a batch of its own, and never read inline."""
     match task:
         case Uncut(raw):
-            return len(raw.body)
+            return _weight(raw)
         case Raw():
-            return len(task.body)
+            return max(len(task.body), BATCH_BYTES) if is_document(task) else len(task.body)
         case Document():
             return len(task.text)
 

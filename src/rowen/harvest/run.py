@@ -240,6 +240,8 @@ class Harvest:
             await lease.renew(self.tally)
 
     async def _finish(self, run_id: int, planner: Planner) -> Status:
+        if self._complete is not None:
+            self._doubt(self._complete, len(planner.seen) + len(planner.failed))
         whole = self._complete is not None and self._trouble is None and not self._stopped
         if whole:
             swept = await sweep(
@@ -259,6 +261,14 @@ class Harvest:
             async with self._database.transaction() as c:
                 await items.touch(c, run_id, planner.seen)
         return self._status()
+
+    def _doubt(self, complete: Complete, seen: int) -> None:
+        """A walk that saw less than the source declares was not whole, whatever its connector says."""
+        if complete.expected is not None and seen < complete.expected:
+            self._trouble = SourceError(
+                f"The source declares {complete.expected} items, but showed {seen}.",
+                hint="Nothing was deleted.",
+            )
 
     def _status(self) -> Status:
         if self._stopped:

@@ -23,7 +23,7 @@ class Recipe(NamedTuple):
 class Verdict(NamedTuple):
     """What is to be done with a document that was read.
 
-    `quiet` marks what our own reading changed, not the source: it is stored, and announced as amended at most.
+    What only our own reading changed, not the source, is stored, and announced as amended at most.
     """
 
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""Which media type a file name stands for, among those that can be read as text."""
+"""Which media type a file name stands for, among those that can be read."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -19,6 +19,18 @@ _DOCUMENTS = {
     "application/toml": "toml",
     "application/xml": "xml xsd xsl xslt rdf wsdl rss atom owl plist",
     "application/x-ipynb+json": "ipynb",
+}
+
+_PACKED = {
+    "application/pdf": "pdf",
+    "application/rtf": "rtf",
+    "application/epub+zip": "epub",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx docm",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx xlsm",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx pptm ppsx",
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/vnd.oasis.opendocument.spreadsheet": "ods",
+    "application/vnd.oasis.opendocument.presentation": "odp",
 }
 
 _LANGUAGES = {
@@ -101,7 +113,7 @@ _LANGUAGES = {
 _CODE = "text/x-"
 
 MEDIA: Mapping[str, str] = MappingProxyType(
-    {ending: media for media, endings in _DOCUMENTS.items() for ending in endings.split()}
+    {ending: media for media, endings in (_DOCUMENTS | _PACKED).items() for ending in endings.split()}
     | {ending: _CODE + language for language, endings in _LANGUAGES.items() for ending in endings.split()}
 )
 """The media type by the ending of a file name, without its dot, in lower case."""
@@ -162,7 +174,7 @@ _NOT_TEXT = frozenset({"image/svg+xml", "text/rtf"})
 
 
 def media_type_of(name: str) -> str | None:
-    """The media type of a file by its name, if it is one that can be read as text."""
+    """The media type of a file by its name, if it is one that can be read."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     if known := _BY_NAME.get(base):
         return known

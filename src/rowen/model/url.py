@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from contextlib import suppress
 from urllib.parse import quote
 
 import ada_url
@@ -35,9 +36,10 @@ def canonical(url: str, *, keep_fragment: bool = False) -> str:
 
 
 def key(url: str) -> Hash:
-    """The identity of an item: the hash of its canonical URL."""
+    """The identity of an item: the hash of its canonical URL; what is no URL stands for itself."""
     if not url.startswith("file:///"):
-        url = canonical(url)
+        with suppress(ValueError):
+            url = canonical(url)
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -2,22 +2,27 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.web.crawl import Crawl
+from rowen.connectors.web.dates import Dates
+from rowen.connectors.web.hints import gather
 from rowen.connectors.web.memory import Memory
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.visit import Visitor
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
-from rowen.fetch.robots import Robots
+from rowen.fetch.robots import Robots, Rules
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation
 from rowen.model.url import canonical
 
 __all__ = ["Web"]
 
 DEFAULT_CONCURRENCY = 3
+_LIE = "The sitemap called a page unchanged that has changed; the next run asks for every page."
 
 
 class Web:
@@ -48,26 +53,41 @@ class Web:
         """Walk the site from its root."""
         async with self._tools.client() as client:
             client.pace(self._url, delay_s=self._options.delay_s, concurrency=self._options.concurrency)
-            crawl = await self._crawl(client, known)
-            async with aclosing(crawl.walk()) as observations:
+            robots = Robots(client) if self._options.robots else None
+            rules = await self._rules(client, robots) if robots else None
+            hints = await gather(client, self._url, self._options, rules)
+            before = Memory.of(known.cursor)
+            dates = Dates(hints.modified, as_of=_moment(before.as_of), trust=before.sitemap_trust)
+            visitor = Visitor(client, self._url, self._options, self._tools)
+            crawl = Crawl(
+                self._url,
+                self._options,
+                known=known,
+                visitor=visitor,
+                robots=robots,
+                memory=before,
+                dates=dates,
+                concurrency=self._options.concurrency or DEFAULT_CONCURRENCY,
+            )
+            async with aclosing(crawl.walk(hints.seeds)) as observations:
                 async for observation in observations:
                     yield observation
+        crawl.memory.as_of = visitor.site_time
+        crawl.memory.sitemap_trust = dates.trust
         yield Checkpoint(crawl.memory.to_cursor())
-        yield Complete() if crawl.unproven is None else Incomplete(crawl.unproven)
+        why = crawl.unproven or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
+        yield Complete() if why is None else Incomplete(why)
 
-    async def _crawl(self, client: Client, known: Known) -> Crawl:
-        robots = Robots(client) if self._options.robots else None
-        if robots is not None:
-            rules = await robots.rules(self._url)
-            if rules.refused is not None:
-                raise SourceError(rules.refused, hint="Nothing was deleted.")
-            client.pace(self._url, crawl_delay_s=rules.crawl_delay_s)
-        return Crawl(
-            self._url,
-            self._options,
-            known=known,
-            visitor=Visitor(client, self._url, self._options, self._tools),
-            robots=robots,
-            memory=Memory.of(known.cursor),
-            concurrency=self._options.concurrency or DEFAULT_CONCURRENCY,
-        )
+    async def _rules(self, client: Client, robots: Robots) -> Rules:
+        rules = await robots.rules(self._url)
+        if rules.refused is not None:
+            raise SourceError(rules.refused, hint="Nothing was deleted.")
+        client.pace(self._url, crawl_delay_s=rules.crawl_delay_s)
+        return rules
+
+
+def _moment(http_date: str | None) -> datetime | None:
+    try:
+        return parsedate_to_datetime(http_date) if http_date else None
+    except ValueError:
+        return None

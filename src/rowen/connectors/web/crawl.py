@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import NamedTuple
 
 from rowen.connectors.base import Held, Known
+from rowen.connectors.web.dates import Dates
 from rowen.connectors.web.memory import Bridge, Memory
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import Scope, variant
@@ -48,6 +49,7 @@ class Crawl:
         visitor: Visitor,
         robots: Robots | None,
         memory: Memory,
+        dates: Dates,
         concurrency: int,
     ) -> None:
         self.memory = Memory(as_of=memory.as_of, sitemap_trust=memory.sitemap_trust)
@@ -58,6 +60,7 @@ class Crawl:
         self._visitor = visitor
         self._robots = robots
         self._before = memory
+        self._dates = dates
         self._ahead = max(LEAST_AHEAD, AHEAD * concurrency)
         self._scope = Scope(root, options)
         self._queue: deque[_Place] = deque()
@@ -101,7 +104,14 @@ class Crawl:
     async def _visit(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
         if self._robots is not None and not (await self._robots.rules(place.url)).allows(place.url):
             return NoPage(Bridge())
-        return await self._visitor.visit(place.url, place.depth, held, bridge)
+        if held is None or held.body_hash is None or not place.depth or not self._dates.claims(place.url):
+            return await self._visitor.visit(place.url, place.depth, held, bridge)
+        if self._dates.spares(place.url):
+            return Same(held.links, held.body_hash)
+        answer = await self._visitor.visit(place.url, place.depth, held, bridge)
+        if isinstance(answer, Same | Page):
+            self._dates.check(held_true=isinstance(answer, Same))
+        return answer
 
     def _take(self, place: _Place, held: Held | None, answer: Answer) -> Iterator[Observation]:
         match answer:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ByteSize, Field, field_validator
+from turbohtml import parse_fragment
 
 from rowen.connectors.base import Options
 
@@ -52,6 +53,13 @@ class WebOptions(Options):
             except re.error as problem:
                 raise ValueError(f"{pattern!r} is no pattern: {problem}") from None
         return patterns
+
+    @field_validator("select", "ignore")
+    @classmethod
+    def _selects(cls, selector: str | None) -> str | None:
+        if selector is not None:
+            parse_fragment("").select(selector)
+        return selector
 
     @cached_property
     def included(self) -> re.Pattern[str] | None:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from rowen.connectors.base import Held, Tools
 from rowen.connectors.web.memory import Bridge
 from rowen.connectors.web.options import WebOptions
+from rowen.connectors.web.soft404 import SoftMissing
 from rowen.errors import CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -92,6 +93,8 @@ class Visitor:
         self._tools = tools
         self._accept = _MARKDOWN if options.markdown else _HTML
         self._credentials = Credentials.of(root, options.headers) if options.headers else None
+        self._soft = SoftMissing(self._read_plainly)
+        self.site_time: str | None = None
 
     async def visit(self, url: str, depth: int, held: Held | None, bridge: Bridge | None) -> Answer:
         """What a URL answers now."""
@@ -105,7 +108,7 @@ class Visitor:
 
     async def ask(self, url: str, known: Held | Bridge | None = None) -> Response:
         """The answer of a URL; a redirect is an answer."""
-        return await self._client.get(
+        response = await self._client.get(
             url,
             etag=known.etag if known else None,
             last_modified=known.last_modified if known else None,
@@ -114,6 +117,8 @@ class Visitor:
             max_bytes=int(self._options.max_bytes),
             follow=False,
         )
+        self.site_time = self.site_time or response.headers.get("Date")
+        return response
 
     async def _understand(
         self, url: str, depth: int, response: Response, held: Held | None, bridge: Bridge | None
@@ -150,8 +155,20 @@ class Visitor:
             document = await self._tools.read(raw)
         except ItemError as problem:
             return Broken(str(problem), False, problem.hint)
+        if await self._soft.is_missing(document):
+            return Missing(response.status)
         words = response.headers.getall("X-Robots-Tag", [])
         return Page(document, frozenset(word.strip().lower() for line in words for word in line.split(",")))
+
+    async def _read_plainly(self, url: str) -> Document | None:
+        """What a URL says, if it answers with a page at all."""
+        try:
+            response = await self.ask(url)
+            if not response.ok:
+                return None
+            return await self._tools.read(Raw(url, response.body, media_type=response.media_type))
+        except (FetchError, ItemError):
+            return None
 
 
 def _readable(raw: Raw) -> bool:

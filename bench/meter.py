@@ -1,0 +1,58 @@
+"""What a stretch of work costs: CPU of our processes and of our database apart, wall time, peak memory."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+__all__ = ["Meter"]
+
+
+class Meter:
+    """Measures work that uses the embedded database of one home."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.own_s = self.database_s = self.wall_s = self.peak_mb = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Measure what happens inside."""
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        own_s, database_s, wall_s = _own_s(), self._database_s(), time.perf_counter()
+        yield
+        self.wall_s = time.perf_counter() - wall_s
+        self.own_s, self.database_s = _own_s() - own_s, self._database_s() - database_s
+        self.peak_mb = sum(map(_peak_mb, [psutil.Process(), *_workers()]))
+
+    def _database_s(self) -> float:
+        """CPU of the server that belongs to the home, its ended backends included."""
+        found = next(self._home.rglob("postmaster.pid"), None)
+        if found is None:
+            return 0.0
+        server = psutil.Process(int(found.read_text().split("\n", 1)[0]))
+        return sum(server.cpu_times()[:4]) + sum(map(_cpu_s, server.children()))
+
+
+def _workers() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if "rowen.harvest.worker" in " ".join(child.cmdline())]
+
+
+def _own_s() -> float:
+    return time.process_time() + sum(map(_cpu_s, _workers()))
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    with suppress(psutil.NoSuchProcess):
+        return float(sum(process.cpu_times()[:2]))
+    return 0.0
+
+
+def _peak_mb(process: psutil.Process) -> float:
+    """The most memory that a process ever held; summed up, a bound from above of what all held at once."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else 0.0

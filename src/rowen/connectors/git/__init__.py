@@ -1,0 +1,62 @@
+"""Git repositories anywhere, through the git program."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.git.listing import held_etags, quoted
+from rowen.connectors.git.mirror import open_mirror
+from rowen.connectors.git.options import RepositoryOptions
+from rowen.connectors.git.reading import Reading
+from rowen.connectors.git.remote import Remote, recognise
+from rowen.model.item import Checkpoint, Complete, Observation
+
+__all__ = ["Git", "GitOptions"]
+
+
+class GitOptions(RepositoryOptions):
+    """Options of a git repository."""
+
+    cache: Path | None = Field(default=None, description="folder that keeps what was fetched; default: nothing is kept")
+    page_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^{}]*\{ref\}[^{}]*\{path\}$",
+        description="where a file can be seen, with {ref} and {path}: https://gitlab.com/me/it/-/blob/{ref}/{path}",
+    )
+
+
+class Git:
+    """Reads a branch, a tag or a commit of a git repository."""
+
+    kind: ClassVar[str] = "git"
+    Options: ClassVar[type[Options]] = GitOptions
+
+    def __init__(self, url: str, options: GitOptions, tools: Tools) -> None:
+        self._url = url
+        self._options = options
+        self._tools = tools
+
+    @classmethod
+    def recognise(cls, address: str) -> str | None:
+        """The URL of a `git+…` address, of an `https` address ending in `.git`, or of a bare repository here."""
+        return recognise(address)
+
+    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+        """Ask for the commit, and read the files whose blobs are others."""
+        held = await held_etags(known)
+        options, remote = self._options, Remote.parse(self._url)
+        async with open_mirror(remote, self._tools.meter, token=options.token, cache=options.cache) as mirror:
+            reading = Reading(mirror, options, self._url_of)
+            async with aclosing(reading.pull(held, known.cursor)) as observations:
+                async for observation in observations:
+                    if not isinstance(observation, Checkpoint) or observation.cursor != known.cursor:
+                        yield observation
+        yield Complete()
+
+    def _url_of(self, path: str) -> str:
+        page = self._options.page_url or f"{self._url}/blob/{{ref}}/{{path}}"
+        return page.replace("{ref}", quoted(self._options.ref or "HEAD")).replace("{path}", quoted(path))

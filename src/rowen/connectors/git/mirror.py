@@ -1,0 +1,160 @@
+"""A repository of our own, filled from a remote with no more than what is asked for.
+
+The commit comes without history and, where the server can, without files; of the files only those that changed are
+fetched, all at once.
+"""
+
+import asyncio
+import os
+import re
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from rowen.connectors.base import Meter
+from rowen.connectors.files.found import shown
+from rowen.connectors.git.listing import Entry, Found
+from rowen.connectors.git.program import Program
+from rowen.connectors.git.remote import Remote, configuration
+from rowen.errors import SourceError, SourceGoneError
+
+__all__ = ["Mirror", "Tip", "open_mirror"]
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_READ_LIMIT_S = 60.0
+_SIZES = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+
+
+class Tip(NamedTuple):
+    """What a name stands for now."""
+
+    name: str
+    commit: str
+
+
+@asynccontextmanager
+async def open_mirror(
+    remote: Remote, meter: Meter, *, token: str | None = None, cache: Path | None = None
+) -> AsyncIterator["Mirror"]:
+    """The mirror of a remote, in a cache folder, or one that is forgotten afterwards."""
+    told = await configuration(remote, token)
+    program = Program(shown(remote.url), protocol=remote.scheme, configuration=told)
+    async with AsyncExitStack() as stack:
+        root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
+        yield Mirror(root / f"{sha256(os.fsencode(remote.url)).hexdigest()[:24]}.git", remote, program, meter)
+
+
+class Mirror:
+    """A bare repository beside a remote."""
+
+    def __init__(self, folder: Path, remote: Remote, program: Program, meter: Meter) -> None:
+        self._folder = folder
+        self._remote = remote
+        self._about = shown(remote.url)
+        self._program = program
+        self.meter = meter
+
+    async def tip(self, ref: str | None) -> Tip | None:
+        """The commit of a branch or tag, or of the remote's own choice; None if the repository is empty."""
+        if ref and _COMMIT.fullmatch(ref):
+            return Tip(ref, ref)
+        names = [f"refs/heads/{ref}", f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", ref] if ref else ["HEAD"]
+        self.meter.requests += 1
+        output = await self._program.run("ls-remote", "--quiet", "--", self._remote.url, *names, network=True)
+        commits = dict(_advertised(output))
+        for name in names:
+            if commit := commits.get(name):
+                return Tip(name.removesuffix("^{}"), commit)
+        if ref is None:
+            return None
+        raise SourceGoneError(f"{self._about} has no branch or tag {ref!r}.", hint="Nothing was deleted.")
+
+    async def fetch(self, tip: Tip) -> None:
+        """Bring a commit here, without history and files where the server can leave them out."""
+        if not (self._folder / "HEAD").exists():
+            await self._create(tip)
+        thin = ("--depth=1", "--filter=blob:none")
+        try:
+            await self._fetch(*thin, "--", "origin", tip.commit)
+        except SourceGoneError:
+            raise
+        except SourceError as problem:
+            if "shallow" not in str(problem) and "filter" not in str(problem):
+                raise
+            await self._fetch("--", "origin", f"+{tip.name}:refs/rowen/tip")
+
+    async def _create(self, tip: Tip) -> None:
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        kind = "sha256" if len(tip.commit) == 64 else "sha1"
+        await self._program.run(
+            "init", "--quiet", "--bare", f"--object-format={kind}", "--template=", str(self._folder)
+        )
+        await self._program.run("config", "remote.origin.url", self._remote.url, folder=self._folder)
+
+    async def _fetch(self, *arguments: str, told: bytes = b"") -> None:
+        self.meter.requests += 1
+        quiet = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
+        await self._program.run(*quiet, *arguments, folder=self._folder, told=told, network=True)
+
+    async def entries(self, commit: str) -> list[Entry]:
+        """The regular files of a commit; links and submodules are none."""
+        output = await self._program.run("ls-tree", "-r", "-z", "--full-tree", commit, folder=self._folder)
+        return list(_regular(output))
+
+    async def bodies(self, wanted: Sequence[Found], *, max_bytes: int) -> AsyncGenerator[tuple[Found, bytes | None]]:
+        """The files' bytes, in order; None for one that is larger than allowed."""
+        if not wanted:
+            return
+        sizes = await self._present(wanted)
+        async with self._program.open("cat-file", "--batch", folder=self._folder) as process:
+            for found in wanted:
+                size_bytes = sizes[found.sha]
+                yield found, await self._body(process, found.sha, size_bytes) if size_bytes <= max_bytes else None
+
+    async def _body(self, process: Process, sha: str, size_bytes: int) -> bytes:
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 (both are pipes)
+        process.stdin.write(f"{sha}\n".encode())
+        try:
+            async with asyncio.timeout(_READ_LIMIT_S):
+                await process.stdout.readline()
+                body = await process.stdout.readexactly(size_bytes + 1)
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+            raise SourceError(f"git stopped while it read {self._about}.") from None
+        self.meter.bytes += size_bytes
+        return body[:-1]
+
+    async def _present(self, wanted: Iterable[Found]) -> dict[str, int]:
+        """Bring the blobs here that are missing; returns the sizes of all."""
+        shas = list(dict.fromkeys(found.sha for found in wanted))
+        sizes = await self._sizes()
+        if missing := [sha for sha in shas if sha not in sizes]:
+            told = "".join(f"{sha}\n" for sha in missing).encode()
+            await self._fetch("--filter=blob:none", "--stdin", "origin", told=told)
+            sizes = await self._sizes()
+        if absent := next((sha for sha in shas if sha not in sizes), None):
+            raise SourceError(f"{self._about} did not send the blob {absent}.")
+        return sizes
+
+    async def _sizes(self) -> dict[str, int]:
+        """The sizes of all blobs that are here; asking for a single one could make git fetch it."""
+        output = await self._program.run("cat-file", "--batch-all-objects", "--unordered", _SIZES, folder=self._folder)
+        lines = (line.split(" ") for line in output.decode().splitlines())
+        return {sha: int(size) for sha, kind, size in lines if kind == "blob"}
+
+
+def _advertised(output: bytes) -> Iterator[tuple[str, str]]:
+    for line in output.decode("utf-8", "replace").splitlines():
+        commit, _, name = line.partition("\t")
+        if _COMMIT.fullmatch(commit):
+            yield name, commit
+
+
+def _regular(output: bytes) -> Iterator[Entry]:
+    for line in output.split(b"\0"):
+        meta, _, path = line.partition(b"\t")
+        if meta.startswith(b"100"):
+            yield Entry(path.decode("utf-8", "surrogateescape"), meta.split(b" ")[2].decode())

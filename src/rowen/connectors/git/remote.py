@@ -1,0 +1,120 @@
+"""Where a repository is: its address, and whether it may be reached.
+
+git makes its own connections, outside the client's guard. The host is therefore resolved and checked beforehand; over
+HTTP git is then told to use exactly the addresses that were checked, and to follow no redirect. Over ssh that
+cannot be told: there a name that resolves to something else a moment later is not found out.
+"""
+
+import asyncio
+import base64
+import os
+import socket
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from rowen.errors import BadUrlError, ConnectError, UsageError
+from rowen.fetch.credentials import resolve
+from rowen.fetch.guard import Guard, address_refused, refusal
+from rowen.model.url import file_url
+from rowen.settings import Settings, load
+
+__all__ = ["Remote", "configuration", "recognise"]
+
+_PORTS = {"https": 443, "http": 80, "ssh": 22}
+
+
+class Remote(NamedTuple):
+    """A repository as git finds it: `url` is the form that git understands."""
+
+    url: str
+    scheme: str
+    host: str | None
+    port: int | None
+
+    @classmethod
+    def parse(cls, url: str) -> "Remote":
+        """The remote of a source's URL, `git+https://…` or plain."""
+        plain = url.removeprefix("git+")
+        try:
+            parts = urlsplit(plain)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise BadUrlError(f"{url!r} is no address of a repository.") from None
+        if parts.scheme == "file":
+            return cls("file://" + unquote(parts.path, errors="surrogateescape"), "file", None, None)
+        if parts.scheme not in _PORTS or not host or host.startswith("-"):
+            raise BadUrlError(f"{url!r} is no address of a repository.")
+        return cls(plain, parts.scheme, host, port or _PORTS[parts.scheme])
+
+
+def recognise(address: str) -> str | None:
+    """The source URL of what a user typed: `git+…`, an `https` URL that ends in `.git`, or a bare repository's path."""
+    if address.startswith("git+"):
+        return _checked(address)
+    if address.startswith(("https://", "http://")):
+        host = urlsplit(address).netloc.removeprefix("www.")
+        return _checked(f"git+{address}") if address.endswith(".git") and host != "github.com" else None
+    return _local(address)
+
+
+def _checked(address: str) -> str:
+    remote = Remote.parse(address)
+    parts = urlsplit(address)
+    if parts.password is not None or (parts.username and remote.scheme != "ssh"):
+        raise UsageError(
+            "A repository's address must not carry a password or a token.",
+            hint="Name where it is found instead: --option token=env:NAME.",
+        )
+    if remote.scheme == "file":
+        return "git+" + file_url(os.fsencode(remote.url.removeprefix("file://")))
+    return address.partition("#")[0].rstrip("/")
+
+
+def _local(address: str) -> str | None:
+    if not address or "\0" in address:
+        return None
+    path = Path(address.removeprefix("file://")).expanduser().absolute()
+    is_repository = (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
+    return "git+" + file_url(bytes(path)) if is_repository else None
+
+
+async def configuration(remote: Remote, token: str | None) -> dict[str, str]:
+    """What git has to be told to reach a remote; raises `AddressRefusedError` where it must not be reached."""
+    told = await _reachable(remote, load()) if remote.host else {}
+    if token and remote.scheme in ("http", "https"):
+        told = {**told, "http.extraHeader": f"Authorization: {_login(token)}"}
+    return dict(told)
+
+
+async def _reachable(remote: Remote, settings: Settings) -> Mapping[str, str]:
+    host = remote.host or ""
+    if settings.proxy is not None and remote.scheme != "ssh":
+        Guard(settings.allow_addresses).check_name(host)
+        return {"http.proxy": settings.proxy.get_secret_value()}
+    addresses = await _resolved(host, remote.port or 0)
+    refusals = [f"{one} ({why})" for one in addresses if (why := refusal(ip_address(one), settings.allow_addresses))]
+    if refusals:
+        raise address_refused(host, " and ".join(refusals))
+    return {"http.curloptResolve": f"{host}:{remote.port}:{','.join(map(_bracketed, addresses))}"}
+
+
+async def _resolved(host: str, port: int) -> list[str]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise ConnectError(f"The name {host} could not be resolved.") from None
+    return list(dict.fromkeys(str(sockaddr[0]).partition("%")[0] for *_, sockaddr in found))
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
+
+
+def _login(token: str) -> str:
+    """A secret is `user:password`, or a token alone, with which any user will do."""
+    secret = resolve(token)
+    login = secret if ":" in secret else f"x-access-token:{secret}"
+    return "Basic " + base64.b64encode(login.encode()).decode()

@@ -1,0 +1,146 @@
+"""GitHub's REST and GraphQL APIs: what is asked, and what a refusal means."""
+
+import json
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from rowen.connectors.github.address import Address
+from rowen.connectors.github.options import GitHubOptions
+from rowen.errors import SourceError, SourceGoneError
+from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.response import Response
+from rowen.fetch.target import redact
+
+__all__ = ["RAW", "SHA", "Api", "RateLimitedError", "decoded"]
+
+AT_ONCE = 8
+JSON = "application/vnd.github+json"
+RAW = "application/vnd.github.raw+json"
+SHA = "application/vnd.github.sha"
+_VERSION = {"X-GitHub-Api-Version": "2022-11-28"}
+_GONE = frozenset({404, 410, 422, 451})
+
+
+class RateLimitedError(SourceError):
+    """GitHub answers no more requests for a while."""
+
+
+class Api:
+    """The API of one repository."""
+
+    def __init__(self, client: Client, address: Address, options: GitHubOptions, now: Callable[[], datetime]) -> None:
+        self._client = client
+        self._root = options.api_url or address.api
+        self._token = options.token
+        self._now = now
+        self._repository = f"{self._root}/repos/{quote(address.owner)}/{quote(address.name)}"
+        self._pace(self._root, options.delay_s)
+        raw = options.raw_url
+        if raw is None and address.is_public and not options.api_url and not options.token:
+            raw = "https://raw.githubusercontent.com"
+        self._raw = f"{raw}/{quote(address.owner)}/{quote(address.name)}" if raw else None
+        if raw:
+            self._pace(raw, options.delay_s)
+
+    def _pace(self, url: str, delay_s: float) -> None:
+        self._client.pace(url, delay_s=delay_s, concurrency=AT_ONCE)
+
+    async def get(
+        self,
+        path: str,
+        *,
+        etag: str | None = None,
+        accept: str = JSON,
+        max_bytes: int | None = None,
+        also: Collection[int] = (),
+    ) -> Response:
+        """What the API answers for a path of the repository: success, 304, or a status of `also`; else it raises."""
+        url = f"{self._repository}/{path}"
+        response = await self._client.get(
+            url, etag=etag, accept=accept, headers=_VERSION, credentials=self._credentials(url), max_bytes=max_bytes
+        )
+        return self._checked(response, also)
+
+    async def raw(self, commit: str, path: str, *, max_bytes: int) -> bytes | None:
+        """A file as it is in a commit, without spending what the API allows; None if it cannot be had that way."""
+        if self._raw is None:
+            return None
+        url = f"{self._raw}/{commit}/{path}"
+        response = await self._client.get(url, credentials=self._credentials(url), max_bytes=max_bytes)
+        response = self._checked(response, {404})
+        return response.body if response.ok else None
+
+    async def graphql(self, query: str, variables: dict[str, Any]) -> Any:
+        """The `data` of an answer of the GraphQL API."""
+        url = self._root.removesuffix("/v3") + "/graphql"
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        response = await self._client.request(
+            "POST", url, body=body, headers={"Content-Type": "application/json"}, credentials=self._credentials(url)
+        )
+        answer = decoded(self._checked(response))
+        if not isinstance(answer, dict) or answer.get("errors") or not answer.get("data"):
+            raise SourceError(f"{redact(url)} could not answer: {_complaint(answer)}.")
+        return answer["data"]
+
+    def _credentials(self, url: str) -> Credentials | None:
+        return Credentials.of(url, {"Authorization": f"Bearer {self._token}"}) if self._token else None
+
+    def _checked(self, response: Response, also: Collection[int] = ()) -> Response:
+        if response.ok or response.not_modified:
+            return response
+        if _is_limited(response):
+            raise self._limited(response)
+        if response.status in also:
+            return response
+        url = redact(response.url)
+        if response.status in _GONE:
+            raise SourceGoneError(
+                f"{url} answered {response.status}: there is nothing, or nothing for us.",
+                hint="Nothing was deleted. Check the name; a private repository needs the option token.",
+            )
+        hint = f"Check the token in {self._token}." if response.status in (401, 403) and self._token else None
+        raise SourceError(f"{url} answered {response.status}.", hint=hint)
+
+    def _limited(self, response: Response) -> RateLimitedError:
+        until = self._reset(response)
+        when = f"until {until:%Y-%m-%d %H:%M:%S} UTC" if until else "for a while"
+        hint = "What was read is kept; the next sync goes on from there."
+        if not self._token:
+            hint += " With a token (--option token=env:GITHUB_TOKEN) far more is allowed."
+        return RateLimitedError(f"{redact(response.url)} answers no more requests {when} (rate limit).", hint=hint)
+
+    def _reset(self, response: Response) -> datetime | None:
+        if response.retry_after_s is not None:
+            return self._now() + timedelta(seconds=min(response.retry_after_s, 10**7))
+        told = response.headers.get("X-RateLimit-Reset", "")
+        return (
+            datetime.fromtimestamp(int(told), UTC) if told.isascii() and told.isdecimal() and len(told) < 12 else None
+        )
+
+
+def _is_limited(response: Response) -> bool:
+    if response.status not in (403, 429):
+        return False
+    spent = response.headers.get("X-RateLimit-Remaining") == "0" or response.retry_after_s is not None
+    return spent or response.status == 429 or b"rate limit" in response.body[:2000].lower()
+
+
+def decoded(response: Response) -> Any:
+    """The JSON of an answer."""
+    try:
+        return json.loads(response.body)
+    except (ValueError, RecursionError):
+        raise SourceError(
+            f"{redact(response.url)} answered with something that is not JSON ({response.media_type}).",
+            hint="Is the option api_url right? Nothing was deleted.",
+        ) from None
+
+
+def _complaint(answer: Any) -> str:
+    try:
+        return str(answer["errors"][0]["message"])[:300].rstrip(".")
+    except (KeyError, TypeError, IndexError):
+        return "it did not say why"

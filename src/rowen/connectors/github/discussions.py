@@ -1,0 +1,72 @@
+"""Discussions, which only GraphQL tells of: it knows no validators, so every page is asked for each time."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from rowen.connectors.github.address import Address
+from rowen.connectors.github.api import Api
+from rowen.connectors.github.pages import stamped
+from rowen.errors import SourceError
+from rowen.model.item import Document, Fetched, Observation, Unchanged
+
+__all__ = ["Discussions"]
+
+_QUERY = """
+query($owner: String!, $name: String!, $after: String) {
+  repository(owner: $owner, name: $name) {
+    discussions(first: 100, after: $after, orderBy: {field: CREATED_AT, direction: ASC}) {
+      pageInfo { hasNextPage endCursor }
+      nodes { number title body createdAt author { login } category { name } answer { body } }
+    }
+  }
+}
+"""
+
+
+class Discussions:
+    """The part of a source that people talk about."""
+
+    name = "discussions"
+
+    def __init__(self, api: Api, address: Address, language: str | None) -> None:
+        self._api = api
+        self._address = address
+        self._language = language
+
+    async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
+        """Walk all of them."""
+        after: str | None = None
+        while True:
+            documents, following = await self._page(after)
+            for document in documents:
+                same = held.get(document.url) == document.validators.etag
+                yield Unchanged(document.url) if same else Fetched(document)
+            if following is None or following == after:
+                return
+            after = following
+
+    async def _page(self, after: str | None) -> tuple[list[Document], str | None]:
+        names = {"owner": self._address.owner, "name": self._address.name, "after": after}
+        answer = await self._api.graphql(_QUERY, names)
+        try:
+            page = answer["repository"]["discussions"]
+            following = page["pageInfo"]["endCursor"] if page["pageInfo"]["hasNextPage"] else None
+            return [stamped(self._document(node)) for node in page["nodes"]], following
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise SourceError(f"GitHub listed discussions that cannot be read: {problem!r}.") from None
+
+    def _document(self, node: Any) -> Document:
+        answer = (node.get("answer") or {}).get("body")
+        return Document(
+            f"{self._address.repository}/discussions/{int(node['number'])}",
+            str(node["title"]),
+            str(node.get("body") or "") + (f"\n\n## Answer\n\n{answer}" if answer else ""),
+            (str(node["category"]["name"]),) if node.get("category") else (),
+            {
+                "number": node["number"],
+                "author": (node.get("author") or {}).get("login"),
+                "at": node.get("createdAt"),
+            },
+            self._language,
+            "text/markdown",
+        )

@@ -1,0 +1,183 @@
+"""The text of OpenDocument files: blocks and the words in them."""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from rowen.content.documents.flow import Cell, Flow, Run, inline
+from rowen.content.documents.markup import whole
+
+__all__ = ["Styles", "Writer"]
+
+_MOST_SPACES = 100
+_LONGEST_LINEAGE = 16
+_DEEPEST_LIST = 8
+_INNER = frozenset(
+    {"section", "frame", "text-box", "g", "custom-shape", "list-header", "index-body", "rect", "ellipse"}
+)
+
+
+class Styles:
+    """Which styles are bold, italic, code, a quote or a title, and which lists are numbered."""
+
+    def __init__(self, root: Element) -> None:
+        self._styles: dict[str, Element] = {}
+        self._lists: dict[str, Element] = {}
+        self.add(root)
+
+    def add(self, root: Element) -> None:
+        """Take in the styles below an element."""
+        for each in root.iter("style"):
+            self._styles[each.get("name", "")] = each
+        for each in root.iter("list-style"):
+            self._lists[each.get("name", "")] = each
+
+    def look(self, name: str | None, look: Run) -> Run:
+        """A look changed by a style and those that it comes from."""
+        for style in reversed(self._lineage(name)):
+            for properties in style.iterfind("text-properties"):
+                weight, posture = properties.get("font-weight"), properties.get("font-style")
+                look = look._replace(
+                    bold=weight == "bold" if weight else look.bold,
+                    italic=posture in ("italic", "oblique") if posture else look.italic,
+                    raised=properties.get("text-position", "").startswith("super") or look.raised,
+                )
+        return look
+
+    def names(self, name: str | None) -> frozenset[str]:
+        """A style's name and those of its ancestors, as people see them, in lower case."""
+        found = [name or "", *(style.get("parent-style-name", "") for style in self._lineage(name))]
+        return frozenset(each.replace("_20_", " ").lower() for each in found)
+
+    def is_numbered(self, name: str, level: int) -> bool:
+        """Whether a list of this style has numbers at a level, counted from 0."""
+        style = self._lists.get(name, ())
+        return any(
+            each.tag == "list-level-style-number" and each.get("level") == str(level + 1) and each.get("num-format")
+            for each in style
+        )
+
+    def _lineage(self, name: str | None) -> list[Element]:
+        lineage: list[Element] = []
+        while name in self._styles and len(lineage) < _LONGEST_LINEAGE:
+            lineage.append(self._styles[name])
+            name = lineage[-1].get("parent-style-name", "")
+        return lineage
+
+
+class Writer:
+    """Writes blocks into a flow."""
+
+    LEFT_OUT = frozenset(
+        {"tracked-changes", "forms", "table-of-content", "alphabetical-index", "illustration-index", "table-index"}
+        | {"object-index", "user-index", "bibliography", "annotation", "sequence-decls", "shapes", "desc"}
+    )
+
+    def __init__(self, styles: Styles) -> None:
+        self.styles = styles
+        self._notes: list[Element] = []
+
+    def write(self, block: Element, flow: Flow) -> None:
+        """Write one block, and below it the notes to it."""
+        match block.tag:
+            case "h":
+                flow.heading(whole(block.get("outline-level"), 1), self.words(block))
+            case "p":
+                self._paragraph(block, flow)
+            case "list":
+                self._list(block, flow, 0, block.get("style-name", ""))
+            case "table":
+                flow.table([[self._cell(cell) for cell in _cells(row)] for row in _rows(block)])
+            case tag if tag in _INNER:
+                for inner in block:
+                    self.write(inner, flow)
+        notes, self._notes = self._notes, []
+        for note in notes:
+            runs = (run for part in note.iterfind("note-body") for run in self._runs(part, Run("")))
+            flow.paragraph(inline([_citation(note), Run(" "), *runs]))
+
+    def words(self, block: Element) -> str:
+        """The words of a block on one line, as HTML without any mark."""
+        return inline(self._runs(block, Run("")), plain=True)
+
+    def _paragraph(self, block: Element, flow: Flow) -> None:
+        names = self.styles.names(block.get("style-name"))
+        runs = list(self._runs(block, self.styles.look(block.get("style-name"), Run(""))))
+        if names & {"title"}:
+            flow.heading(1, inline(runs, plain=True))
+        elif names & {"preformatted text", "source code"}:
+            flow.code("".join(run.text for run in runs))
+        elif names & {"quotations", "quote"}:
+            flow.quote(inline(runs))
+        else:
+            flow.paragraph(inline(runs))
+
+    def _list(self, block: Element, flow: Flow, level: int, style: str) -> None:
+        numbered = self.styles.is_numbered(style, level)
+        number = 0
+        for entry in block:
+            own = [part for part in entry if part.tag in ("p", "h")]
+            if entry.tag == "list-item" and own:
+                number = whole(entry.get("start-value"), number + 1)
+                html = "<br>".join(filter(None, (self._inline(part) for part in own)))
+                flow.item(min(level, _DEEPEST_LIST), html, number=number if numbered else None)
+            for inner in entry.iterfind("list"):
+                self._list(inner, flow, level + bool(own), inner.get("style-name") or style)
+
+    def _inline(self, block: Element) -> str:
+        return inline(self._runs(block, self.styles.look(block.get("style-name"), Run(""))))
+
+    def _cell(self, cell: Element) -> Cell:
+        flow = Flow()
+        for block in cell if cell.tag == "table-cell" else ():
+            self.write(block, flow)
+        return Cell(flow.html())
+
+    def _runs(self, parent: Element, look: Run) -> Iterator[Run]:
+        yield look._replace(text=_spaced(parent.text))
+        for child in parent:
+            yield from self._child(child, look)
+            yield look._replace(text=_spaced(child.tail))
+
+    def _child(self, child: Element, look: Run) -> Iterator[Run]:
+        match child.tag:
+            case "s":
+                yield look._replace(text=" " * min(_MOST_SPACES, max(1, whole(child.get("c"), 1))))
+            case "tab":
+                yield look._replace(text=" ")
+            case "line-break":
+                yield look._replace(text="\n")
+            case "span":
+                yield from self._runs(child, self.styles.look(child.get("style-name"), look))
+            case "a":
+                yield from self._runs(child, look._replace(href=child.get("href", "")))
+            case "note":
+                self._notes.append(child)
+                yield _citation(child)
+            case "ruby-text" | "object" | "image" | "title":
+                return
+            case tag if tag not in self.LEFT_OUT:
+                yield from self._runs(child, look)
+                if tag in ("p", "h"):
+                    yield Run("\n")
+
+
+def _citation(note: Element) -> Run:
+    return Run("".join("".join(each.itertext()) for each in note.iterfind("note-citation")), raised=True)
+
+
+def _spaced(text: str | None) -> str:
+    """White space as in HTML: a program that lays out its XML adds line ends that mean nothing."""
+    return text.replace("\n", " ").replace("\t", " ") if text else ""
+
+
+def _rows(table: Element) -> Iterator[Element]:
+    for child in table:
+        if child.tag == "table-row":
+            yield child
+        elif child.tag in ("table-header-rows", "table-rows", "table-row-group"):
+            yield from _rows(child)
+
+
+def _cells(row: Element) -> Iterator[Element]:
+    """The cells of a row, and those that another one covers: empty, but in their place."""
+    return (cell for cell in row if cell.tag in ("table-cell", "covered-table-cell"))

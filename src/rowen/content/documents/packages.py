@@ -1,0 +1,103 @@
+"""Office files and e-books are zip archives of XML: their members are read within limits, whatever they declare."""
+
+import io
+import posixpath
+import zipfile
+import zlib
+from collections.abc import Iterator
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element
+
+from rowen.content.documents import markup
+from rowen.content.documents.problem import UnreadableError
+
+__all__ = ["Package", "joined"]
+
+MOST_UNPACKED_BYTES = 256 << 20
+_PIECE_BYTES = 1 << 18
+_ENCRYPTED = 0x1
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError)
+_NOTHING = Element("nothing")
+
+
+class Package:
+    """The members of one archive, by their paths in lower case; nothing is ever written to the disk."""
+
+    def __init__(self, body: bytes) -> None:
+        if body.startswith(_OLE):
+            raise UnreadableError(
+                "is encrypted, or in the binary format of Office before 2007.",
+                hint="Save it without a password, in a current format.",
+            )
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(body))
+        except _DAMAGED as problem:
+            raise UnreadableError(f"is damaged, or not what its ending says ({problem}).") from problem
+        self._members = {_plain(member.filename): member for member in self._zip.infolist()}
+        self._left_bytes = MOST_UNPACKED_BYTES
+
+    def __contains__(self, path: str) -> bool:
+        return _plain(path) in self._members
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """A member's bytes, piece by piece; none if there is no such member."""
+        member = self._members.get(_plain(path))
+        if member is None:
+            return
+        if member.flag_bits & _ENCRYPTED:
+            raise UnreadableError("is encrypted.", hint="Save it without a password.")
+        if member.compress_type not in _METHODS:
+            raise UnreadableError("is packed by a method that no office program uses.")
+        try:
+            with self._zip.open(member) as source:
+                while piece := source.read(_PIECE_BYTES):
+                    self._spend(len(piece))
+                    yield piece
+        except _DAMAGED as problem:
+            raise UnreadableError(f"is damaged ({problem}).") from problem
+
+    def read(self, path: str) -> bytes:
+        """A member's bytes."""
+        return b"".join(self.pieces(path))
+
+    def tree(self, path: str) -> Element:
+        """A member's root element; an empty one if there is no such member."""
+        return next(markup.elements(self.pieces(path)), _NOTHING)
+
+    def main(self, usual: str, *, what: str) -> str:
+        """The path of an Office file's main part."""
+        found = (path for kind, path in self.targets("").values() if kind == "officeDocument" and path in self)
+        main = next(found, usual)
+        if main not in self:
+            raise UnreadableError(f"is no {what} in the format of 2007 and later.")
+        return main
+
+    def targets(self, path: str) -> dict[str, tuple[str, str]]:
+        """What a part of an Office file refers to: by id, the last word of the kind, and the path or address."""
+        folder, _, name = path.rpartition("/")
+        found = {}
+        for each in self.tree(f"{folder}/_rels/{name}.rels").iter("Relationship"):
+            target = each.get("Target", "")
+            if each.get("TargetMode") != "External":
+                target = joined(folder, target)
+            found[each.get("Id", "")] = (each.get("Type", "").rpartition("/")[2], target)
+        return found
+
+    def _spend(self, count: int) -> None:
+        self._left_bytes -= count
+        if self._left_bytes < 0:
+            raise UnreadableError(
+                f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MB.", hint="It may be a bomb: leave it out."
+            )
+
+
+def joined(folder: str, reference: str) -> str:
+    """The path that a reference from a folder leads to; one that leads out of the archive is found nowhere."""
+    path = unquote(reference.partition("#")[0])
+    return posixpath.normpath(posixpath.join("/" + folder, path)).lstrip("/")
+
+
+def _plain(path: str) -> str:
+    return path.replace("\\", "/").lstrip("/").lower()

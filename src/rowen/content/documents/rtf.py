@@ -1,0 +1,261 @@
+"""Rich Text Format: paragraphs, headings, lists and tables, in whatever code page they were written."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+
+from rowen.content.documents.facts import facts_of, part_of
+from rowen.content.documents.flow import Cell, Flow, Run, inline
+from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.rtf_words import CODE_PAGES, LEFT_OUT, NAMED, Token, tokens
+from rowen.content.part import Part
+
+__all__ = ["read_rtf"]
+
+_DEEPEST = 10_000
+_PLAIN = Run("")
+_HEADING = re.compile(r"heading ([1-9])|title()", re.IGNORECASE)
+_LINK = re.compile(r'HYPERLINK\s+"([^"]+)"')
+_FACTS = ("title", "author", "keywords")
+_GATHERED = frozenset({"fonttbl", "stylesheet", "fldinst", "listtext", "pntext", *_FACTS})
+_NUMBER = re.compile(r"\(?(\d{1,6})[.)]")
+
+
+def read_rtf(body: bytes) -> Part:
+    """The text without headers, footers, pictures and hidden words."""
+    if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
+        raise UnreadableError("is no RTF file.")
+    reader = _Reader()
+    for token in tokens(body.decode("latin-1")):
+        reader.take(token)
+    html = reader.html()
+    said = {name: "".join(reader.gathered[name]).strip() for name in _FACTS}
+    return part_of(html, facts_of(said["title"], [said["author"]], [said["keywords"]], ""))
+
+
+@dataclass(slots=True)
+class _Group:
+    """What holds inside of braces, and ends with them: the destination of text, and its look."""
+
+    goes_to: str = ""
+    look: Run = _PLAIN
+    hidden: bool = False
+    code_page: int = 1252
+    fallback_chars: int = 1
+
+
+@dataclass(slots=True)
+class _Paragraph:
+    """What holds until the next `pard`."""
+
+    style: int = 0
+    outline: int = 9
+    level: int = 0
+    in_table: bool = False
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.gathered: defaultdict[str, list[str]] = defaultdict(list)
+        self._flow = Flow()
+        self._stack: list[_Group] = []
+        self._group = _Group()
+        self._paragraph = _Paragraph()
+        self._runs: list[Run] = []
+        self._notes: list[Run] = []
+        self._bytes = bytearray()
+        self._row: list[Cell] = []
+        self._rows: list[list[Cell]] = []
+        self._code_page = 1252
+        self._fonts: dict[int, int] = {}
+        self._font = 0
+        self._styles: dict[int, str] = {}
+        self._to_skip = 0
+        self._starred = False
+
+    def take(self, token: Token) -> None:
+        if token.byte is not None or token.text:
+            self._take_text(token)
+            return
+        self._decode()
+        if token.brace:
+            self._to_skip = 0
+            self._open() if token.brace == "{" else self._close()
+        elif token.word == "*":
+            self._starred = True
+        else:
+            self._take_word(token.word, token.number)
+            self._starred = False
+
+    def html(self) -> str:
+        """All that was read; what is missing at the end of a truncated file is not made up."""
+        self._end_paragraph()
+        self._end_table()
+        return self._flow.html()
+
+    def _open(self) -> None:
+        if len(self._stack) >= _DEEPEST:
+            raise UnreadableError("is too deeply nested to be read.")
+        self._stack.append(self._group)
+        self._group = replace(self._group)
+
+    def _close(self) -> None:
+        ended = self._group
+        if self._stack:
+            self._group = self._stack.pop()
+        if ended.goes_to == "fldinst" != self._group.goes_to:
+            found = _LINK.search("".join(self.gathered.pop("fldinst", [])))
+            self._group.look = self._group.look._replace(href=found[1] if found else "")
+
+    def _take_text(self, token: Token) -> None:
+        if token.byte is not None:
+            if self._to_skip:
+                self._to_skip -= 1
+            else:
+                self._bytes.append(token.byte)
+            return
+        text = token.text[self._to_skip :]
+        self._to_skip = max(0, self._to_skip - len(token.text))
+        # Text of plain ASCII may be the second half of a character that began with a byte.
+        self._bytes += text.encode("latin-1")
+
+    def _decode(self) -> None:
+        if self._bytes:
+            try:
+                text = self._bytes.decode(f"cp{self._group.code_page}", "replace")
+            except LookupError:
+                text = self._bytes.decode("cp1252", "replace")
+            self._bytes.clear()
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        match self._group.goes_to:
+            case "":
+                if not self._group.hidden:
+                    self._runs.append(self._group.look._replace(text=text))
+            case "footnote":
+                self._notes.append(self._group.look._replace(text=text))
+            case "fonttbl" | "nowhere":
+                return
+            case "stylesheet":
+                self._styles[self._paragraph.style] = self._styles.get(self._paragraph.style, "") + text
+            case name:
+                self.gathered[name].append(text)
+
+    def _take_word(self, word: str, number: int | None) -> None:
+        if word in LEFT_OUT or (self._starred and word not in _GATHERED and word != "footnote"):
+            self._group.goes_to = "nowhere"
+        elif word in _GATHERED or word == "footnote":
+            self._group.goes_to = word if self._group.goes_to != "nowhere" else "nowhere"
+        elif word in NAMED:
+            self._say(NAMED[word])
+        elif word == "u" and number is not None:
+            self._say(chr(number % 0x10000))
+            self._to_skip = self._group.fallback_chars
+        elif not self._end(word):
+            self._set(word, number)
+
+    def _end(self, word: str) -> bool:
+        """Ends a paragraph, cell or row; says whether the word is of those."""
+        if self._group.goes_to == "footnote" and word == "par":
+            self._notes.append(Run(" "))
+        elif word in ("par", "sect", "page", "\n", "\r"):
+            self._end_paragraph()
+        elif word == "cell":
+            self._row.append(Cell(inline(self._taken())))
+        elif word == "row":
+            self._rows.append(self._row)
+            self._row = []
+        else:
+            return False
+        return True
+
+    def _set(self, word: str, number: int | None) -> None:
+        group, paragraph = self._group, self._paragraph
+        is_on = number != 0
+        match word:
+            case "b":
+                group.look = group.look._replace(bold=is_on)
+            case "i":
+                group.look = group.look._replace(italic=is_on)
+            case "super":
+                group.look = group.look._replace(raised=is_on)
+            case "nosupersub":
+                group.look = group.look._replace(raised=False)
+            case "plain":
+                group.look, group.hidden = Run("", href=group.look.href), False
+            case "v" | "deleted":
+                group.hidden = is_on
+            case "uc":
+                group.fallback_chars = min(16, max(0, number or 0))
+            case "pard":
+                self._paragraph = _Paragraph()
+            case "s":
+                paragraph.style = number or 0
+            case "outlinelevel":
+                paragraph.outline = number or 0
+            case "ilvl":
+                paragraph.level = min(8, max(0, number or 0))
+            case "intbl":
+                paragraph.in_table = True
+            case _:
+                self._set_font(word, number or 0)
+
+    def _set_font(self, word: str, number: int) -> None:
+        match word:
+            case "ansicpg":
+                self._code_page = self._group.code_page = number
+            case "f" if self._group.goes_to == "fonttbl":
+                self._font = number
+            case "fcharset":
+                self._fonts[self._font] = CODE_PAGES.get(number, self._code_page)
+            case "f":
+                self._group.code_page = self._fonts.get(number, self._code_page)
+
+    def _end_paragraph(self) -> None:
+        self._decode()
+        if self._group.goes_to not in ("", "footnote"):
+            return
+        if self._paragraph.in_table:
+            self._runs.append(Run("\n"))
+            return
+        runs = self._taken()
+        mark = "".join(self.gathered.pop("listtext", []) + self.gathered.pop("pntext", [])).strip()
+        if runs and not mark and runs[0].text.strip() == "•":
+            mark = runs.pop(0).text
+        if any(run.text.strip() for run in runs):
+            self._end_table()
+            self._write(runs, mark)
+        notes, self._notes = self._notes, []
+        self._flow.paragraph(inline(_paired(notes)))
+
+    def _write(self, runs: list[Run], mark: str) -> None:
+        paragraph = self._paragraph
+        named = _HEADING.match(self._styles.get(paragraph.style, "").strip())
+        if named or paragraph.outline < 9:
+            self._flow.heading(int(named[1] or 1) if named else paragraph.outline + 1, inline(runs, plain=True))
+        elif mark:
+            number = _NUMBER.fullmatch(mark)
+            self._flow.item(paragraph.level, inline(runs), number=int(number[1]) if number else None)
+        else:
+            self._flow.paragraph(inline(runs))
+
+    def _end_table(self) -> None:
+        rows, self._rows = self._rows, []
+        self._flow.table(rows)
+
+    def _taken(self) -> list[Run]:
+        runs, self._runs = self._runs, []
+        return _paired(runs)
+
+
+def _paired(runs: list[Run]) -> list[Run]:
+    """Characters beyond the first 65,536 come as two halves, each a run of its own."""
+    paired: list[Run] = []
+    for run in runs:
+        if paired and "\ud800" <= paired[-1].text[-1:] <= "\udbff" and "\udc00" <= run.text[:1] <= "\udfff":
+            text = (paired[-1].text + run.text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            paired[-1] = run._replace(text=text)
+        else:
+            paired.append(run)
+    return paired

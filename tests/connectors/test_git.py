@@ -1,0 +1,382 @@
+"""Plain git repositories: a real bare one that changes between runs."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen import Run, SourceError, UsageError
+from rowen.connectors import registry
+from rowen.connectors.git import Git
+from rowen.connectors.git.listing import Proof
+from rowen.connectors.git.program import Program
+from rowen.connectors.git.remote import Remote, configuration
+from rowen.errors import AddressRefusedError
+from tests.conftest import House
+from tests.portals.git import LFS, LINK, SUBMODULE, Repository
+
+
+@pytest.fixture(autouse=True)
+def _git(kinds: Callable[[Any], None]) -> None:
+    kinds(Git)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[Repository]:
+    repository = Repository(tmp_path / "field.git")
+    repository.commit()
+    yield repository
+    repository.close()
+
+
+async def sync(house: House, world: Repository, **options: Any) -> Run:
+    async with house.open() as r:
+        if not await r.sources():
+            await r.add(world.address, name="field", kind="git", options=options)
+        return await r.sync("field")
+
+
+def paths(house: House) -> set[str]:
+    return {record["path"] for (record,) in house.query("select record from item")}
+
+
+def errors(house: House) -> list[str]:
+    return [error for (error,) in house.query("select error from quarantine order by url")]
+
+
+async def test_the_first_run_reads_the_readable_files(house: House, world: Repository) -> None:
+    world.put("docs/guide.md", "# Guide\n\nWords.")
+    world.put("picture.png", b"\x89PNG")
+    world.commit()
+
+    run = await sync(house, world)
+
+    assert (run.status, run.complete, run.tally.created) == ("completed", True, 2)
+    assert paths(house) == {"always.md", "docs/guide.md"}
+    assert house.query("select url from item where title = 'Guide'") == [(f"{world.address}/blob/HEAD/docs/guide.md",)]
+
+
+async def test_nothing_changed_costs_one_round_trip_and_no_row(house: House, world: Repository) -> None:
+    await sync(house, world)
+
+    run = await sync(house, world)
+
+    assert (run.status, run.complete, run.tally.unchanged) == ("completed", True, 1)
+    assert (run.tally.requests, run.tally.not_modified, run.tally.bytes, run.tally.rows_written) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("filters", [True, False])
+async def test_only_the_blobs_that_changed_are_read(house: House, tmp_path: Path, filters: bool) -> None:
+    world = Repository(tmp_path / "field.git", filters=filters)
+    for number in range(20):
+        world.put(f"{number}.md", f"# Page {number}")
+    world.commit()
+    await sync(house, world)
+    world.put("7.md", "# Another 7")
+    del world.files["8.md"]
+    world.commit()
+
+    run = await sync(house, world)
+
+    assert (run.tally.updated, run.tally.deleted, run.tally.unchanged) == (1, 1, 19)
+    assert run.tally.bytes == len("# Another 7")
+    assert run.tally.requests == (3 if filters else 2), (
+        "ls-remote, the commit and, where it came without files, the blobs"
+    )
+
+
+async def test_forced_history_is_no_problem(house: House, world: Repository) -> None:
+    await sync(house, world)
+    world.put("always.md", "# Never")
+    world.commit(forced=True)
+
+    run = await sync(house, world)
+
+    assert (run.status, run.tally.updated) == ("completed", 1)
+
+
+async def test_a_commit_that_changes_no_file_writes_nothing(house: House, world: Repository) -> None:
+    await sync(house, world)
+    world.commit()
+
+    run = await sync(house, world)
+    again = await sync(house, world)
+
+    assert (run.tally.unchanged, run.tally.rows_written, run.tally.bytes) == (1, 0, 0)
+    assert (again.tally.requests, again.tally.not_modified) == (1, 1)
+
+
+async def test_a_renamed_default_branch_keeps_every_item(house: House, world: Repository) -> None:
+    await sync(house, world)
+    world.git("branch", "-m", "main", "trunk")
+    world.git("symbolic-ref", "HEAD", "refs/heads/trunk")
+
+    run = await sync(house, world)
+
+    assert (run.tally.unchanged, run.tally.deleted, run.tally.requests) == (1, 0, 1)
+
+
+async def test_a_branch_a_tag_and_a_commit_can_be_named(new_house: Callable[[], House], world: Repository) -> None:
+    old = world.commit()
+    world.git("tag", "-a", "v1", "-m", "one", old)
+    world.put("new.md", "new")
+    world.commit("feature/x")
+
+    for ref, expected in [("v1", 1), ("feature/x", 2), (old, 1)]:
+        house = new_house()
+        run = await sync(house, world, ref=ref)
+        again = await sync(house, world)
+
+        assert (run.status, run.tally.created) == ("completed", expected)
+        assert (again.tally.unchanged, again.tally.bytes) == (expected, 0)
+
+
+async def test_a_missing_ref_deletes_nothing(house: House, world: Repository) -> None:
+    await sync(house, world, ref="main")
+    world.git("branch", "-m", "main", "other")
+
+    run = await sync(house, world)
+
+    assert (run.status, run.tally.deleted) == ("failed", 0)
+    assert "no branch or tag 'main'" in (run.error or "")
+    assert paths(house) == {"always.md"}
+
+
+async def test_a_repository_that_is_gone_deletes_nothing(house: House, tmp_path: Path) -> None:
+    world = Repository(tmp_path / "field.git")
+    world.commit()
+    await sync(house, world)
+    world.close()
+
+    run = await sync(house, world)
+
+    assert (run.status, run.tally.deleted) == ("failed", 0)
+    assert "does not appear to be a git repository" in (run.error or "")
+
+
+async def test_an_empty_repository_is_complete_and_has_no_items(house: House, tmp_path: Path) -> None:
+    run = await sync(house, Repository(tmp_path / "field.git"))
+
+    assert (run.status, run.complete, run.tally.seen) == ("completed", True, 0)
+
+
+async def test_links_and_submodules_are_no_files(house: House, world: Repository) -> None:
+    world.put("link.md", "/etc/passwd", LINK)
+    world.put("module.md", "1234567890" * 4, SUBMODULE)
+    world.commit()
+
+    await sync(house, world)
+
+    assert paths(house) == {"always.md"}
+
+
+async def test_pointers_and_huge_files_fail_with_a_reason_and_are_not_read_again(
+    house: House, world: Repository
+) -> None:
+    world.put("data.csv", LFS)
+    world.put("huge.txt", b"word " * 1000)
+    world.commit()
+
+    first = await sync(house, world, max_bytes=1000)
+    again = await sync(house, world)
+
+    assert (first.tally.created, first.tally.failed) == (1, 2)
+    assert "Git LFS" in errors(house)[0]
+    assert "larger than 1,000 bytes" in errors(house)[1]
+    assert (again.tally.failed, again.tally.unchanged, again.tally.requests) == (2, 1, 1)
+
+
+async def test_names_that_are_not_utf8_are_read(house: House, world: Repository) -> None:
+    world.put(b"caf\xe9.md".decode("utf-8", "surrogateescape"), "# Latin")
+    world.put("Ünï/a b?#%.md", "# Odd")
+    world.put("tab\t.md", "# Tab")
+    world.commit()
+
+    first = await sync(house, world)
+    again = await sync(house, world)
+
+    urls = {url.removeprefix(f"{world.address}/blob/HEAD/") for (url,) in house.query("select url from item")}
+    assert urls == {"always.md", "caf%E9.md", "%C3%9Cn%C3%AF/a%20b%3F%23%25.md", "tab%09.md"}
+    assert (first.tally.created, again.tally.unchanged, again.tally.requests) == (4, 4, 1)
+
+
+async def test_paths_that_climb_out_are_no_part_of_the_source(house: House, world: Repository) -> None:
+    blob = world.git("hash-object", "-w", "--stdin", told=b"evil")
+    inner = b"100644 evil.md\0" + bytes.fromhex(blob)
+    below = world.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", told=inner)
+    tree = b"40000 ..\0" + bytes.fromhex(below) + b"100644 good.md\0" + bytes.fromhex(blob)
+    root = world.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", told=tree)
+    commit = f"tree {root}\nauthor M <m@x> 1 +0000\ncommitter M <m@x> 1 +0000\n\nbad\n"
+    sha = world.git("hash-object", "-w", "-t", "commit", "--literally", "--stdin", told=commit.encode())
+    world.git("update-ref", "refs/heads/main", sha)
+
+    await sync(house, world)
+
+    assert paths(house) == {"good.md"}
+
+
+async def test_a_subtree_and_patterns_choose(house: House, world: Repository) -> None:
+    for path in ("docs/a.md", "docs/b.txt", "docs/old/c.md", "src/d.md", "docs/.hidden/e.md", "docs2/f.md"):
+        world.put(path, "text")
+    world.commit()
+
+    await sync(house, world, path="docs", include="*.md", exclude="/old")
+
+    assert paths(house) == {"docs/a.md"}
+
+
+async def test_a_subtree_that_vanished_deletes_nothing(house: House, world: Repository) -> None:
+    world.put("docs/a.md", "text")
+    world.commit()
+    await sync(house, world, path="docs")
+    del world.files["docs/a.md"]
+    world.commit()
+
+    run = await sync(house, world)
+
+    assert run.status == "failed"
+    assert "There is nothing at docs in the repository." in (run.error or "")
+    assert paths(house) == {"docs/a.md"}
+
+
+async def test_deletions_that_were_held_back_go_when_they_are_accepted(house: House, world: Repository) -> None:
+    for number in range(30):
+        world.put(f"{number}.md", "text")
+    world.commit()
+    await sync(house, world)
+    world.files = {"always.md": world.files["always.md"]}
+    world.commit()
+
+    held = await sync(house, world)
+    async with house.open() as r:
+        through = await r.sync("field", accept_deletions=True)
+
+    assert (held.tally.deletions_held, through.tally.deleted) == (30, 30)
+
+
+async def test_a_cache_folder_is_used_again(house: House, world: Repository, tmp_path: Path) -> None:
+    await sync(house, world, cache=str(tmp_path / "cache"))
+    world.put("more.md", "more")
+    world.commit()
+
+    run = await sync(house, world)
+
+    assert (run.tally.created, run.tally.unchanged) == (1, 1)
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+async def test_items_can_point_to_where_people_look(house: House, world: Repository) -> None:
+    await sync(house, world, page_url="https://example.org/it/-/blob/{ref}/{path}", ref="main")
+
+    assert house.query("select url from item") == [("https://example.org/it/-/blob/main/always.md",)]
+
+
+async def test_a_missing_program_is_named(world: Repository, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    run = await sync(house, world)
+
+    assert run.status == "failed"
+    assert "The program git, which reads repositories, is not installed." in (run.error or "")
+
+
+async def test_a_git_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "git"
+    slow.write_text(f"#!{sys.executable}\nimport subprocess\nsubprocess.run(['sleep', '60'])\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    with pytest.raises(SourceError, match="took longer"):
+        await Program("it", protocol="file", limit_s=0.5).run("ls-remote")
+
+
+async def test_what_is_configured_elsewhere_is_ignored(
+    house: House, world: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / ".gitconfig"
+    config.write_text('[url "ext::sh -c evil"]\n\tinsteadOf = file://\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "junk")
+
+    assert (await sync(house, world)).status == "completed"
+
+
+async def test_private_hosts_are_refused_before_git_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("https_proxy", raising=False)
+    for address in ("git+https://127.0.0.1/x.git", "git+ssh://git@localhost/x.git", "git+http://[::1]:80/x"):
+        with pytest.raises(AddressRefusedError):
+            await configuration(Remote.parse(address), None)
+
+
+async def test_addresses_that_were_checked_are_those_that_git_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "127.0.0.0/8")
+    monkeypatch.setenv("SECRET", "s3cret")
+
+    told = await configuration(Remote.parse("git+http://127.0.0.1:8080/x.git"), "env:SECRET")
+
+    assert told["http.curloptResolve"] == "127.0.0.1:8080:127.0.0.1"
+    assert told["http.extraHeader"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0"
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("git+https://example.org/it.git", "git+https://example.org/it.git"),
+        ("git+ssh://git@example.org/it/", "git+ssh://git@example.org/it"),
+        ("git+file:///srv/a b.git", "git+file:///srv/a%20b.git"),
+        ("https://example.org/it.git", "git+https://example.org/it.git"),
+        ("https://github.com/me/it.git", None),
+        ("https://example.org/it", None),
+        ("no such place", None),
+        ("", None),
+    ],
+)
+def test_addresses_are_recognised(address: str, url: str | None) -> None:
+    assert Git.recognise(address) == url
+
+
+def test_a_bare_repository_is_recognised_by_its_path(world: Repository, tmp_path: Path) -> None:
+    assert Git.recognise(str(world.folder)) == f"git+file://{world.folder}"
+    assert Git.recognise(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("address", ["git+https://me:s3cret@example.org/it.git", "git+https://s3cret@example.org/it"])
+def test_an_address_with_a_secret_is_refused(address: str) -> None:
+    with pytest.raises(UsageError) as problem:
+        Git.recognise(address)
+    assert "s3cret" not in f"{problem.value} {problem.value.hint}"
+
+
+@pytest.mark.parametrize("address", ["git+ext::sh -c evil", "git+https://-oProxyCommand=evil/x", "git+gopher://x/y"])
+def test_other_transports_are_refused(address: str) -> None:
+    with pytest.raises(SourceError):
+        Git.recognise(address)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ref": "--upload-pack=evil"},
+        {"ref": "a..b"},
+        {"ref": "x\ny"},
+        {"path": "../up"},
+        {"token": "ghp_s3cret"},
+        {"page_url": "https://example.org/{path}"},
+        {"include": "[a"},
+    ],
+)
+def test_wrong_options_are_refused_when_they_are_given(options: dict[str, str]) -> None:
+    with pytest.raises(UsageError) as problem:
+        registry.check_options("git", options)
+    assert "s3cret" not in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    "cursor", [None, 1, "x", [], {}, {"commit": "a"}, {"commit": "a", "digest": "b", "refused": [1]}]
+)
+def test_a_cursor_that_cannot_be_read_proves_nothing(cursor: Any) -> None:
+    assert Proof.from_json(cursor) is None

@@ -1,0 +1,77 @@
+"""Watching one page: only the parts that matter."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rowen import UsageError
+from tests.conftest import House
+from tests.portals.site import Page, Site
+
+SHOP = """<html><title>Scythe</title><body><div class=ad>{ad}</div><main><h1>Scythe</h1>
+<p class=price>{price} €</p><p class=visitors>{visitors} people look at this</p></main></body></html>"""
+
+
+def shop(price: int, visitors: int = 3, ad: str = "Buy!") -> Page:
+    return Page(SHOP.format(price=price, visitors=visitors, ad=ad).encode())
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+async def test_only_the_selected_part_is_watched(house: House, site: Site) -> None:
+    site.pages["/scythe"] = shop(40)
+    async with house.open() as r:
+        await r.add(f"{site.url}/scythe", name="scythe", options={"max_pages": 1, "select": ".price"})
+        await r.sync("scythe")
+        site.pages["/scythe"] = shop(40, visitors=99, ad="Sale!")
+        same = await r.sync("scythe")
+        site.pages["/scythe"] = shop(35)
+        changed = await r.sync("scythe")
+
+        assert (await r.get(f"{site.url}/scythe")).text == "35 €"
+        assert (same.tally.unchanged, same.tally.chunks_written, changed.tally.updated) == (1, 0, 1)
+        assert "-40 €\n+35 €" in await r.diff(f"{site.url}/scythe")
+
+
+async def test_ignored_parts_make_no_change(house: House, site: Site) -> None:
+    site.pages["/scythe"] = shop(40)
+    async with house.open() as r:
+        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "ignore": ".visitors, .ad"})
+        await r.sync("s")
+        site.pages["/scythe"] = shop(40, visitors=4711, ad="Now!")
+        run = await r.sync("s")
+
+        assert run.tally.unchanged == 1
+
+
+async def test_one_page_costs_one_request_and_robots(house: House, site: Site) -> None:
+    site.pages["/scythe"] = shop(40)
+    async with house.open() as r:
+        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
+        await r.sync("s")
+        site.log.clear()
+        await r.sync("s")
+
+        assert [asked.path for asked in site.log] == ["/robots.txt", "/scythe"]
+
+
+async def test_other_selectors_have_the_page_read_anew(house: House, site: Site) -> None:
+    site.pages["/scythe"] = shop(40)
+    async with house.open() as r:
+        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1})
+        await r.sync("s")
+        await r.edit("s", options={"select": ".price"})
+        await r.sync("s")
+
+        assert (await r.get(f"{site.url}/scythe")).text == "40 €"
+
+
+async def test_a_selector_that_is_none_is_refused_when_the_source_is_added(house: House) -> None:
+    async with house.open() as r:
+        with pytest.raises(UsageError, match="select"):
+            await r.add("https://example.org/", options={"select": "div["})
