@@ -140,7 +140,7 @@ def test_cells_that_are_repeated_a_billion_times_are_not():
     document = body("a.ods", opendocument(f"<table:table table:name='S'>{row * 100}</table:table>"))
 
     assert document.record["truncated"] is True
-    assert len(document.text) <= 1.1 * sheets.MOST_CHARS
+    assert len(document.text) <= 1.5 * sheets.MOST_CHARS
     assert time.process_time() - start < 30
 
 
@@ -235,7 +235,10 @@ def _read_or_refuse(name: str, content: bytes) -> None:
     try:
         body(name, content)
     except ItemError as problem:
-        assert str(problem).startswith(name)
+        refusal = str(problem)
+    else:
+        return
+    assert refusal.startswith(name)
 
 
 def test_large_xml_is_read_piece_by_piece():

@@ -129,6 +129,7 @@ class ChangingSite(Site):
     def __init__(self) -> None:
         super().__init__()
         self.address = self.url + "/"
+        self.version = 1
         self.put("/", "Home", "Welcome.", links=("/p0", "/p1"))
         for number in range(4):
             self._write(Random(number), number)
@@ -138,12 +139,15 @@ class ChangingSite(Site):
         text = [" ".join(chance.choices(WORDS, k=chance.randrange(3, 60))) + "." for _ in range(chance.randrange(5))]
         validator = chance.choice(["etag", "etag", "modified", "both", "none"])
         modified = 1_700_000_000 + chance.randrange(10**6)
+        text.insert(0, f"Version {self.version} of this site.")
         self.put(f"/p{number}", chance.choice(WORDS), *text, links=links, validator=validator, modified=modified)
 
     def change(self, chance: Random) -> None:
         number = chance.randrange(14)
         path = f"/p{number}"
-        match chance.randrange(12):
+        match chance.randrange(13):
+            case 12:
+                self._release()
             case 0 | 1 | 2:
                 self._write(chance, number)
             case 3:
@@ -166,6 +170,13 @@ class ChangingSite(Site):
             case 11:
                 self.pages[f"{path}/index.html"] = self.pages.get(path, Page(html("Index", "An index.")))
                 self._write(chance, number)
+
+    def _release(self) -> None:
+        """A new version in the shell of every page."""
+        old, self.version = self.version, self.version + 1
+        before, after = f"Version {old} of this site.", f"Version {self.version} of this site."
+        for path, page in self.pages.items():
+            self.pages[path] = replace(page, body=page.body.replace(before.encode(), after.encode()))
 
     def heal(self) -> None:
         self.down = False

@@ -17,6 +17,7 @@ def source_fact(source: Source) -> dict[str, Any]:
         "url": source.url,
         "state": source.state,
         "options": dict(source.options),
+        "version": source.version,
         "items": source.items,
         "deletions_held": source.deletions_held,
         "created_at": source.created_at,

@@ -91,6 +91,11 @@ class Options(BaseModel):
         return self.model_dump(mode="json")
 
 
+    def listing(self) -> dict[str, Any]:
+        """The options under which a cursor holds: when they change, the source is walked from its beginning."""
+        return self.model_dump(mode="json")
+
+
 class Connector(Protocol):
     """Reads one kind of source."""
 

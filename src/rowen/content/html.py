@@ -50,7 +50,7 @@ _NO_CODE_LANGUAGE = frozenset({"default", "none", "text", "notranslate", "source
 _SPACES = ("\xa0", "&nbsp;", "&#160;", "&#xA0;", "&#xa0;")
 _SYMBOL = re.compile(r"[^\w]*", re.ASCII)
 _ANCHOR = re.compile(r" \{#[^{}]*\}$")
-_GAP = re.compile(r"(^[ \t>]*(`{3,})[^\n]*\n.*?^[ \t>]*\2[^\n]*$)|\n{3,}", re.DOTALL | re.MULTILINE)
+_GAP = re.compile(r"\n(?:[ \t>]*(`{3,})[^\n]*\n.*?\n[ \t>]*\1[^\n]*(?=\n|\Z)|\n{2,})", re.DOTALL)
 
 
 def _emphasis(mark: str) -> "Converter":
@@ -127,7 +127,9 @@ def read_page(html: str, url: str = "", *, select: str | None = None, ignore: st
 
 def _tight(markdown: str) -> str:
     """Empty elements leave blank lines behind; those inside of code are the author's."""
-    return _GAP.sub(lambda gap: gap[1] or "\n\n", markdown) if "\n\n\n" in markdown else markdown
+    if "\n\n\n" not in markdown:
+        return markdown
+    return _GAP.sub(lambda gap: gap[0] if gap[1] else "\n\n", "\n" + markdown).strip("\n")
 
 
 def _text_of(element: Element | None) -> str:

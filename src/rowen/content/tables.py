@@ -13,6 +13,7 @@ __all__ = ["fitting_table", "markdown_table", "read_csv", "read_tsv"]
 _SAMPLE = 16_384
 _DELIMITERS = ",;\t|"
 _LONGEST_HEAD = 500
+_LONGEST_NAME = 100
 
 
 def read_csv(text: str) -> Part:
@@ -61,8 +62,9 @@ def _rows(text: str, delimiter: str) -> Iterable[list[str]]:
 
 def _records(rows: list[list[str]]) -> str:
     """A table too wide to repeat its head in every chunk: one paragraph a row, each value with its column's name."""
-    head = [_cell(name) for name in rows[0]]
-    paragraphs = ["Columns: " + ", ".join(head)]
+    names = [_cell(name) for name in rows[0]]
+    paragraphs = ["Columns: " + ", ".join(names)]
+    head = [name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…" for name in names]
     for row in rows[1:]:
         named = zip_longest(head, row, fillvalue="")
         lines = [f"{name}: {_cell(value)}".removeprefix(": ") for name, value in named if value.strip()]

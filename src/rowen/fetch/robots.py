@@ -76,13 +76,19 @@ class Robots:
     async def rules(self, url: str) -> Rules:
         """The rules of a URL's origin; raises for an origin that must not be reached, or whose circuit is open."""
         origin = parse(url).origin
-        async with self._locks.setdefault(origin, asyncio.Lock()):
-            until, rules = self._rules.get(origin, (0.0, None))
-            if rules is None or self._clock() >= until:
-                rules = await self._fetch(origin)
-                kept_s = self._kept_s if rules.refused is None else min(self._kept_s, _KEPT_UNREACHABLE_S)
-                self._rules[origin] = self._clock() + kept_s, rules
+        if rules := self._kept(origin):
             return rules
+        async with self._locks.setdefault(origin, asyncio.Lock()):
+            if rules := self._kept(origin):
+                return rules
+            rules = await self._fetch(origin)
+            kept_s = self._kept_s if rules.refused is None else min(self._kept_s, _KEPT_UNREACHABLE_S)
+            self._rules[origin] = self._clock() + kept_s, rules
+            return rules
+
+    def _kept(self, origin: str) -> Rules | None:
+        until, rules = self._rules.get(origin, (0.0, None))
+        return rules if self._clock() < until else None
 
     async def allows(self, url: str) -> bool:
         """Whether a URL may be fetched."""

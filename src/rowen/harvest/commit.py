@@ -67,7 +67,8 @@ class Committer:
         await quarantine.put(c, self.source.id, [(key, _storable(failed)) for key, failed in plan.failed])
         await quarantine.release(c, self.source.id, plan.released)
         if plan.checkpoint is not None:
-            await sources.move_cursor(c, self.source.id, plan.checkpoint.cursor)
+            checkpoint = plan.checkpoint
+            await sources.move_cursor(c, self.source.id, checkpoint.cursor, version=checkpoint.version)
         lines = [*_lines(plan), *(changes.Line("deleted", gone.key, gone.url, gone.title) for gone in dropped)]
         await changes.append(c, self.source, self.run_id, lines)
         counts[Outcome.DELETED] = len(dropped)

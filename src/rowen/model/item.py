@@ -150,9 +150,13 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that was yielded before may be considered read: a later run may resume from `cursor`."""
+    """All that was yielded before may be considered read: a later run may resume from `cursor`.
+
+    `version` is that of what was read, where the source as a whole has one; None leaves the last one.
+    """
 
     cursor: Cursor
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

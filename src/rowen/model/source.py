@@ -24,8 +24,14 @@ class Source:
     schedule: str | None = None
     state: SourceState = "active"
     cursor: Cursor = None
+    version: str | None = None
     created_at: datetime | None = None
     items: int = 0
     deletions_held: int = 0
     last_run_at: datetime | None = None
     last_complete_at: datetime | None = None
+
+    @property
+    def family(self) -> str:
+        """What the versions of one package have in common: its address without a version."""
+        return self.url.partition("@")[0] if self.url.startswith("pkg:") else self.url

@@ -18,15 +18,16 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-def canonical(url: str, *, keep_fragment: bool = False) -> str:
-    """WHATWG form without default port, tracking parameters and (unless kept) fragment; `https` for `http`.
+def canonical(url: str) -> str:
+    """WHATWG form without default port, tracking parameters and fragment; `https` for `http`.
 
-    Paths stay case-sensitive and the query keeps its order. Raises `ValueError` for what is no URL.
+    Paths stay case-sensitive and the query keeps its order. A fragment that is a route (`#/…`, `#!…`) names another
+    page and stays. Raises `ValueError` for what is no URL.
     """
     if url.startswith("file:///"):
         return url
     parsed = ada_url.URL(url)
-    if not keep_fragment:
+    if not parsed.hash.startswith(("#/", "#!")):
         parsed.hash = ""
     if parsed.protocol == "http:" and not parsed.port:
         parsed.protocol = "https:"

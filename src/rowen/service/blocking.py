@@ -45,9 +45,11 @@ class BlockingRowen:
         """Bring one source up to date."""
         return self.call(self.rowen.sync(target, full=full, accept_deletions=accept_deletions))
 
-    def search(self, words: str, *, sources: Sequence[str] | None = None, limit: int = 10) -> list[Hit]:
+    def search(
+        self, words: str, *, sources: Sequence[str] | None = None, version: str | None = None, limit: int = 10
+    ) -> list[Hit]:
         """The items that answer best."""
-        return self.call(self.rowen.search(words, sources=sources, limit=limit))
+        return self.call(self.rowen.search(words, sources=sources, version=version, limit=limit))
 
     def get(self, url: str) -> Entry:
         """One item."""

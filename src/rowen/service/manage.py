@@ -78,6 +78,7 @@ class Managing(Reading):
         wanted = {**source.options, **(options or {})}
         wanted = {option: value for option, value in wanted.items() if value is not None}
         checked = registry.check_options(source.kind, wanted)
+        before = registry.check_options(source.kind, dict(source.options))
         async with self._database.connection() as c:
             await sources.edit(
                 c,
@@ -85,6 +86,7 @@ class Managing(Reading):
                 name=rename or source.name,
                 options=checked.model_dump(mode="json", exclude_defaults=True),
                 schedule=source.schedule,
+                keep_cursor=checked.listing() == before.listing(),
             )
         return await self.source(rename or source.name)
 
@@ -217,4 +219,4 @@ def _looks_like_an_address(target: str) -> bool:
 def _name_from(url: str) -> str:
     """A short name out of a URL: its last path segment, or its host."""
     parts = [part for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"
+    return re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"

@@ -11,6 +11,7 @@ from rowen.model.query import Hit, Query
 from rowen.model.run import Change, Run
 from rowen.model.source import Source
 from rowen.model.url import file_url, key
+from rowen.model.version import Wish
 from rowen.settings import Settings
 from rowen.store import changes, library, quarantine, runs, search
 from rowen.store import sources as source_store
@@ -43,14 +44,19 @@ class Reading:
         async with self._database.connection() as c:
             return await library.overview(c)
 
-    async def search(self, words: str, *, sources: Sequence[str] | None = None, limit: int = 10) -> list[Hit]:
+    async def search(
+        self, words: str, *, sources: Sequence[str] | None = None, version: str | None = None, limit: int = 10
+    ) -> list[Hit]:
         """The items that answer best, each with its best passage.
 
-        Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes.
+        Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes. With a version, such as
+        `2.x`, only sources that have one answer: of each package the highest that is meant.
         """
         async with self._database.connection() as c:
             for name in sources or ():
                 await source_store.get(c, name)
+            if version is not None:
+                sources = _of_version(await source_store.every(c), version, sources)
             return await search.search(c, Query.parse(words), limit=limit, sources=sources)
 
     async def get(self, url: str, *, source: str | None = None) -> Entry:
@@ -124,8 +130,29 @@ class Reading:
             return await quarantine.read(c, source=source, limit=limit)
 
 
+def _of_version(held: list[Source], version: str, names: Sequence[str] | None) -> list[str]:
+    """The sources that a version means."""
+    try:
+        wish = Wish.parse(version)
+    except ValueError as problem:
+        raise UsageError(f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'.") from None
+    families: dict[str, dict[str, str]] = {}
+    for source in held:
+        if source.version and (not names or source.name in names):
+            families.setdefault(source.family, {})[source.name] = source.version
+    chosen = [
+        name for family in families.values() for name in family if family[name] == wish.best(family.values())
+    ]
+    if not chosen:
+        have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
+        raise NotFoundError(
+            f"No source has a version that {version!r} means.", hint=f"There are: {have or 'no versions at all'}."
+        )
+    return chosen
+
+
 def _key(url: str) -> bytes:
-    if "://" not in url:
+    if "://" not in url and not url.startswith("pkg:"):
         return key(file_url(_absolute(url)))
     try:
         return key(url)

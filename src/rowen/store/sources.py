@@ -18,7 +18,7 @@ __all__ = ["add", "edit", "every", "find", "get", "hold_deletions", "move_cursor
 
 _SELECT = """
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
-       source.cursor, source.created_at, source.deletions_held,
+       source.cursor, source.version, source.created_at, source.deletions_held,
        (select count(*) from item where item.source_id = source.id) as items,
        (select max(started_at) from run where run.source_id = source.id) as last_run_at,
        (select max(started_at) from run where run.source_id = source.id and run.complete) as last_complete_at
@@ -64,13 +64,21 @@ async def find(c: Connection, url: str, kind: str | None = None) -> Source | Non
     return await (await cursor.execute(_SELECT + where, {"url": url, "kind": kind})).fetchone()
 
 
-async def edit(c: Connection, source_id: int, *, name: str, options: Mapping[str, Any], schedule: str | None) -> None:
-    """Change what may be changed; a source with other options is walked anew."""
+async def edit(
+    c: Connection,
+    source_id: int,
+    *,
+    name: str,
+    options: Mapping[str, Any],
+    schedule: str | None,
+    keep_cursor: bool,
+) -> None:
+    """Change what may be changed; without its cursor, a source is walked from its beginning."""
     try:
         await c.execute(
-            "update source set name = %s, schedule = %s, options = %s,"
-            " cursor = case when options = %s then cursor end where id = %s",
-            [name, schedule, Jsonb(dict(options)), Jsonb(dict(options)), source_id],
+            "update source set name = %s, schedule = %s, options = %s, cursor = case when %s then cursor end"
+            " where id = %s",
+            [name, schedule, Jsonb(dict(options)), keep_cursor, source_id],
         )
     except errors.UniqueViolation:
         raise UsageError(f"There is a source named {name!r} already.") from None
@@ -90,9 +98,12 @@ async def remove(c: Connection, source: Source) -> int:
     return len(lines)
 
 
-async def move_cursor(c: Connection, source_id: int, cursor: Cursor) -> None:
-    """Remember where the listing may be resumed."""
-    await c.execute("update source set cursor = %s::jsonb where id = %s", [json.dumps(cursor), source_id])
+async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version: str | None = None) -> None:
+    """Remember where the listing may be resumed, and which version was read, if that was told."""
+    await c.execute(
+        "update source set cursor = %s::jsonb, version = coalesce(%s, version) where id = %s",
+        [json.dumps(cursor), version, source_id],
+    )
 
 
 async def hold_deletions(c: Connection, source_id: int, count: int) -> None:

@@ -18,8 +18,9 @@ __all__ = ["COMMANDS", "show_hits"]
 @command("search")
 @click.argument("words", nargs=-1, required=True)
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="Only in this source; may be repeated.")
+@click.option("--version", metavar="V", help="Only in this version of packages: 2.x, ^2.1, '>=1.0,<2', latest.")
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many items.")
-def search(door: Door, words: tuple[str, ...], sources: tuple[str, ...], limit: int) -> None:
+def search(door: Door, words: tuple[str, ...], sources: tuple[str, ...], version: str | None, limit: int) -> None:
     """Find the items that answer best.
 
     Inside the quotes of the shell: "exact phrases" must stand there, -words must not, word* finds beginnings.
@@ -27,7 +28,7 @@ def search(door: Door, words: tuple[str, ...], sources: tuple[str, ...], limit: 
     query = " ".join(words)
 
     async def asked(rowen: "Rowen") -> tuple[list["Hit"], int]:
-        hits = await rowen.search(query, sources=sources or None, limit=limit)
+        hits = await rowen.search(query, sources=sources or None, version=version, limit=limit)
         held = 1 if hits else sum(source.items for source in await rowen.sources())
         return hits, held
 

@@ -74,6 +74,7 @@ def show(door: Door, name: str) -> None:
         "url": source.url,
         "state": source.state,
         **options,
+        **({"version": source.version} if source.version else {}),
         "items": str(source.items),
         "deletions held": str(source.deletions_held),
         "added": moment(source.created_at),

@@ -7,6 +7,7 @@ which limit is the same whether pages come whole or as "not modified". So a refr
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from rowen.connectors.base import Held, Known
@@ -14,6 +15,7 @@ from rowen.connectors.web.dates import Dates
 from rowen.connectors.web.memory import Bridge, Memory
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import Scope, variant
+from rowen.connectors.web.study import Study, study
 from rowen.connectors.web.visit import Answer, Broken, Closed, Missing, Moved, NoPage, Page, Same, Visitor
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.robots import Robots
@@ -24,6 +26,7 @@ __all__ = ["Crawl"]
 
 AHEAD = 4
 LEAST_AHEAD = 8
+LOOKED_UP = 128
 
 
 class _Place(NamedTuple):
@@ -64,15 +67,19 @@ class Crawl:
         self._ahead = max(LEAST_AHEAD, AHEAD * concurrency)
         self._scope = Scope(root, options)
         self._queue: deque[_Place] = deque()
+        self._held: dict[str, Held | None] = {}
         self._met: set[str] = set()
-        self._pages: dict[tuple[str, bytes], str] = {}
+        self._bodies: dict[bytes, str] = {}
+        self._spellings: set[tuple[str, bytes]] = set()
         self._count = 0
+        self._study = Study()
 
     async def walk(self, seeds: Iterable[str] = ()) -> AsyncGenerator[Observation]:
         """Look at everything that the root and the seeds lead to."""
         self._meet(self._root, 0)
         for seed in seeds:
             self._meet(seed, 1)
+        await self._study_site()
         under_way: deque[_Visit] = deque()
         try:
             while True:
@@ -94,14 +101,46 @@ class Crawl:
         places = [self._queue.popleft() for _ in range(min(len(self._queue), self._ahead - len(under_way)))]
         if not places:
             return
-        held = await self._known.look_up([place.url for place in places])
+        await self._look_up(places)
         for place in places:
-            have = held.get(place.url)
+            have = self._held.pop(place.url)
             bridge = self._before.bridges.get(place.url)
             answer = asyncio.create_task(self._visit(place, have, bridge))
             under_way.append(_Visit(place, have, answer))
 
+    async def _look_up(self, places: list[_Place]) -> None:
+        """Learn what we hold of some places, and with the same question of those that come next."""
+        if all(place.url in self._held for place in places):
+            return
+        coming = islice(self._queue, max(0, LOOKED_UP - len(places)))
+        urls = [place.url for place in (*places, *coming) if place.url not in self._held]
+        found = await self._known.look_up(urls)
+        self._held.update((url, found.get(url)) for url in urls)
+
+    async def _study_site(self) -> None:
+        """Learn the shell of the site, unless a single page is all that is wanted."""
+        if self._options.max_depth and self._options.max_pages > 1 and not self._options.select:
+            self._study = await study(
+                self._root,
+                pages=self._options.max_pages,
+                scope=lambda root: Scope(root, self._options),
+                look=self._look,
+                before=self._before,
+            )
+        self.memory.shell, self.memory.sample = self._study.shell, self._study.sample
+
+    async def _look(self, url: str, depth: int, conditionally: bool) -> Answer:
+        held = (await self._known.look_up([url])).get(url) if conditionally else None
+        bridge = self._before.bridges.get(url) if conditionally else None
+        return await self._ask(_Place(url, depth), held, bridge)
+
     async def _visit(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
+        early = self._study.answers.pop(canonical(place.url), None)
+        if early is not None:
+            return early
+        return await (self._ask(place, held, bridge) if self._study.trusted else self._ask(place, None, None))
+
+    async def _ask(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
         if self._robots is not None and not (await self._robots.rules(place.url)).allows(place.url):
             return NoPage(Bridge())
         if held is None or held.body_hash is None or not place.depth or not self._dates.claims(place.url):
@@ -155,7 +194,7 @@ class Crawl:
             self._bridge(place, bridge)
         else:
             self._count += 1
-            yield Fetched(document)
+            yield Fetched(self._study.shell.strip(document))
             self._follow(links, place.depth)
 
     def _take_redirect(self, place: _Place, to: str) -> Iterator[Observation]:
@@ -195,27 +234,31 @@ class Crawl:
 
     def _meet(self, url: str, depth: int, *, first: bool = False) -> None:
         """Queue a URL that belongs to the site and was not met before."""
-        clean = self._scope.clean(url)
-        if clean is None or not self._scope.takes(clean):
+        page = self._scope.page(url)
+        if page is None or page.name in self._met:
             return
-        name = canonical(clean)
-        if name in self._met:
-            return
-        self._met.add(name)
+        self._met.add(page.name)
         if first:
-            self._queue.appendleft(_Place(clean, depth))
+            self._queue.appendleft(_Place(page.url, depth))
         else:
-            self._queue.append(_Place(clean, depth))
+            self._queue.append(_Place(page.url, depth))
 
     def _is_variant(self, url: str, preferred: str) -> bool:
         """Whether a page's preferred address is another spelling of its own, and one that we would visit."""
-        clean = self._scope.clean(preferred)
-        if clean is None or not self._scope.takes(clean) or canonical(clean) == canonical(url):
+        page = self._scope.page(preferred)
+        if page is None or page.name == canonical(url):
             return False
-        return variant(clean).partition("?")[0] == variant(url).partition("?")[0]
+        return variant(page.url).partition("?")[0] == variant(url).partition("?")[0]
 
     def _is_known_by_another_name(self, url: str, body_hash: bytes | None) -> bool:
         """Whether the very same body was taken under a spelling of this URL before."""
         if body_hash is None:
             return False
-        return self._pages.setdefault((variant(url), body_hash), url) != url
+        first = self._bodies.setdefault(body_hash, url)
+        if first == url:
+            return False
+        self._spellings.add((variant(first), body_hash))
+        spelling = (variant(url), body_hash)
+        is_known = spelling in self._spellings
+        self._spellings.add(spelling)
+        return is_known

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from rowen.connectors.web.shell import Shell
 from rowen.model.item import Cursor
 
 __all__ = ["Bridge", "Memory"]
@@ -28,6 +29,8 @@ class Memory:
     bridges: dict[str, Bridge] = field(default_factory=dict)
     as_of: str | None = None
     sitemap_trust: int = 0
+    shell: Shell = field(default_factory=Shell)
+    sample: str = ""
     known: bool = False
 
     @classmethod
@@ -39,7 +42,14 @@ class Memory:
             url: Bridge(tuple(links), etag, modified)
             for url, (links, etag, modified) in cursor.get("bridges", {}).items()
         }
-        return cls(bridges, cursor.get("as_of"), int(cursor.get("sitemap_trust", 0)), known=True)
+        return cls(
+            bridges,
+            cursor.get("as_of"),
+            int(cursor.get("sitemap_trust", 0)),
+            Shell.of(cursor.get("shell")),
+            str(cursor.get("sample", "")),
+            known=True,
+        )
 
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor."""
@@ -47,4 +57,6 @@ class Memory:
             "bridges": {url: [list(b.links), b.etag, b.last_modified] for url, b in sorted(self.bridges.items())},
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,
+            "shell": self.shell.to_json(),
+            "sample": self.sample,
         }

@@ -75,6 +75,10 @@ class WebOptions(Options):
         """Only these change how a page is read; the others choose among pages."""
         return self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
 
+    def listing(self) -> dict[str, Any]:
+        """None: what is remembered of a site holds whatever is chosen from it."""
+        return {}
+
 
 def as_regex(pattern: str) -> str:
     """The regular expression of a pattern: itself between slashes, else `*` stands for any part of a URL."""

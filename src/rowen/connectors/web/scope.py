@@ -1,6 +1,8 @@
 """Which URLs belong to a site, and which of them are the same page."""
 
 import re
+from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import ada_url
@@ -9,15 +11,25 @@ from rowen.connectors.web.options import WebOptions
 from rowen.model.media import media_type_of
 from rowen.model.url import canonical
 
-__all__ = ["Scope", "variant"]
+__all__ = ["PageUrl", "Scope", "variant"]
 
 LONGEST_URL = 2000
+REMEMBERED_LINKS = 1 << 15
+LEAST_TRAP_SLASHES = 5
 _TRAP = re.compile(r"(/[^/?]+)(?:.*?\1){3,}(?:/|$)")
 _INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?)$", re.IGNORECASE)
 _SESSION = re.compile(r";jsessionid=[^/?#]*|(?<=[?&])(?:phpsessid|jsessionid|aspsessionid\w*)=[^&#]*&?", re.IGNORECASE)
+_PARTS = re.compile(r"https?://([^/?#]*)([^?#]*)")
 _ENDING = re.compile(r"\.([a-z0-9]{1,5})$", re.IGNORECASE)
 # Endings of programs that answer with pages.
 _PAGES = frozenset({"html", "htm", "xhtml", "php", "asp", "aspx", "jsp", "jspx", "cgi", "do", "shtml", "cfm"})
+
+
+class PageUrl(NamedTuple):
+    """A URL of the site: as it is visited, and its canonical form, by which it is one page."""
+
+    url: str
+    name: str
 
 
 class Scope:
@@ -31,25 +43,33 @@ class Scope:
         self._domain = parts.hostname.removeprefix("www.") if parts.hostname else ""
         self._folder = parts.path[: parts.path.rfind("/") + 1] or "/"
         self._root = self.clean(root)
+        # Most links of a page are those of the page before.
+        self.page = lru_cache(REMEMBERED_LINKS)(self._page)
+
+    def _page(self, url: str) -> PageUrl | None:
+        """What a link leads to, if that belongs to the site."""
+        clean = self.clean(url)
+        return PageUrl(clean, canonical(clean)) if clean is not None and self.takes(clean) else None
 
     def clean(self, url: str) -> str | None:
         """A URL in the form in which it is visited: without session and fragment; None if it cannot be one."""
+        page, _, fragment = url.partition("#")
+        if self._keep_fragment and fragment.startswith(("/", "!")):
+            page = url
         try:
-            parsed = ada_url.URL(_SESSION.sub("", url))
+            clean = str(ada_url.normalize_url(_SESSION.sub("", page)))
         except ValueError:
             return None
-        if parsed.protocol not in ("http:", "https:") or len(url) > LONGEST_URL:
+        if not clean.startswith(("http://", "https://")) or len(url) > LONGEST_URL:
             return None
-        if not (self._keep_fragment and parsed.hash.startswith(("#/", "#!"))):
-            parsed.hash = ""
-        return str(parsed.href).removesuffix("?")
+        return clean.removesuffix("?")
 
     def takes(self, url: str) -> bool:
         """Whether a clean URL belongs to the site and may be a page."""
         if url == self._root:
             return True
-        parts = urlsplit(url)
-        return self._inside(parts.netloc.lower(), parts.path) and self._chosen(url) and _readable(parts.path)
+        parts = _PARTS.match(url)
+        return parts is not None and self._inside(*parts.groups()) and self._chosen(url) and _readable(parts[2])
 
     def _inside(self, host: str, path: str) -> bool:
         match self._options.scope:
@@ -62,7 +82,7 @@ class Scope:
                 return name == self._domain or name.endswith("." + self._domain)
 
     def _chosen(self, url: str) -> bool:
-        if _TRAP.search(url):
+        if url.count("/") >= LEAST_TRAP_SLASHES and _TRAP.search(url):
             return False
         if self._options.excluded and self._options.excluded.search(url):
             return False

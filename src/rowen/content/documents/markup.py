@@ -12,7 +12,7 @@ from rowen.content.documents.problem import UnreadableError
 
 __all__ = ["elements", "whole"]
 
-MOST_ELEMENTS = 5_000_000
+MOST_ELEMENTS = 3_000_000
 DEEPEST = 128
 _MOST_NAMES = 5_000
 _NOTHING: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ def elements(
             yield from reader.feed(piece)
         if fed:
             reader.end()
-    except expat.ExpatError as problem:
+    except (expat.ExpatError, LookupError, ValueError) as problem:
         raise UnreadableError(f"is damaged ({problem}).") from problem
 
 

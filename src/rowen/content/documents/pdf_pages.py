@@ -18,6 +18,8 @@ _KEPT_HYPHEN = re.compile("(?<=[A-Z0-9])\ufffe")
 _LEADERS = re.compile(r"(?:\s?[.·…]){4,}\s*")
 _PAGE_NUMBER = re.compile(r"(?:page |seite |- ?)?(?:\d+|[ivxlc]+)(?: ?-|(?: of | / ?|/)\d+)?", re.IGNORECASE)
 _BULLET = re.compile(r"[•‣▪●◦∙·]\s*(?=\S)")
+_NUMBERING = re.compile(r"(?:chapter|part|appendix|section|kapitel|teil|anhang)?(?:\d*[a-z]?|[ivxlc]*)")
+_LONGEST_NUMBERING = 12
 _SENTENCE_END = (".", "!", "?", ":", ";", "。", "”", '"')
 
 
@@ -105,9 +107,9 @@ def _found(lines: list[str], title: str, after: int) -> tuple[int, int]:
     for start in range(after, len(lines)):
         for length in range(1, _LONGEST_HEADING_LINES + 1):
             words = _plain(" ".join(lines[start : start + length]))
-            if wanted and words.endswith(wanted) and len(words) <= len(wanted) + 12:
+            if wanted and words.endswith(wanted) and _NUMBERING.fullmatch(words.removesuffix(wanted)):
                 return start, length
-            if len(words) > len(wanted) + 12:
+            if len(words) > len(wanted) + _LONGEST_NUMBERING:
                 break
     return after, 0
 

@@ -1,0 +1,248 @@
+"""A browser without a network of its own, for pages that are nothing until their scripts have run.
+
+Whatever it asks for goes through our client, so that pace, limits and the guard of addresses hold, and the meter
+counts. Its own ways out are closed: every name is unknown to it, and its proxy has such a name.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import psutil  # type: ignore[import-untyped] # its stubs are another package
+
+from rowen.errors import ItemError, SourceError, UsageError
+from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.response import Response
+from rowen.fetch.target import redact
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Chromium
+
+    from rowen.fetch.drawing import Order, Supplies
+
+__all__ = ["Browser", "Drawn", "find_chromium"]
+
+LIMIT_S = 60.0
+SIDE_BY_SIDE = 3
+MEMORY_BYTES = 1 << 30
+_READ_LIMIT_S = 5.0
+_CLOSE_LIMIT_S = 10.0
+_START_LIMIT_S = 60.0
+_WATCH_S = 0.25
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_FLAGS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--dns-prefetch-disable",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--js-flags=--max-old-space-size=512",
+    "--no-first-run",
+    "--no-pings",
+    "--proxy-bypass-list=<-loopback>",
+    "--proxy-server=http://nowhere.invalid:1",
+)
+
+
+class Drawn(NamedTuple):
+    """What became of a page. Another `url` than the one asked for means that the page leads there, and is empty."""
+
+    url: str
+    html: str
+
+
+async def _allow(_: str) -> bool:
+    return True
+
+
+def find_chromium(named: Path | None = None) -> Path:
+    """The browser that is named, or else the first Chromium on the PATH."""
+    found = shutil.which(named) if named else next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is not None:
+        return Path(found)
+    what = f"{named}, named by ROWEN_BROWSER, is no program" if named else "no Chromium was found"
+    raise UsageError(
+        f"Pages cannot be drawn: {what}.",
+        hint="Install it (Debian: apt install chromium), name one in ROWEN_BROWSER, or set the option render=never.",
+    )
+
+
+class Browser:
+    """One Chromium for one run, as an async context manager; it starts when the first page is drawn.
+
+    `may` is asked before anything else than the page itself is fetched.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        path: Path | None = None,
+        may: Callable[[str], Awaitable[bool]] = _allow,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._may = may
+        self._memory_bytes = memory_bytes
+        self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._starting = asyncio.Lock()
+        self._chromium: Chromium | None = None
+        self._supplies: Supplies | None = None
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    async def draw(
+        self,
+        url: str,
+        answer: Response,
+        *,
+        max_bytes: int,
+        credentials: Credentials | None = None,
+        limit_s: float = LIMIT_S,
+    ) -> Drawn:
+        """What the scripts of an answer make of it.
+
+        Raises `ItemError` if it cannot be drawn, and a `FetchError` if something of its own site could not be had:
+        without its data a page says something else.
+        """
+        await self.start()
+        from rowen.fetch.drawing import Order
+
+        async with self._turns:
+            return await self._draw(Order(url, answer, credentials, limit_s, max_bytes))
+
+    async def start(self) -> None:
+        """Start Chromium, if it does not run; raises a `UsageError` if there is none."""
+        async with self._starting:
+            if self._chromium is not None and self._chromium.is_connected():
+                return
+            await self._open.aclose()
+            try:
+                from rowen.fetch.drawing import BrowserError
+            except ImportError:
+                raise UsageError(
+                    "Pages cannot be drawn: Playwright is not installed.",
+                    hint="Install it (pip install 'rowen[render]'), or set the option render=never.",
+                ) from None
+            path = find_chromium(self._path)
+            try:
+                async with asyncio.timeout(_START_LIMIT_S):
+                    self._chromium = await self._launch(path)
+            except (BrowserError, TimeoutError, OSError) as problem:
+                await self._open.aclose()
+                raise SourceError(f"{path} could not be started: {_first_line(problem)}") from None
+
+    async def _launch(self, path: Path) -> "Chromium":
+        from playwright.async_api import async_playwright
+
+        from rowen.fetch.drawing import Shelf, Supplies
+
+        self._supplies = Supplies(self._client, Shelf(), self._may)
+        playwright = await async_playwright().start()
+        self._open.push_async_callback(_within_limit, playwright.stop)
+        is_root = os.geteuid() == 0
+        chromium = await playwright.chromium.launch(
+            executable_path=path,
+            args=_FLAGS,
+            chromium_sandbox=not is_root,
+            # Chromium needs nothing of ours, least of all our secrets.
+            env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
+        self._open.push_async_callback(_within_limit, chromium.close)
+        self._open.push_async_callback(self._supplies.shelf.clear)
+        watch = asyncio.create_task(self._watch(chromium))
+        self._open.push_async_callback(_ended, watch)
+        return chromium
+
+    async def _draw(self, order: "Order") -> Drawn:
+        from rowen.fetch.drawing import BrowserError, Drawing
+
+        assert self._chromium is not None and self._supplies is not None  # noqa: S101, PT018 (it was started)
+        chromium = self._chromium
+        drawing = Drawing(order, self._supplies)
+        try:
+            context = await chromium.new_context(
+                accept_downloads=False, service_workers="block", locale="en-US", timezone_id="UTC"
+            )
+            try:
+                async with asyncio.timeout(order.limit_s + _READ_LIMIT_S):
+                    html = await drawing.draw(context)
+            finally:
+                await _close(context.close, chromium.close)
+        except TimeoutError:
+            raise ItemError(
+                f"{redact(order.url)} could not be drawn: its scripts did not come to an end in {order.limit_s:g} s."
+            ) from None
+        except BrowserError as problem:
+            raise ItemError(f"{redact(order.url)} could not be drawn: {_first_line(problem)}") from None
+        return Drawn(drawing.left_for or order.url, html)
+
+    async def _watch(self, chromium: "Chromium") -> None:
+        """End the process of a page that takes too much memory; its drawing fails, the others go on."""
+        from rowen.fetch.drawing import BrowserError
+
+        with suppress(BrowserError):
+            session = await chromium.new_browser_cdp_session()
+            while True:
+                told = await session.send("SystemInfo.getProcessInfo")
+                for process in told["processInfo"]:
+                    if process["type"] == "renderer":
+                        _end_if_larger(int(process["id"]), self._memory_bytes)
+                await asyncio.sleep(_WATCH_S)
+
+
+def _end_if_larger(pid: int, most_bytes: int) -> None:
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        if process.memory_info().rss > most_bytes:
+            process.kill()
+
+
+async def _close(close: Callable[[], Awaitable[None]], close_all: Callable[[], Awaitable[None]]) -> None:
+    """Close one page; a browser that cannot even do that is closed as a whole, and started again when needed."""
+    if not await _within_limit(close):
+        await _within_limit(close_all)
+
+
+async def _within_limit(close: Callable[[], Awaitable[None]]) -> bool:
+    from rowen.fetch.drawing import BrowserError
+
+    try:
+        async with asyncio.timeout(_CLOSE_LIMIT_S):
+            await close()
+    except TimeoutError:
+        return False
+    except BrowserError:
+        return True
+    return True
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _first_line(problem: Exception) -> str:
+    """Playwright tells the whole log of a browser; its first line is the reason."""
+    text = str(problem).strip() or type(problem).__name__
+    return text.splitlines()[0]

@@ -1,0 +1,225 @@
+"""Versions as people write them, and which of several a wish such as `2.x` or `>=1.0,<2` means.
+
+One reading serves PEP 440, semantic versions, dates and tags: what neither scheme knows is a word, equal to
+itself and to nothing else.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+__all__ = ["Version", "Wish", "parse"]
+
+LONGEST = 200
+_TEXT = re.compile(
+    r"(?:v|version|release)?[-_. ]?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)(?P<tail>(?:[-_.]?[a-z\d]+)*)(?:\+.*)?",
+    re.ASCII,
+)
+_DATE = re.compile(r"(?:19|20)\d\d-(?:0?[1-9]|1[0-2])(?:-\d{1,2})?", re.ASCII)
+_TOKEN = re.compile(r"[a-z]+|\d+", re.ASCII)
+_PHASES = {
+    "dev": -5,
+    **dict.fromkeys(("a", "alpha"), -3),
+    **dict.fromkeys(("b", "beta"), -2),
+    **dict.fromkeys(("c", "rc", "pre", "preview"), -1),
+    **dict.fromkeys(("final", "ga"), 0),
+    **dict.fromkeys(("post", "rev", "r", "patch", "p"), 1),
+}
+_OTHER_PRE_RELEASE, _FURTHER_NUMBER = -4, 2
+_END = (0, "", 0)
+_WILDCARD = re.compile(r"(?:\.[x*])+$", re.IGNORECASE)
+_ANYTHING = frozenset({"", "*", "x", "latest", "any"})
+_TERM = re.compile(r"(?P<operator>~=|~>|===|==|!=|<=|>=|[\^~=<>])?(?P<bound>.*)", re.DOTALL)
+_OPERATOR_GAP = re.compile(r"([\^~=<>!]+)\s+")
+_SPAN = re.compile(r"(\S+)\s+-\s+(\S+)")
+
+Step = tuple[int, str, int]
+
+
+class Version(NamedTuple):
+    """A version in parts that compare; trailing zeros do not count."""
+
+    epoch: int
+    release: tuple[int, ...]
+    tail: tuple[Step, ...]
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is no alpha, beta, candidate or other forerunner."""
+        return all(phase >= 0 for phase, _, _ in self.tail)
+
+    def starts_with(self, numbers: tuple[int, ...]) -> bool:
+        """Whether its first numbers are these; missing ones are zeros."""
+        padded = self.release + (0,) * (len(numbers) - len(self.release))
+        return padded[: len(numbers)] == numbers
+
+
+def parse(text: str) -> Version | None:
+    """The version that a text says; None if it is a word, or a pattern such as `2.x`."""
+    plain = text.strip().lower()
+    if len(plain) > LONGEST or _WILDCARD.search(plain):
+        return None
+    found = _TEXT.fullmatch(plain.replace("-", ".") if _DATE.fullmatch(plain) else plain)
+    if found is None:
+        return None
+    release = tuple(int(number) for number in found["release"].split("."))
+    while len(release) > 1 and release[-1] == 0:
+        release = release[:-1]
+    return Version(int(found["epoch"] or 0), release, (*_steps(found["tail"]), _END))
+
+
+def _steps(tail: str) -> Iterator[Step]:
+    """Words with their numbers: `rc1`, `post2.dev3`, `alpha.1.2`."""
+    word: str | None = None
+    for position, token in enumerate(_TOKEN.findall(tail)):
+        if token.isdigit():
+            bare = _FURTHER_NUMBER if position else _OTHER_PRE_RELEASE
+            yield _step(word, int(token)) if word is not None else (bare, "", int(token))
+            word = None
+        else:
+            if word is not None:
+                yield _step(word, 0)
+            word = token
+    if word is not None:
+        yield _step(word, 0)
+
+
+def _step(word: str, number: int) -> Step:
+    phase = _PHASES.get(word)
+    return (_OTHER_PRE_RELEASE, word, number) if phase is None else (phase, "", number)
+
+
+class _Term(NamedTuple):
+    """One condition; `numbers` are those of the bound as written, zeros included."""
+
+    operator: str
+    text: str
+    bound: Version
+    numbers: tuple[int, ...]
+    wild: bool
+
+    def accepts(self, version: Version) -> bool:
+        match self.operator:
+            case "" | "=":
+                return self._is_like(version)
+            case "==" | "===":
+                return self._is_like(version) if self.wild else version == self.bound
+            case "!=":
+                return not (self._is_like(version) if self.wild else version == self.bound)
+            case ">=":
+                return version >= self.bound
+            case ">":
+                return version > self.bound
+            case "<=":
+                return version <= self.bound
+            case "<":
+                return version < self.bound and not self._is_forerunner(version)
+            case "-":
+                return version <= self.bound or self._is_like(version)
+            case _:
+                return version >= self.bound and version.starts_with(self._kept()) and version.epoch == self.bound.epoch
+
+    def _is_like(self, version: Version) -> bool:
+        if len(self.bound.tail) > 1:
+            return version == self.bound
+        return version.epoch == self.bound.epoch and version.starts_with(self.numbers)
+
+    def _is_forerunner(self, version: Version) -> bool:
+        """Whether it leads up to the bound: `2.0rc1` is not meant by `<2`."""
+        return not version.is_final and self.bound.is_final and version.release == self.bound.release
+
+    def _kept(self) -> tuple[int, ...]:
+        """The numbers that `^`, `~` and `~=` hold fast."""
+        if self.operator == "^":
+            leading = next((at for at, number in enumerate(self.numbers) if number), len(self.numbers) - 1)
+            return self.numbers[: leading + 1]
+        return self.numbers[:2] if self.operator == "~" else self.numbers[:-1]
+
+
+class _Word(NamedTuple):
+    """A condition that is no version: a tag, a branch, a code name."""
+
+    text: str
+
+
+class Wish(NamedTuple):
+    """Which versions are meant: all terms of one of the alternatives must hold; no alternative means any version."""
+
+    alternatives: tuple[tuple[_Term | _Word, ...], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Wish":
+        """Read `2`, `2.x`, `v3`, `^2.1`, `~1.4`, `>=1.0,<2`, `1.2 - 1.4`, `1 || 3`, `latest`, a date or a word."""
+        if text.strip().casefold() in _ANYTHING:
+            return cls()
+        return cls(tuple(tuple(_terms(part)) for part in text.split("||")))
+
+    @property
+    def names_one(self) -> bool:
+        """Whether it is written as one version, which may be there under just this name."""
+        match self.alternatives:
+            case ((_Term(operator="" | "=" | "==" | "===", wild=False),),):
+                return True
+        return False
+
+    def accepts(self, version: str) -> bool:
+        """Whether a version is meant."""
+        parsed = parse(version)
+        return not self.alternatives or any(
+            all(_holds(term, version, parsed) for term in terms) for terms in self.alternatives
+        )
+
+    def best(self, versions: Iterable[str], *, pre: bool = False) -> str | None:
+        """The highest that is meant; a pre-release only if it is wished for, or there is nothing else."""
+        meant = [(version, parse(version)) for version in versions if self.accepts(version)]
+        if not (pre or self._names_pre_release):
+            meant = [(text, parsed) for text, parsed in meant if parsed is None or parsed.is_final] or meant
+        known = [(parsed, text) for text, parsed in meant if parsed is not None]
+        if known:
+            return max(known)[1]
+        return max((text for text, _ in meant), default=None)
+
+    @property
+    def _names_pre_release(self) -> bool:
+        terms = (term for terms in self.alternatives for term in terms)
+        return any(isinstance(term, _Term) and not term.bound.is_final for term in terms)
+
+
+def _terms(text: str) -> Iterator[_Term | _Word]:
+    text = _OPERATOR_GAP.sub(r"\1", text.strip())
+    if span := _SPAN.fullmatch(text):
+        yield _term(">=", span[1])
+        yield _term("-", span[2])
+        return
+    for part in re.split(r"[,\s]+", text):
+        if part and (found := _TERM.fullmatch(part)):
+            yield _term(found["operator"] or "", found["bound"])
+
+
+def _term(operator: str, text: str) -> _Term | _Word:
+    plain = _WILDCARD.sub("", text)
+    bound = parse(plain)
+    if bound is None and operator:
+        raise ValueError(f"{text!r} is no version that {operator!r} could compare with")
+    if bound is None:
+        return _Word(text.casefold())
+    return _Term(operator, text.casefold(), bound, _numbers(plain, bound), plain != text)
+
+
+def _numbers(text: str, bound: Version) -> tuple[int, ...]:
+    """The numbers as written: `2.0` means less than `2` does."""
+    written = re.split(r"[.-]" if _DATE.fullmatch(text.strip()) else r"\.", text.rpartition("!")[2])
+    zeros = 0
+    for part in written[len(bound.release) :]:
+        if part.strip("0") or not part:
+            break
+        zeros += 1
+    return bound.release + (0,) * zeros
+
+
+def _holds(term: _Term | _Word, version: str, parsed: Version | None) -> bool:
+    if isinstance(term, _Word):
+        return term.text == version.casefold()
+    if parsed is None:
+        return not term.operator and term.text == version.casefold()
+    return term.accepts(parsed)
