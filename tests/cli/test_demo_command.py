@@ -24,18 +24,25 @@ def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: s
     done = Cli(Path(somewhere), {})("demo", TMPDIR=somewhere)
 
     assert done.code == 0, done.err
-    rows = {line[:29].strip(): line[29:].split() for line in done.out.splitlines() if line.startswith("   ")}
+    folder, _, site = done.out.partition("\n5. ")
+    rows = _rows(folder)
     assert rows["created"] == ["14", "2", "–"]
     assert rows["updated"] == ["–", "1", "–"]
     assert rows["deleted"] == ["–", "2", "–"]
     assert rows["unchanged"] == ["–", "11", "14"]
     assert rows["spared: files not parsed"] == ["–", "11", "–"]
     assert rows["spared: files not opened"] == ["–", "–", "14"]
+    assert _rows(site)["unchanged"] == ["–", "5", "8"]
+    assert _rows(site)["spared: pages not stored"] == ["–", "5", "–"]
     assert "The nine hens" in done.out
     assert "Bartleby" in done.out
     assert "rowen sync ./folder" in done.out
     assert "\x1b" not in done.out
     assert list(Path(somewhere).iterdir()) == []
+
+
+def _rows(told: str) -> dict[str, list[str]]:
+    return {line[:29].strip(): line[29:].split() for line in told.splitlines() if line.startswith("   ")}
 
 
 def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, house: House) -> None:
@@ -44,7 +51,7 @@ def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, hous
     done = cli("demo", "--json", TMPDIR=somewhere)
 
     assert done.code == 0, done.err
-    assert [fact["run"] for fact in done.facts if "status" in fact] == [1, 2, 3]
+    assert [fact["run"] for fact in done.facts if "status" in fact] == [1, 2, 3, 4, 5, 6]
     assert house.query("select count(*) from source") == [(0,)]
 
 

@@ -77,6 +77,12 @@ def test_entities_are_refused(declaration):
         body("a.docx", packed({"word/document.xml": f'<?xml version="1.0" encoding="UTF-16"?>{main}'.encode("utf-16")}))
 
 
+@pytest.mark.parametrize("encoding", ["nonsense", "shift_jis", "utf-16"])
+def test_an_encoding_that_does_not_fit_is_damage(encoding):
+    with pytest.raises(ItemError, match=r"^a\.docx is damaged"):
+        body("a.docx", word(f'<?xml version="1.0" encoding="{encoding}"?>' + WORD.format("")))
+
+
 def test_deep_nesting_is_refused_before_it_costs_anything():
     deep = "<w:ins>" * 100_000 + "</w:ins>" * 100_000
     start = time.process_time()

@@ -58,7 +58,7 @@ class Tree:
 
     def heal(self) -> None:
         for path, (mode, body) in self.files.items():
-            if b"\x00" in body or body == LFS:
+            if b"\x00" in body or body.startswith(LFS[:40]):
                 self.put(path, f"# Healed\n\nThis was {path}.\n", mode)
 
     def _any(self, chance: Random) -> str | None:

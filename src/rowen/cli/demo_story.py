@@ -1,11 +1,12 @@
 """The demo, told: three syncs of a small world, side by side, the change log, and a few questions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rowen.cli.commands.changes import show_change
 from rowen.cli.commands.search import show_hits
 from rowen.cli.demo_field import CHANGES, lay_out, next_day
+from rowen.cli.demo_site import OVERNIGHT, open_shop, overnight, set_up
 from rowen.cli.output import Output
 from rowen.cli.tally import line
 from rowen.cli.words import seconds, size
@@ -14,7 +15,7 @@ from rowen.service import Rowen
 
 __all__ = ["Story", "side_by_side"]
 
-QUESTIONS = ("goat on the roof", "honey from the angry hive", '"second cut" costs')
+QUESTIONS = ("goat roof weather vane", "honey from the angry hive", "price of six eggs")
 
 _ROWS: dict[str, Callable[[Tally], str | int]] = {
     "created": lambda tally: tally.created,
@@ -28,6 +29,14 @@ _ROWS: dict[str, Callable[[Tally], str | int]] = {
     "spared: files not opened": lambda tally: tally.stopped_at_validator,
     "spared: files not parsed": lambda tally: tally.stopped_at_body,
     "spared: passages kept": lambda tally: tally.chunks_kept,
+}
+_SITE_ROWS: dict[str, Callable[[Tally], str | int]] = {
+    **{name: _ROWS[name] for name in ("created", "updated", "deleted", "unchanged")},
+    "requests": lambda tally: tally.requests,
+    "received": lambda tally: size(tally.bytes) if tally.bytes else 0,
+    "passages written": _ROWS["passages written"],
+    "spared: pages not sent": lambda tally: tally.not_modified,
+    "spared: pages not stored": lambda tally: tally.stopped_at_content,
 }
 _COLUMNS = ("first sync", "after the changes", "once more")
 _SPENT, _SPARED = "", "green"
@@ -60,10 +69,29 @@ class Story:
         self._say()
         self._say("   Every file was touched, but what says the same is not parsed, cut or stored again.")
         await self._log(mark)
+        await self._site()
         await self._questions()
 
-    async def _sync(self) -> Run:
-        run = await self._rowen.sync(str(self._field))
+    async def _site(self) -> None:
+        """The same with a website, over HTTP."""
+        shop = self._field.parent / "shop"
+        pages = set_up(shop)
+        self._chapter("5", f"The farm has a shop on the web, with {pages} pages. Rowen reads it, and a night passes:")
+        with open_shop(shop) as address:
+            await self._rowen.add(address, name="shop")
+            runs = [await self._sync("shop")]
+            for change in OVERNIGHT:
+                self._say(f"   - {change}")
+            overnight(shop)
+            runs += [await self._sync("shop"), await self._sync("shop")]
+        self._say()
+        for row in side_by_side([run.tally for run in runs], _COLUMNS, _SITE_ROWS):
+            self._say(*row)
+        self._say()
+        self._say("   Every page came with new bytes. What stands on all of them says nothing, and is no change.")
+
+    async def _sync(self, target: str | None = None) -> Run:
+        run = await self._rowen.sync(target or str(self._field))
         if self._out.json:
             self._out.emit(run.to_json())
         return run
@@ -77,7 +105,7 @@ class Story:
                 self._say(f"   {change.number:>3}  ", (f"{change.kind:<8}", "cyan"), f"  {change.title}")
 
     async def _questions(self) -> None:
-        self._chapter("5", "And all of it can be asked, whatever format it was in:")
+        self._chapter("6", "And all of it can be asked, whatever format it was in:")
         for question in QUESTIONS:
             self._say()
             self._say("   $ rowen search ", (f"'{question}'", "bold"))
@@ -92,11 +120,13 @@ class Story:
             self._out.line(*pieces)
 
 
-def side_by_side(tallies: Sequence[Tally], columns: Sequence[str]) -> list[list[tuple[str, str]]]:
+def side_by_side(
+    tallies: Sequence[Tally], columns: Sequence[str], rows: Mapping[str, Callable[[Tally], str | int]] = _ROWS
+) -> list[list[tuple[str, str]]]:
     """The tallies as a small table, a line for each count that occurred."""
-    label = max(map(len, _ROWS)) + 3
+    label = max(map(len, rows)) + 3
     lines = [[(" " * label, "")] + [(name.rjust(len(name) + 3), "dim") for name in columns]]
-    for name, told in _ROWS.items():
+    for name, told in rows.items():
         cells = [told(tally) for tally in tallies]
         if not any(cells):
             continue

@@ -34,6 +34,7 @@ _POSTED = frozenset({"xhr", "fetch"})
 _UNSENT = ("cookie", "user-agent", "host", "connection", "content-length", "range", "sec-", "if-", "accept-encoding")
 _UNTOLD = frozenset({"content-disposition", "content-encoding", "content-length", "set-cookie", "transfer-encoding"})
 
+_NO_WAY_OUT = "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete globalThis[name]"
 _IDLE = "new Promise(done => requestIdleCallback(done, {timeout: 1000}))"
 # A copy in a document without a window runs no scripts. Open shadow trees stand where they are seen.
 _SERIALISE = """(url, most) => {
@@ -160,6 +161,7 @@ class Drawing:
     async def _draw(self, context: BrowserContext) -> str:
         await context.route_web_socket("**/*", _hang_up)
         await context.route("**/*", _refuse)
+        await context.add_init_script(_NO_WAY_OUT)
         page = await context.new_page()
         await page.route("**/*", self._route)
         page.on("crash", lambda _: self._end())

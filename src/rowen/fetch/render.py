@@ -43,13 +43,15 @@ _FLAGS = (
     "--disable-quic",
     "--disable-sync",
     "--dns-prefetch-disable",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--js-flags=--max-old-space-size=512",
     "--no-first-run",
     "--no-pings",
     "--proxy-bypass-list=<-loopback>",
     "--proxy-server=http://nowhere.invalid:1",
+    # Telephony sends datagrams past the proxy; the flag's name differs between releases.
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
 
 

@@ -135,14 +135,14 @@ def _of_version(held: list[Source], version: str, names: Sequence[str] | None) -
     try:
         wish = Wish.parse(version)
     except ValueError as problem:
-        raise UsageError(f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'.") from None
+        raise UsageError(
+            f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
+        ) from None
     families: dict[str, dict[str, str]] = {}
     for source in held:
         if source.version and (not names or source.name in names):
             families.setdefault(source.family, {})[source.name] = source.version
-    chosen = [
-        name for family in families.values() for name in family if family[name] == wish.best(family.values())
-    ]
+    chosen = [name for family in families.values() for name in family if family[name] == wish.best(family.values())]
     if not chosen:
         have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
         raise NotFoundError(

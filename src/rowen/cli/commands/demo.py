@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,8 @@ def demo(door: Door, keep: bool) -> None:
     with _place(door, keep=keep) as (home, field):
         # A demo never writes into the database that the settings name, unless it was named for the demo.
         url = door.settings.database_url if door.database_url else None
-        settings = door.settings.model_copy(update={"home": home, "database_url": url})
+        loopback = {"allow_addresses": (IPv4Network("127.0.0.0/8"),), "host_delay_s": 0.0}
+        settings = door.settings.model_copy(update={"home": home, "database_url": url, **loopback})
 
         async def asked(rowen: "Rowen") -> None:
             from rowen.cli.demo_story import Story

@@ -7,6 +7,7 @@ which limit is the same whether pages come whole or as "not modified". So a refr
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -14,10 +15,10 @@ from rowen.connectors.base import Held, Known
 from rowen.connectors.web.dates import Dates
 from rowen.connectors.web.memory import Bridge, Memory
 from rowen.connectors.web.options import WebOptions
-from rowen.connectors.web.scope import Scope, variant
+from rowen.connectors.web.scope import PageUrl, Scope, variant
 from rowen.connectors.web.study import Study, study
-from rowen.connectors.web.visit import Answer, Broken, Closed, Missing, Moved, NoPage, Page, Same, Visitor
-from rowen.errors import SourceError, SourceGoneError
+from rowen.connectors.web.visit import Answer, Bridged, Broken, Closed, Missing, Moved, NoPage, Page, Same, Visitor
+from rowen.errors import CircuitOpenError, FetchError, SourceError, SourceGoneError
 from rowen.fetch.robots import Robots
 from rowen.model.item import Failed, Fetched, Gone, Observation, Skipped, Unchanged
 from rowen.model.url import canonical
@@ -27,11 +28,16 @@ __all__ = ["Crawl"]
 AHEAD = 4
 LEAST_AHEAD = 8
 LOOKED_UP = 128
+MOST_REDIRECTS = 10
+ASKS_PER_PAGE = 20
+LEAST_ASKS = 1000
+LEAST_DOUBTED = 10
 
 
 class _Place(NamedTuple):
     url: str
     depth: int
+    hops: int = 0
 
 
 class _Visit(NamedTuple):
@@ -55,7 +61,7 @@ class Crawl:
         dates: Dates,
         concurrency: int,
     ) -> None:
-        self.memory = Memory(as_of=memory.as_of, sitemap_trust=memory.sitemap_trust)
+        self.memory = Memory(as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True)
         self.unproven: str | None = None
         self._root = root
         self._options = options
@@ -70,8 +76,11 @@ class Crawl:
         self._held: dict[str, Held | None] = {}
         self._met: set[str] = set()
         self._bodies: dict[bytes, str] = {}
-        self._spellings: set[tuple[str, bytes]] = set()
+        self._spellings: dict[tuple[str, bytes], str] = {}
+        self._movers: dict[str, list[Held]] = {}
+        self._troubles: dict[str, Broken | Closed] = {}
         self._count = 0
+        self._asked = 0
         self._study = Study()
 
     async def walk(self, seeds: Iterable[str] = ()) -> AsyncGenerator[Observation]:
@@ -85,20 +94,31 @@ class Crawl:
             while True:
                 await self._send_out(under_way)
                 if not under_way:
-                    return
+                    break
                 visit = under_way.popleft()
-                for observation in self._take(visit.place, visit.held, await visit.answer):
+                for observation in self._take(visit.place, visit.held, await self._settled(visit)):
                     yield observation
-                if self._count >= self._options.max_pages:
-                    return
+                if self._is_enough():
+                    break
         finally:
             for visit in under_way:
                 visit.answer.cancel()
             await asyncio.gather(*(visit.answer for visit in under_way), return_exceptions=True)
+        if self._asked > LEAST_DOUBTED and 2 * len(self._troubles) > self._asked:
+            self.unproven = f"{len(self._troubles)} of {self._asked} pages could not be read."
+
+    def _is_enough(self) -> bool:
+        """Whether the walk has its pages; one that finds hardly any among endless places is cut off."""
+        self._asked += 1
+        if self._asked >= LEAST_ASKS + ASKS_PER_PAGE * self._options.max_pages:
+            self.unproven = f"{self._asked} URLs were asked for only {self._count} pages; the others were left out."
+            return True
+        return self._count >= self._options.max_pages
 
     async def _send_out(self, under_way: deque[_Visit]) -> None:
         """Keep enough visits under way, each with what we hold of its URL."""
-        places = [self._queue.popleft() for _ in range(min(len(self._queue), self._ahead - len(under_way)))]
+        wanted = min(self._ahead, self._options.max_pages - self._count) - len(under_way)
+        places = [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]
         if not places:
             return
         await self._look_up(places)
@@ -141,8 +161,8 @@ class Crawl:
         return await (self._ask(place, held, bridge) if self._study.trusted else self._ask(place, None, None))
 
     async def _ask(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
-        if self._robots is not None and not (await self._robots.rules(place.url)).allows(place.url):
-            return NoPage(Bridge())
+        if self._robots is not None and (kept_out := await _kept_out(self._robots, place.url)):
+            return kept_out
         if held is None or held.body_hash is None or not place.depth or not self._dates.claims(place.url):
             return await self._visitor.visit(place.url, place.depth, held, bridge)
         if self._dates.spares(place.url):
@@ -152,18 +172,32 @@ class Crawl:
             self._dates.check(held_true=isinstance(answer, Same))
         return answer
 
+    async def _settled(self, visit: _Visit) -> Answer:
+        """The answer of a visit; what is no bridge any more, although it did not change, is asked for its page."""
+        answer = await visit.answer
+        if isinstance(answer, Bridged) and not self._still_holds(visit.place, answer.bridge):
+            return await self._visitor.visit(visit.place.url, visit.place.depth, None, None)
+        return answer
+
+    def _still_holds(self, place: _Place, bridge: Bridge) -> bool:
+        if bridge.to is not None:
+            return self._prefers(place.url, bridge.to)
+        return bridge.twin is None or self._is_known_by_another_name(place.url, bridge.twin)
+
     def _take(self, place: _Place, held: Held | None, answer: Answer) -> Iterator[Observation]:
         match answer:
             case Same():
                 yield from self._take_same(place, held, answer)
             case Page():
-                yield from self._take_page(place, answer)
+                yield from self._take_page(place, held, answer)
             case Moved(to):
-                yield from self._take_redirect(place, to)
+                yield from self._take_redirect(place, held, to)
+            case Bridged(bridge):
+                yield from self._bridge(place, held, bridge)
             case NoPage(bridge):
                 if place.depth == 0:
                     raise SourceError(f"{place.url} is no page that can be read, or robots.txt keeps it from us.")
-                self._bridge(place, bridge)
+                yield from self._bridge(place, held, bridge)
             case Missing(status):
                 if place.depth == 0:
                     raise SourceGoneError(f"{place.url} answered with status {status}.", hint="Nothing was deleted.")
@@ -174,74 +208,123 @@ class Crawl:
 
     def _take_same(self, place: _Place, held: Held | None, same: Same) -> Iterator[Observation]:
         if self._is_known_by_another_name(place.url, same.body_hash):
-            self._bridge(place, Bridge(same.links, held.etag if held else None, held.last_modified if held else None))
+            etag, modified = (held.etag, held.last_modified) if held else (None, None)
+            yield from self._bridge(place, None, Bridge(same.links, etag, modified, twin=same.body_hash))
             return
         self._count += 1
         depth = place.depth if held is not None and held.depth != place.depth else None
         yield Unchanged(place.url, same.validators, depth)
         self._follow(same.links, place.depth)
 
-    def _take_page(self, place: _Place, page: Page) -> Iterator[Observation]:
+    def _take_page(self, place: _Place, held: Held | None, page: Page) -> Iterator[Observation]:
         document, validators = page.document, page.document.validators
-        links = () if page.robots & {"nofollow", "none"} else document.links
-        bridge = Bridge(links, validators.etag, validators.last_modified)
+        if document.depth != place.depth:
+            document = replace(document, depth=place.depth)
+        if document.links and page.robots & {"nofollow", "none"}:
+            document = replace(document, links=())
+        bridge = Bridge(document.links, validators.etag, validators.last_modified)
         preferred = document.record.get("canonical")
         if document.record.get("noindex") or page.robots & {"noindex", "none"}:
-            self._bridge(place, bridge)
-        elif preferred and self._is_variant(place.url, preferred):
-            self._bridge(place, bridge._replace(links=(preferred, *links)))
+            yield from self._bridge(place, None, bridge)
+        elif preferred and self._prefers(place.url, preferred):
+            yield from self._bridge(place, held, bridge._replace(to=preferred))
         elif self._is_known_by_another_name(place.url, validators.body_hash):
-            self._bridge(place, bridge)
+            yield from self._bridge(place, None, bridge._replace(twin=validators.body_hash))
         else:
             self._count += 1
             yield Fetched(self._study.shell.strip(document))
-            self._follow(links, place.depth)
+            self._follow(document.links, place.depth)
 
-    def _take_redirect(self, place: _Place, to: str) -> Iterator[Observation]:
-        """Go where it points next, at the same depth; a root that has moved moves the borders of the site."""
-        if place.url == self._root and place.depth == 0:
+    def _take_redirect(self, place: _Place, held: Held | None, to: str) -> Iterator[Observation]:
+        """Go where it points, at the same depth; a root that has moved moves the borders of the site."""
+        if place.depth == 0:
             self._scope = Scope(to, self._options)
-            self._root = to
-        self.memory.bridges[place.url] = Bridge((to,))
-        self._meet(to, place.depth, first=True)
-        return iter(())
+        page = self._scope.page(to)
+        if page is not None and self._leads_back(place.url, page.url):
+            yield from self._take_trouble(place, held, Broken(f"{place.url} redirects in a circle.", False))
+        elif place.hops >= MOST_REDIRECTS:
+            why = f"{place.url} is the end of {MOST_REDIRECTS} redirects, and redirects again."
+            yield from self._take_trouble(place, held, Broken(why, False))
+        else:
+            yield from self._bridge(place, held, Bridge(to=page.url if page else to))
 
     def _take_trouble(self, place: _Place, held: Held | None, trouble: Broken | Closed) -> Iterator[Observation]:
         """Keep what we hold and go on along what we know of it."""
         if place.depth == 0:
             raise SourceError(trouble.why, hint=trouble.hint if isinstance(trouble, Broken) else None)
-        bridge = self._before.bridges.get(place.url)
-        if isinstance(trouble, Closed):
-            yield Skipped(place.url, trouble.why)
-        else:
-            yield Failed(place.url, trouble.why, trouble.hint)
+        name, bridge = canonical(place.url), self._before.bridges.get(place.url)
+        self._troubles[name] = trouble
         if held is not None:
-            self._count += 1
-            self._follow(held.links, place.depth)
-        elif bridge is not None:
-            self._bridge(place, bridge)
-        elif self._known.count and not self._before.known and (isinstance(trouble, Closed) or trouble.passing):
+            yield from self._keep(place, held, trouble)
+        else:
+            yield _told(place.url, trouble)
+        for moved in self._movers.pop(name, ()):
+            yield from self._keep(place, moved, trouble)
+        if held is None and bridge is not None:
+            yield from self._bridge(place, None, bridge)
+        elif held is None and self._may_hide_pages(trouble):
             self.unproven = f"{place.url} could not be asked, and may lead to pages that we hold."
+            self.memory.known = False
 
-    def _bridge(self, place: _Place, bridge: Bridge) -> None:
+    def _may_hide_pages(self, trouble: Broken | Closed) -> bool:
+        """Whether what is in trouble may have been a bridge that we do not remember."""
+        return bool(self._known.count) and not self._before.known and (isinstance(trouble, Closed) or trouble.passing)
+
+    def _keep(self, place: _Place, held: Held, trouble: Broken | Closed) -> Iterator[Observation]:
+        self._count += 1
+        yield _told(held.url, trouble)
+        self._follow(held.links, place.depth)
+
+    def _bridge(self, place: _Place, held: Held | None, bridge: Bridge) -> Iterator[Observation]:
+        """Go on from what is no page. What we hold of it stays until the page that it sends us to is there."""
         self.memory.bridges[place.url] = bridge
+        if bridge.to is not None and (page := self._scope.page(bridge.to)) is not None:
+            yield from self._send_on(place, held, page)
         self._follow(bridge.links, place.depth)
+
+    def _send_on(self, place: _Place, held: Held | None, page: PageUrl) -> Iterator[Observation]:
+        name = canonical(place.url)
+        self._meet(page.url, place.depth, hops=place.hops + 1, again=page.name == name)
+        if page.name == name:
+            return
+        movers = [*self._movers.pop(name, ()), *([held] if held else ())]
+        if trouble := self._troubles.get(page.name):
+            for moved in movers:
+                yield from self._keep(place, moved, trouble)
+        else:
+            self._movers.setdefault(page.name, []).extend(movers)
 
     def _follow(self, links: Iterable[str], depth: int) -> None:
         if depth < self._options.max_depth:
             for link in links:
                 self._meet(link, depth + 1)
 
-    def _meet(self, url: str, depth: int, *, first: bool = False) -> None:
-        """Queue a URL that belongs to the site and was not met before."""
+    def _meet(self, url: str, depth: int, *, hops: int = 0, again: bool = False) -> None:
+        """Queue a URL that belongs to the site and was not met before: first, if something sent us there."""
         page = self._scope.page(url)
-        if page is None or page.name in self._met:
+        if page is None or (page.name in self._met and not again):
             return
         self._met.add(page.name)
-        if first:
-            self._queue.appendleft(_Place(page.url, depth))
+        if hops:
+            self._queue.appendleft(_Place(page.url, depth, hops))
         else:
             self._queue.append(_Place(page.url, depth))
+
+    def _prefers(self, url: str, preferred: str) -> bool:
+        """Whether a page is to be taken at another address instead; not if that one sends us back here."""
+        return self._is_variant(url, preferred) and not self._leads_back(url, preferred)
+
+    def _leads_back(self, url: str, to: str) -> bool:
+        """Whether redirects and preferences go in a circle."""
+        for _ in range(MOST_REDIRECTS):
+            page = self._scope.page(to)
+            if page is None or page.url == url:
+                return page is not None
+            bridge = self.memory.bridges.get(page.url)
+            if bridge is None or bridge.to is None:
+                return False
+            to = bridge.to
+        return False
 
     def _is_variant(self, url: str, preferred: str) -> bool:
         """Whether a page's preferred address is another spelling of its own, and one that we would visit."""
@@ -257,8 +340,24 @@ class Crawl:
         first = self._bodies.setdefault(body_hash, url)
         if first == url:
             return False
-        self._spellings.add((variant(first), body_hash))
-        spelling = (variant(url), body_hash)
-        is_known = spelling in self._spellings
-        self._spellings.add(spelling)
-        return is_known
+        self._spellings.setdefault((variant(first), body_hash), first)
+        return self._spellings.setdefault((variant(url), body_hash), url) != url
+
+
+async def _kept_out(robots: Robots, url: str) -> Answer | None:
+    """The answer for a URL that robots.txt does not let us ask for; without a readable robots.txt we do not know."""
+    try:
+        rules = await robots.rules(url)
+    except CircuitOpenError as problem:
+        return Closed(str(problem))
+    except FetchError as problem:
+        return Broken(str(problem), problem.retryable, problem.hint)
+    if rules.refused is not None:
+        return Broken(rules.refused, passing=True)
+    return None if rules.allows(url) else NoPage(Bridge())
+
+
+def _told(url: str, trouble: Broken | Closed) -> Observation:
+    if isinstance(trouble, Closed):
+        return Skipped(url, trouble.why)
+    return Failed(url, trouble.why, trouble.hint)

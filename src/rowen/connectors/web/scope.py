@@ -1,6 +1,7 @@
 """Which URLs belong to a site, and which of them are the same page."""
 
 import re
+from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -15,8 +16,7 @@ __all__ = ["PageUrl", "Scope", "variant"]
 
 LONGEST_URL = 2000
 REMEMBERED_LINKS = 1 << 15
-LEAST_TRAP_SLASHES = 5
-_TRAP = re.compile(r"(/[^/?]+)(?:.*?\1){3,}(?:/|$)")
+MOST_REPEATED = 3
 _INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?)$", re.IGNORECASE)
 _SESSION = re.compile(r";jsessionid=[^/?#]*|(?<=[?&])(?:phpsessid|jsessionid|aspsessionid\w*)=[^&#]*&?", re.IGNORECASE)
 _PARTS = re.compile(r"https?://([^/?#]*)([^?#]*)")
@@ -38,11 +38,11 @@ class Scope:
     def __init__(self, root: str, options: WebOptions) -> None:
         self._options = options
         self._keep_fragment = options.hash_routes
-        parts = urlsplit(root)
-        self._host = parts.netloc.lower()
-        self._domain = parts.hostname.removeprefix("www.") if parts.hostname else ""
-        self._folder = parts.path[: parts.path.rfind("/") + 1] or "/"
         self._root = self.clean(root)
+        parts = urlsplit(self._root or root)
+        self._host = parts.netloc
+        self._domain = (parts.hostname or "").removeprefix("www.")
+        self._folder = parts.path[: parts.path.rfind("/") + 1] or "/"
         # Most links of a page are those of the page before.
         self.page = lru_cache(REMEMBERED_LINKS)(self._page)
 
@@ -62,7 +62,7 @@ class Scope:
             return None
         if not clean.startswith(("http://", "https://")) or len(url) > LONGEST_URL:
             return None
-        return clean.removesuffix("?")
+        return clean.removesuffix("&").removesuffix("?")
 
     def takes(self, url: str) -> bool:
         """Whether a clean URL belongs to the site and may be a page."""
@@ -82,11 +82,17 @@ class Scope:
                 return name == self._domain or name.endswith("." + self._domain)
 
     def _chosen(self, url: str) -> bool:
-        if url.count("/") >= LEAST_TRAP_SLASHES and _TRAP.search(url):
+        if url.count("/") > MOST_REPEATED + 2 and _is_trap(url):
             return False
         if self._options.excluded and self._options.excluded.search(url):
             return False
         return self._options.included is None or bool(self._options.included.search(url))
+
+
+def _is_trap(url: str) -> bool:
+    """Whether a path goes round in circles, as relative links under a wrong base do."""
+    parts = [part for part in url.partition("?")[0].split("/") if part]
+    return max(Counter(parts).values()) > MOST_REPEATED
 
 
 def _readable(path: str) -> bool:

@@ -1,6 +1,6 @@
 """One look at one URL of a site."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -12,12 +12,13 @@ from rowen.errors import CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
+from rowen.fetch.robots import PRODUCT
 from rowen.fetch.target import join, parse, redact
-from rowen.model.hashes import body_hash
+from rowen.model.hashes import Hash, body_hash
 from rowen.model.item import Document, Raw, Validators
 from rowen.model.media import MEDIA, is_text, media_type_of
 
-__all__ = ["Answer", "Broken", "Closed", "Missing", "Moved", "NoPage", "Page", "Same", "Visitor"]
+__all__ = ["Answer", "Bridged", "Broken", "Closed", "Missing", "Moved", "NoPage", "Page", "Same", "Visitor"]
 
 _HTML = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
@@ -25,6 +26,10 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _GONE = frozenset({404, 410})
 _PASSING = frozenset({408, 425, 429})
 _KNOWN = frozenset(MEDIA.values())
+_ORDINARY = ("text/html", "utf-8")
+_OBEYED = frozenset({"noindex", "nofollow", "none"})
+# Words of X-Robots-Tag whose colon does not follow the name of a crawler.
+_VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,13 @@ class NoPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Bridged:
+    """Still the bridge that we remember."""
+
+    bridge: Bridge
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """The origin says that there is nothing."""
 
@@ -81,7 +93,7 @@ class Closed:
     why: str
 
 
-Answer: TypeAlias = Page | Same | Moved | NoPage | Missing | Broken | Closed
+Answer: TypeAlias = Page | Same | Moved | NoPage | Bridged | Missing | Broken | Closed
 
 
 class Visitor:
@@ -124,7 +136,7 @@ class Visitor:
         self, url: str, depth: int, response: Response, held: Held | None, bridge: Bridge | None
     ) -> Answer:
         if response.not_modified:
-            return Same(held.links, held.body_hash) if held else NoPage(bridge or Bridge())
+            return Same(held.links, held.body_hash) if held else Bridged(bridge or Bridge())
         if response.status in _REDIRECTS and (location := response.headers.get("Location")):
             return _moved(url, location)
         if response.status in _GONE:
@@ -134,7 +146,8 @@ class Visitor:
         return await self._read(url, depth, response, held)
 
     async def _read(self, url: str, depth: int, response: Response, held: Held | None) -> Answer:
-        validators = Validators(response.etag, response.last_modified, body_hash(response.body))
+        robots = _robots(response)
+        validators = Validators(response.etag, response.last_modified, _print(response, robots))
         if held is not None and held.body_hash == validators.body_hash:
             return Same(held.links, held.body_hash, validators)
         raw = Raw(
@@ -157,8 +170,9 @@ class Visitor:
             return Broken(str(problem), False, problem.hint)
         if await self._soft.is_missing(document):
             return Missing(response.status)
-        words = response.headers.getall("X-Robots-Tag", [])
-        return Page(document, frozenset(word.strip().lower() for line in words for word in line.split(",")))
+        if document.validators != validators:
+            document = replace(document, validators=validators)
+        return Page(document, robots)
 
     async def _read_plainly(self, url: str) -> Document | None:
         """What a URL says, if it answers with a page at all."""
@@ -169,6 +183,25 @@ class Visitor:
             return await self._tools.read(Raw(url, response.body, media_type=response.media_type))
         except (FetchError, ItemError):
             return None
+
+
+def _robots(response: Response) -> frozenset[str]:
+    """What the headers ask of crawlers in general, and of us by name."""
+    words: set[str] = set()
+    for line in response.headers.getall("X-Robots-Tag", ()):
+        named, colon, rest = line.lower().partition(":")
+        if not colon or named.strip() in _VALUED:
+            words.update(word.strip() for word in line.lower().split(","))
+        elif named.strip() == PRODUCT.lower():
+            words.update(word.strip() for word in rest.split(","))
+    return frozenset(words & _OBEYED)
+
+
+def _print(response: Response, robots: frozenset[str]) -> Hash:
+    """The hash of a body, and of what its headers say about how to read it where that is out of the ordinary."""
+    body = body_hash(response.body)
+    told = (response.media_type, response.charset, *sorted(robots))
+    return body if told == _ORDINARY else body_hash(body + repr(told).encode())
 
 
 def _readable(raw: Raw) -> bool:

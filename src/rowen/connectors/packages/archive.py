@@ -1,0 +1,95 @@
+"""What stands in the files of a release: its README and its changelog."""
+
+import asyncio
+import gzip
+import io
+import re
+import tarfile
+import zlib
+from typing import BinaryIO, NamedTuple
+
+from rowen.errors import BodyTooLargeError, FetchError, SourceError
+from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.target import redact
+
+__all__ = ["File", "Files", "download"]
+
+MOST_UNPACKED_BYTES = 256 << 20
+_ENDING = r"(?:\.(?:md|markdown|rst|txt))?"
+_README = re.compile(rf"[^/]+/readme{_ENDING}", re.IGNORECASE)
+_CHANGELOG = re.compile(
+    rf"[^/]+/(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes|what'?s[-_]?new){_ENDING}", re.IGNORECASE
+)
+_DAMAGED = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError)
+
+
+class File(NamedTuple):
+    """A file of a release."""
+
+    name: str
+    body: bytes
+
+
+class Files(NamedTuple):
+    """The files that we look for."""
+
+    readme: File | None = None
+    changelog: File | None = None
+
+
+async def download(client: Client, url: str, *, max_bytes: int, credentials: Credentials | None) -> Files:
+    """The files of a release; none of an archive that is too large, of another format, damaged or not there."""
+    try:
+        response = await client.get(url, max_bytes=max_bytes, credentials=credentials)
+    except BodyTooLargeError:
+        return Files()
+    except FetchError as problem:
+        if problem.retryable:
+            raise
+        return Files()
+    if response.status >= 500 or response.status in (408, 425, 429):
+        raise SourceError(f"{redact(url)} answered with status {response.status}.", hint="Nothing was deleted.")
+    return await asyncio.to_thread(_unpacked, response.body, max_bytes) if response.ok else Files()
+
+
+def _unpacked(body: bytes, max_bytes: int) -> Files:
+    found: list[File] = []
+    try:
+        with (
+            gzip.GzipFile(fileobj=io.BytesIO(body)) as packed,
+            tarfile.open(fileobj=_Bounded(packed), mode="r|") as archive,  # type: ignore[call-overload]  # it only reads
+        ):
+            for member in archive:
+                if member.isfile() and member.size <= max_bytes and _is_wanted(member.name):
+                    reader = archive.extractfile(member)
+                    found.append(File(member.name, reader.read() if reader else b""))
+    except _DAMAGED:
+        return Files()
+    return Files(_first(found, _README), _first(found, _CHANGELOG))
+
+
+def _is_wanted(name: str) -> bool:
+    return bool(_README.fullmatch(name) or _CHANGELOG.fullmatch(name))
+
+
+def _first(found: list[File], pattern: re.Pattern[str]) -> File | None:
+    """The file nearest to the top; among several there, the first by name."""
+    fit = [file for file in found if pattern.fullmatch(file.name)]
+    best = min(fit, key=lambda file: (file.name.count("/"), file.name.lower()), default=None)
+    return best and File(best.name.rpartition("/")[2], best.body)
+
+
+class _Bounded:
+    """Reads no further than an honest archive goes."""
+
+    def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:
+        self._file = file
+        self._left_bytes = MOST_UNPACKED_BYTES
+
+    def read(self, size: int) -> bytes:
+        piece = self._file.read(min(size, self._left_bytes))
+        self._left_bytes -= len(piece)
+        if not self._left_bytes:
+            raise tarfile.ReadError("unpacks to too much")
+        return piece

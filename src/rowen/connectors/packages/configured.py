@@ -1,0 +1,57 @@
+"""Which registry this machine uses: what pip and npm are set up with, asked when it is needed and never kept."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+
+from rowen.connectors.packages.address import Address
+from rowen.errors import ConfigurationError
+
+__all__ = ["registry_of"]
+
+PATIENCE_S = 30.0
+_LINE = re.compile(r"^(?P<key>\S*index-url)='(?P<url>[^']*)'$", re.MULTILINE)
+_PIP = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "config", "list")
+_PIP_DEFAULT = (sys.executable, "-P", "-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)")
+# pip heeds the environment first, then what stands for one command, then what stands for all.
+_PIP_KEYS = (":env:.index-url", "install.index-url", "global.index-url")
+
+
+async def registry_of(address: Address) -> str:
+    """The URL of the registry; it may hold a login."""
+    find = _pip_index if address.ecosystem == "pypi" else _npm_registry
+    url = await asyncio.to_thread(find, address.name)
+    if url is not None and url.startswith(("http://", "https://")):
+        return url
+    program = "pip" if address.ecosystem == "pypi" else "npm"
+    raise ConfigurationError(
+        f"It is not known where packages such as {address.name!r} are to be asked for: {program} does not tell.",
+        hint="Name the registry with --option registry=URL.",
+    )
+
+
+def _pip_index(name: str) -> str | None:
+    told = dict(_LINE.findall(_said(*_PIP) or ""))
+    return next((told[key] for key in _PIP_KEYS if key in told), None) or _said(*_PIP_DEFAULT)
+
+
+def _npm_registry(name: str) -> str | None:
+    npm = shutil.which("npm")
+    if npm is None:
+        return None
+    scope = name.partition("/")[0] if name.startswith("@") else None
+    own = _said(npm, "config", "get", f"{scope}:registry") if scope else None
+    return own if own and own != "undefined" else _said(npm, "config", "get", "registry")
+
+
+def _said(*command: str) -> str | None:
+    """What a program prints; None if it is not there, fails or takes too long."""
+    try:
+        done = subprocess.run(  # noqa: S603 (a fixed program; a package's scope is checked by its address)
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None

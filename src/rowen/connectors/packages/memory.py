@@ -1,0 +1,42 @@
+"""What is remembered of a package between runs."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from rowen.model.item import Cursor
+
+__all__ = ["Memory"]
+
+
+@dataclass(slots=True)
+class Memory:
+    """The cursor of a package.
+
+    `at` is the registry's URL whose answer was read, `body` the hash of that answer; its validators stand here and not
+    with an item, since they vouch for all that was drawn from it. `docs` is the documentation that the package names,
+    `root` where the walk over it begins, once that is settled; `sites` is what the walks remember.
+    """
+
+    at: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    body: str | None = None
+    version: str | None = None
+    archive: str | None = None
+    items: list[str] = field(default_factory=list)
+    docs: str | None = None
+    root: str | None = None
+    changelog: str | None = None
+    sites: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cursor: Cursor) -> "Memory":
+        """What a cursor says; nothing, where there is none or it is not ours."""
+        if not isinstance(cursor, Mapping) or cursor.keys() != {part.name for part in fields(cls)}:
+            return cls()
+        return cls(**cursor)
+
+    def to_cursor(self) -> dict[str, Any]:
+        """The memory as a cursor."""
+        return asdict(self)
