@@ -51,6 +51,10 @@ class Settings(BaseSettings):
         default=(), description="networks that may be reached although private, separated by commas"
     )
 
+    browser: Path | None = Field(
+        default=None,
+        description="the Chromium that draws pages; default: chromium, chromium-browser or google-chrome on the PATH",
+    )
     user_agent: str | None = Field(default=None, description="how requests name themselves; default: Rowen/<version>")
     host_delay_s: float = Field(
         default=1.0, ge=0, description="least time between two requests to one host; up to half of it again is added"

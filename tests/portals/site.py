@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from random import Random
@@ -40,6 +40,7 @@ class Asked:
     status: int
     conditional: bool
     sent_bytes: int
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def html(title: str, *paragraphs: str, links: tuple[str, ...] = (), head: str = "") -> bytes:
@@ -59,6 +60,7 @@ class Site:
         self.pages: dict[str, Page] = {}
         self.log: list[Asked] = []
         self.down = False
+        self.at_once = self.most_at_once = 0
         self.default = Page(b"<html><title>Not found</title>Nothing here.</html>", status=404)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -69,7 +71,7 @@ class Site:
     async def _start(self) -> web.AppRunner:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         place = web.TCPSite(runner, "127.0.0.1", 0)
         await place.start()
@@ -88,12 +90,31 @@ class Site:
     def alter(self, path: str, **more: object) -> None:
         self.pages[path] = replace(self.pages[path], **more)  # type: ignore[arg-type]
 
+    def grow(self, count: int = 13) -> None:
+        """A tree of pages: `/` leads to `/p1` and `/p2`, each `/pN` to the two that follow from it."""
+        for number in range(count):
+            links = tuple(f"/p{child}" for child in (2 * number + 1, 2 * number + 2) if child < count)
+            words = f"{WORDS[number % len(WORDS)]} number {number}"
+            self.put(f"/p{number}" if number else "/", f"Page {number}", f"All about {words}.", links=links)
+
+    def bodies(self) -> list[str]:
+        """The paths of pages that were sent whole, sorted."""
+        return sorted(self.asked(status=200))
+
     def asked(self, *, status: int | None = None) -> list[str]:
         """The paths of the log, robots.txt and the like left out."""
         extra = ("/robots.txt", "/sitemap.xml", "/llms.txt")
         return [a.path for a in self.log if a.path not in extra and status in (None, a.status)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await self._answer_for(request)
+        finally:
+            self.at_once -= 1
+
+    async def _answer_for(self, request: web.Request) -> web.StreamResponse:
         path = request.path_qs
         page = self.pages.get(path, self.default)
         if self.down:
@@ -104,7 +125,7 @@ class Site:
             response = self._plain(request, page)
         conditional = "If-None-Match" in request.headers or "If-Modified-Since" in request.headers
         size = response.content_length or 0 if response.status != 304 else 0
-        self.log.append(Asked(path, response.status, conditional, size))
+        self.log.append(Asked(path, response.status, conditional, size, dict(request.headers)))
         return response
 
     def _plain(self, request: web.Request, page: Page) -> web.Response:
@@ -151,11 +172,15 @@ class ChangingSite(Site):
             case 0 | 1 | 2:
                 self._write(chance, number)
             case 3:
-                self.put("/", "Home", *chance.sample(WORDS, 2), links=tuple(f"/p{chance.randrange(14)}" for _ in range(4)))
+                self.put(
+                    "/", "Home", *chance.sample(WORDS, 2), links=tuple(f"/p{chance.randrange(14)}" for _ in range(4))
+                )
             case 4:
                 self.pages.pop(path, None)
             case 5:
-                self.pages[path] = Page(status=chance.choice([301, 302, 308]), headers={"Location": f"/p{chance.randrange(14)}"})
+                self.pages[path] = Page(
+                    status=chance.choice([301, 302, 308]), headers={"Location": f"/p{chance.randrange(14)}"}
+                )
             case 6:
                 self.pages[path] = Page(b"broken", status=chance.choice([500, 503, 403]), headers={"X-Broken": "1"})
             case 7:
@@ -163,7 +188,7 @@ class ChangingSite(Site):
             case 8 if path in self.pages:
                 self.alter(path, etag_salt=str(chance.random()))
             case 9:
-                head = chance.choice(['<meta name=robots content=noindex>', f'<link rel=canonical href="{path}?x=1">'])
+                head = chance.choice(["<meta name=robots content=noindex>", f'<link rel=canonical href="{path}?x=1">'])
                 self.pages[path] = Page(html("Odd", "Something odd.", links=(f"/p{chance.randrange(14)}",), head=head))
             case 10:
                 self.pages[path] = Page(b"GIF89a", headers={"Content-Type": "image/gif"})

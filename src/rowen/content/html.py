@@ -81,7 +81,10 @@ _MARKDOWN = Markdown(
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page says, and what it asks of a crawler. Links are absolute, without fragments, in their order."""
+    """What a page says, and what it asks of a crawler.
+
+    Links are absolute, in their order, and without fragments but for routes (`#/…`, `#!…`).
+    """
 
     title: str
     text: str
@@ -164,7 +167,9 @@ def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
     followed: dict[str, None] = {}
     unfollowed: dict[str, None] = {}
     for element in page.select("a[href],area[href]"):
-        url = (element.attr("href") or "").partition("#")[0]
+        url, _, fragment = (element.attr("href") or "").partition("#")
+        if fragment.startswith(("/", "!")):
+            url = f"{url}#{fragment}"
         if element.attr("title") is not None:
             del element.attrs["title"]
         if url.startswith(_FOLLOWED):

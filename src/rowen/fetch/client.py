@@ -102,6 +102,11 @@ class Client:
         self._open_sessions = None
 
     @property
+    def settings(self) -> Settings:
+        """What it was opened with."""
+        return self._settings
+
+    @property
     def _sessions(self) -> Sessions:
         if self._open_sessions is None:
             raise RuntimeError("A client is used inside `async with`.")

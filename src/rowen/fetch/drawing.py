@@ -34,7 +34,9 @@ _POSTED = frozenset({"xhr", "fetch"})
 _UNSENT = ("cookie", "user-agent", "host", "connection", "content-length", "range", "sec-", "if-", "accept-encoding")
 _UNTOLD = frozenset({"content-disposition", "content-encoding", "content-length", "set-cookie", "transfer-encoding"})
 
-_NO_WAY_OUT = "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete globalThis[name]"
+_NO_WAY_OUT = (
+    "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete globalThis[name]"
+)
 _IDLE = "new Promise(done => requestIdleCallback(done, {timeout: 1000}))"
 # A copy in a document without a window runs no scripts. Open shadow trees stand where they are seen.
 _SERIALISE = """(url, most) => {
@@ -138,19 +140,16 @@ class Drawing:
         self._opened = False
         self._asked = 0
         self._left_bytes = _MOST_BYTES
-        self._under_way: set[asyncio.Task[Response]] = set()
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._under_way: set[asyncio.Task[Response | None]] = set()
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def draw(self, context: BrowserContext) -> str:
         """The page as HTML, once it has come to rest; empty if it leaves for another."""
         work = asyncio.create_task(self._draw(context))
         try:
-            await asyncio.wait([work, self._over], return_when=asyncio.FIRST_COMPLETED)
-            if self.left_for is not None:
-                return ""
-            if self._over.done():
-                raise ItemError(f"{redact(self._order.url)} could not be drawn: it took more memory than it may.")
-            return work.result()
+            either: set[asyncio.Future[Any]] = {work, self._over}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return "" if self.left_for else (self._over if self._over.done() else work).result()
         finally:
             tasks = {work, *self._under_way}
             for task in tasks:
@@ -164,7 +163,7 @@ class Drawing:
         await context.add_init_script(_NO_WAY_OUT)
         page = await context.new_page()
         await page.route("**/*", self._route)
-        page.on("crash", lambda _: self._end())
+        page.on("crash", self._note_crash)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._order.limit_s):
                 await page.goto(self._order.url, wait_until="domcontentloaded", timeout=0)
@@ -198,9 +197,12 @@ class Drawing:
             )
         return str(html)
 
-    def _end(self) -> None:
+    def _note_crash(self, _: Page) -> None:
+        self._fail(ItemError(f"{redact(self._order.url)} could not be drawn: it took more memory than it may."))
+
+    def _fail(self, error: BaseException) -> None:
         if not self._over.done():
-            self._over.set_result(None)
+            self._over.set_exception(error)
 
     async def _route(self, route: Route) -> None:
         """Answer a request of the browser in place of the network."""
@@ -219,9 +221,13 @@ class Drawing:
             self._opened = True
             return self._order.answer
         if request.url.partition("#")[0] != self._order.url.partition("#")[0]:
-            self.left_for = self.left_for or request.url
-            self._end()
+            self._leave(request.url)
         return None
+
+    def _leave(self, url: str) -> None:
+        if not self._over.done():
+            self.left_for = url
+            self._over.set_result("")
 
     async def _supply(self, request: Request) -> Response | None:
         if not self._wanted(request) or self._asked >= _MOST_REQUESTS or self._left_bytes <= 0:
@@ -241,10 +247,10 @@ class Drawing:
             return kind in _POSTED and request.url.startswith(self._origin + "/")
         return request.method in ("GET", "HEAD") and kind in _FETCHED
 
-    async def _fetch(self, request: Request) -> Response:
+    async def _fetch(self, request: Request) -> Response | None:
         client, shelf, may = self._supplies
         if not await may(request.url):
-            raise FetchError
+            return None
         if request.resource_type in _KEPT:
             return await shelf.take(request.url, lambda: self._ask(client, request))
         return await self._ask(client, request)
@@ -261,21 +267,25 @@ class Drawing:
             tries=1 if request.method == "POST" else None,
         )
 
-    def _judge(self, request: Request, task: "asyncio.Task[Response]") -> Response | None:
+    def _judge(self, request: Request, task: "asyncio.Task[Response | None]") -> Response | None:
         if task.cancelled():
             return None
-        error = task.exception()
-        if error is None:
-            answer = task.result()
+        match task.exception():
+            case None:
+                return self._weigh(request, task.result())
+            case FetchError() as error:
+                if error.retryable or isinstance(error, CircuitOpenError):
+                    self._mind(request.url, error)
+            case BaseException() as error:
+                self._fail(error)
+        return None
+
+    def _weigh(self, request: Request, answer: Response | None) -> Response | None:
+        if answer is not None:
             self._left_bytes -= len(answer.body)
             if answer.status >= 500 or answer.status == 429:
                 self._mind(request.url, FetchError(f"{redact(request.url)} answered with status {answer.status}."))
-            return answer
-        if isinstance(error, FetchError):
-            if error.retryable or isinstance(error, CircuitOpenError):
-                self._mind(request.url, error)
-            return None
-        raise error
+        return answer
 
     def _mind(self, url: str, error: FetchError) -> None:
         """Other people's counters and adverts may be down; the site's own data may not."""

@@ -88,12 +88,10 @@ class Browser:
         self,
         client: Client,
         *,
-        path: Path | None = None,
         may: Callable[[str], Awaitable[bool]] = _allow,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         self._client = client
-        self._path = path
         self._may = may
         self._memory_bytes = memory_bytes
         self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -143,7 +141,7 @@ class Browser:
                     "Pages cannot be drawn: Playwright is not installed.",
                     hint="Install it (pip install 'rowen[render]'), or set the option render=never.",
                 ) from None
-            path = find_chromium(self._path)
+            path = find_chromium(self._client.settings.browser)
             try:
                 async with asyncio.timeout(_START_LIMIT_S):
                     self._chromium = await self._launch(path)

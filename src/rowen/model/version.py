@@ -12,7 +12,7 @@ __all__ = ["Version", "Wish", "parse"]
 
 LONGEST = 200
 _TEXT = re.compile(
-    r"(?:v|version|release)?[-_. ]?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)(?P<tail>(?:[-_.]?[a-z\d]+)*)(?:\+.*)?",
+    r"(?:v|version|release)?[-_. ]?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)(?P<tail>[a-z\d._-]*)(?:\+.*)?",
     re.ASCII,
 )
 _DATE = re.compile(r"(?:19|20)\d\d-(?:0?[1-9]|1[0-2])(?:-\d{1,2})?", re.ASCII)

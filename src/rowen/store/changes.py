@@ -42,7 +42,7 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
         insert into change (number, source_id, source, run_id, kind, key, url, title, content_hash, record_hash)
         select (select coalesce(max(number), 0) from change) + row_number() over (order by line.ordinal),
                %s, %s, %s, line.kind, line.key, line.url, line.title, line.content_hash, line.record_hash
-          from unnest(%s::text[], %s::bytea[], %s::text[], %s::text[], %s::bytea[], %s::bytea[])
+          from unnest(%b::text[], %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bytea[])
                with ordinality as line(kind, key, url, title, content_hash, record_hash, ordinal)
         """,
         [source.id, source.name, run_id, *columns],

@@ -52,7 +52,7 @@ async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
         insert into chunk (item_id, position, heading, anchor, text, text_hash, tsv)
         select new.item_id, new.position, path.heading, new.anchor, new.text, new.text_hash,
                passage_tsv(item.language, item.title, path.heading, new.text)
-          from unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::bytea[])
+          from unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::bytea[])
                as new(item_id, position, heading, anchor, text, text_hash)
           join item on item.id = new.item_id
           cross join lateral (select array(select jsonb_array_elements_text(new.heading::jsonb)) as heading) path
@@ -73,7 +73,7 @@ async def move(c: Connection, places: Sequence[tuple[int, int]]) -> None:
     """Give stored passages other positions."""
     if places:
         await c.execute(
-            "update chunk set position = new.position from unnest(%s::bigint[], %s::bigint[]) as new(id, position)"
+            "update chunk set position = new.position from unnest(%b::bigint[], %b::bigint[]) as new(id, position)"
             " where chunk.id = new.id",
             [[chunk_id for chunk_id, _ in places], [position for _, position in places]],
         )

@@ -158,8 +158,8 @@ async def insert(
                           content_hash, record_hash, language, media_type)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
                content_hash, record_hash, language, media_type
-          from unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-                      %s::bytea[], %s::bytea[], %s::text[], %s::text[])
+          from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[])
                as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type)
         returning key, id
         """,
@@ -179,8 +179,8 @@ async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]],
                content_hash = new.content_hash, record_hash = new.record_hash,
                language = new.language, media_type = new.media_type,
                chunker = %s, revision = revision + new.revised::integer, updated_at = now()
-          from unnest(%s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-                      %s::bytea[], %s::bytea[], %s::text[], %s::text[])
+          from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[])
                as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type)
          where item.id = new.id
         """,
@@ -233,7 +233,7 @@ async def check(c: Connection, run_id: int, rows: Sequence[Check], *, recipe: Ha
         """
         insert into item_check (run_id, recipe, item_id, etag, last_modified, body_hash, depth, links)
         select %s, %s, item_id, etag, last_modified, body_hash, depth, coalesce(links, '')
-          from unnest(%s::bigint[], %s::text[], %s::text[], %s::bytea[], %s::integer[], %s::text[])
+          from unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::integer[], %b::text[])
                as new(item_id, etag, last_modified, body_hash, depth, links)
         on conflict (item_id) do update
            set run_id = excluded.run_id, checked_at = now(), recipe = excluded.recipe, etag = excluded.etag,

@@ -41,7 +41,7 @@ async def put(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]
     await c.execute(
         """
         insert into quarantine (source_id, key, url, error, hint, payload)
-        select %s, * from unnest(%s::bytea[], %s::text[], %s::text[], %s::text[], %s::bytea[])
+        select %s, * from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::bytea[])
         on conflict (source_id, key) do update
            set error = excluded.error, hint = excluded.hint, payload = excluded.payload, url = excluded.url,
                tries = quarantine.tries + 1, last_at = now()

@@ -1,7 +1,7 @@
 """Sites: crawled once, refreshed by conditional requests, to exactly what a new crawl would find."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import ClassVar
@@ -9,12 +9,14 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.web.crawl import Crawl
 from rowen.connectors.web.dates import Dates
+from rowen.connectors.web.draw import Drawer
 from rowen.connectors.web.hints import gather
 from rowen.connectors.web.memory import Memory
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.visit import Visitor
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
 from rowen.fetch.robots import Robots, Rules
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation
 from rowen.model.url import canonical
@@ -51,14 +53,14 @@ class Web:
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Walk the site from its root."""
-        async with self._tools.client() as client:
+        async with self._tools.client() as client, AsyncExitStack() as closing:
             client.pace(self._url, delay_s=self._options.delay_s, concurrency=self._options.concurrency)
             robots = Robots(client) if self._options.robots else None
             rules = await self._rules(client, robots) if robots else None
             hints = await gather(client, self._url, self._options, rules)
             before = Memory.of(known.cursor)
             dates = Dates(hints.modified, as_of=_moment(before.as_of), trust=before.sitemap_trust)
-            visitor = Visitor(client, self._url, self._options, self._tools)
+            visitor = await self._visitor(client, robots, closing)
             crawl = Crawl(
                 self._url,
                 self._options,
@@ -77,6 +79,15 @@ class Web:
         yield Checkpoint(crawl.memory.to_cursor())
         why = crawl.unproven or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
         yield Complete() if why is None else Incomplete(why)
+
+    async def _visitor(self, client: Client, robots: Robots | None, closing: AsyncExitStack) -> Visitor:
+        headers = self._options.headers
+        credentials = Credentials.of(self._url, headers) if headers else None
+        drawer = None
+        if self._options.render != "never":
+            drawer = Drawer(client, self._options, self._tools, robots=robots, credentials=credentials)
+            await closing.enter_async_context(drawer)
+        return Visitor(client, self._options, self._tools, credentials=credentials, drawer=drawer)
 
     async def _rules(self, client: Client, robots: Robots) -> Rules:
         rules = await robots.rules(self._url)

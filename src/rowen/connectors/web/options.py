@@ -2,9 +2,9 @@
 
 import re
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ByteSize, Field, field_validator
+from pydantic import BeforeValidator, ByteSize, Field, field_validator, model_validator
 from turbohtml import parse_fragment
 
 from rowen.connectors.base import Options
@@ -34,7 +34,7 @@ class WebOptions(Options):
     sitemap: bool = Field(default=True, description="read sitemaps, and trust their dates where they prove true")
     llms: bool = Field(default=True, description="read llms.txt where there is one")
     markdown: bool = Field(default=False, description="ask for Markdown where a server offers it")
-    hash_routes: bool = Field(default=False, description="`#/path` is a page of its own")
+    hash_routes: bool = Field(default=False, description="`#/path` is a page of its own, and drawn")
     render: Literal["never", "auto", "always"] = Field(
         default="never", description="draw pages in a browser: always, or where they come as an empty shell"
     )
@@ -60,6 +60,12 @@ class WebOptions(Options):
         if selector is not None:
             parse_fragment("").select(selector)
         return selector
+
+    @model_validator(mode="after")
+    def _draws_routes(self) -> Self:
+        if self.hash_routes and self.render == "never":
+            raise ValueError("hash_routes needs render=auto or render=always: only a browser sees what follows a #")
+        return self
 
     @cached_property
     def included(self) -> re.Pattern[str] | None:

@@ -1,14 +1,16 @@
 """One look at one URL of a site."""
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from rowen.connectors.base import Held, Tools
+from rowen.connectors.web.draw import Drawer, drawn_hash
 from rowen.connectors.web.memory import Bridge
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.soft404 import SoftMissing
-from rowen.errors import CircuitOpenError, FetchError, ItemError
+from rowen.errors import CircuitOpenError, FetchError, ItemError, RowenError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
@@ -97,21 +99,35 @@ Answer: TypeAlias = Page | Same | Moved | NoPage | Bridged | Missing | Broken | 
 
 
 class Visitor:
-    """Asks for URLs of one site, with what we hold of them."""
+    """Asks for URLs of one site, with what we hold of them; `drawer` draws pages that need it."""
 
-    def __init__(self, client: Client, root: str, options: WebOptions, tools: Tools) -> None:
+    def __init__(
+        self,
+        client: Client,
+        options: WebOptions,
+        tools: Tools,
+        *,
+        credentials: Credentials | None = None,
+        drawer: Drawer | None = None,
+    ) -> None:
         self._client = client
         self._options = options
         self._tools = tools
         self._accept = _MARKDOWN if options.markdown else _HTML
-        self._credentials = Credentials.of(root, options.headers) if options.headers else None
+        self._credentials = credentials
+        self._drawer = drawer
+        self._routed: dict[str, Response] = {}
+        self._routing = asyncio.Lock()
         self._soft = SoftMissing(self._read_plainly)
         self.site_time: str | None = None
 
     async def visit(self, url: str, depth: int, held: Held | None, bridge: Bridge | None) -> Answer:
         """What a URL answers now."""
         try:
-            response = await self.ask(url, held or bridge)
+            if self._drawer is not None and self._drawer.is_sure(url):
+                response = await self._ask_for_route(url)
+            else:
+                response = await self.ask(url, held or bridge)
         except CircuitOpenError as problem:
             return Closed(str(problem))
         except FetchError as problem:
@@ -131,6 +147,16 @@ class Visitor:
         )
         self.site_time = self.site_time or response.headers.get("Date")
         return response
+
+    async def _ask_for_route(self, url: str) -> Response:
+        """The answer behind a page that is drawn anyway, asked for once for all routes that lead into it."""
+        document, is_route, _ = url.partition("#")
+        if not is_route:
+            return await self.ask(url)
+        async with self._routing:
+            if document not in self._routed:
+                self._routed[document] = await self.ask(document)
+            return self._routed[document]
 
     async def _understand(
         self, url: str, depth: int, response: Response, held: Held | None, bridge: Bridge | None
@@ -165,6 +191,8 @@ class Visitor:
         if not _readable(raw):
             return NoPage(Bridge((), response.etag, response.last_modified))
         try:
+            if self._drawer is not None and await self._drawer.wants(raw):
+                return await self._look_at_drawing(self._drawer, raw, response, held)
             document = await self._tools.read(raw)
         except ItemError as problem:
             return Broken(str(problem), False, problem.hint)
@@ -173,6 +201,24 @@ class Visitor:
         if document.validators != validators:
             document = replace(document, validators=validators)
         return Page(document, robots)
+
+    async def _look_at_drawing(self, drawer: Drawer, raw: Raw, response: Response, held: Held | None) -> Answer:
+        """What a page says once it is drawn. No validator is kept: its data comes from elsewhere."""
+        try:
+            drawn = await drawer.draw(raw, response)
+        except CircuitOpenError as problem:
+            return Closed(str(problem))
+        except RowenError as problem:
+            return Broken(str(problem), True, problem.hint)
+        if isinstance(drawn, str):
+            return Moved(drawn)
+        robots = _robots(response)
+        seen = drawn_hash(drawn, robots)
+        if held is not None and held.body_hash == seen:
+            return Same(held.links, seen)
+        if await self._soft.is_missing(drawn):
+            return Missing(response.status)
+        return Page(replace(drawn, validators=Validators(body_hash=seen)), robots)
 
     async def _read_plainly(self, url: str) -> Document | None:
         """What a URL says, if it answers with a page at all."""
@@ -212,8 +258,10 @@ def _readable(raw: Raw) -> bool:
 
 
 def _moved(url: str, location: str) -> Answer:
+    route = location.partition("#")[2] or url.partition("#")[2]
     try:
-        return Moved(join(parse(url), location).url)
+        to = join(parse(url), location).url
+        return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
     except FetchError as problem:
         return Broken(str(problem), False)
 

@@ -1,0 +1,105 @@
+"""Pages that are nothing until their scripts have run: which ones they are, and what a browser makes of them."""
+
+import re
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rowen.connectors.base import Tools
+from rowen.connectors.web.options import WebOptions
+from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.render import Browser
+from rowen.fetch.response import Response
+from rowen.fetch.robots import Robots
+from rowen.model.hashes import Hash, body_hash, canonical_json
+from rowen.model.item import Document, Raw
+
+__all__ = ["Drawer", "drawn_hash"]
+
+FEWEST_CHARS = 200
+HARDLY_ANY_CHARS = 40
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_SCRIPT = re.compile(rb"<script\b(?![^>]*\btype\s*=\s*[\"']?application/(?:ld\+)?json)", re.IGNORECASE)
+# Where frameworks put what they draw, and what a page tells those without scripts.
+_FRAME = re.compile(
+    rb"<[a-z][\w-]*\b[^>]*\bid\s*=\s*[\"']?(?:app|root|__next|__nuxt|___gatsby|svelte|main-app|app-root|react-root|q-app"
+    rb"|mount|docsify)\b|<(?:app-root|[a-z]+-app|ng-app)\b|\bdata-reactroot\b|\bng-(?:app|version)\b"
+    rb"|<noscript\b[^>]*>(?:(?!</noscript)[\s\S]){0,500}?javascript",
+    re.IGNORECASE,
+)
+
+
+class Drawer:
+    """Draws the pages of one site, as an async context manager."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: WebOptions,
+        tools: Tools,
+        *,
+        robots: Robots | None,
+        credentials: Credentials | None,
+    ) -> None:
+        self._options = options
+        self._read = tools.read
+        self._robots = robots
+        self._credentials = credentials
+        self._browser = Browser(client, may=self._may)
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._open.enter_async_context(self._browser)
+        if self._options.render == "always":
+            await self._browser.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    def is_sure(self, url: str) -> bool:
+        """Whether a page is drawn whatever it looks like: a route behind a `#` exists in the browser alone."""
+        return self._options.render == "always" or "#" in url
+
+    async def wants(self, raw: Raw) -> bool:
+        """Whether a page has to be drawn to be read."""
+        if (raw.media_type or "").partition(";")[0].strip().lower() not in _PAGES:
+            return False
+        if self.is_sure(raw.url):
+            return True
+        if not _SCRIPT.search(raw.body):
+            return False
+        page = await self._read(replace(raw, select=None, ignore=None))
+        return len(page.text) < (FEWEST_CHARS if _FRAME.search(raw.body) else HARDLY_ANY_CHARS)
+
+    async def draw(self, raw: Raw, response: Response) -> Document | str:
+        """The page as it is drawn, or the URL that it leads to instead."""
+        drawn = await self._browser.draw(
+            raw.url, response, max_bytes=int(self._options.max_bytes), credentials=self._credentials
+        )
+        if drawn.url != raw.url:
+            return drawn.url
+        body = drawn.html.encode("utf-8", "replace")
+        document = await self._read(
+            replace(raw, body=body, media_type="text/html", charset="utf-8", etag=None, last_modified=None)
+        )
+        if "#" not in raw.url:
+            return document
+        # The address that the document behind all routes prefers is not that of each route.
+        return replace(document, record={name: value for name, value in document.record.items() if name != "canonical"})
+
+    async def _may(self, url: str) -> bool:
+        """What a page loads is excluded and kept from robots as its links are."""
+        if self._options.excluded and self._options.excluded.search(url):
+            return False
+        return self._robots is None or (await self._robots.rules(url)).allows(url)
+
+
+def drawn_hash(document: Document, robots: frozenset[str]) -> Hash:
+    """What stands in for the hash of a body: two drawings of one page may differ in all that nobody reads."""
+    told = [document.record, document.language, document.links, sorted(robots)]
+    return body_hash(document.content_hash + canonical_json(told))
