@@ -1,5 +1,6 @@
 """Plain git repositories: a real bare one that changes between runs."""
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from rowen import Run, SourceError, UsageError
 from rowen.connectors import registry
@@ -17,6 +19,7 @@ from rowen.connectors.git.remote import Remote, configuration
 from rowen.errors import AddressRefusedError
 from tests.conftest import House
 from tests.portals.git import LFS, LINK, SUBMODULE, Repository
+from tests.portals.github import Portal
 
 
 @pytest.fixture(autouse=True)
@@ -320,6 +323,57 @@ async def test_addresses_that_were_checked_are_those_that_git_uses(monkeypatch: 
 
     assert told["http.curloptResolve"] == "127.0.0.1:8080:127.0.0.1"
     assert told["http.extraHeader"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0"
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Portal]:
+    monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "127.0.0.0/8")
+    monkeypatch.delenv("https_proxy", raising=False)
+    portal = Portal()
+    yield portal
+    portal.close()
+
+
+async def test_a_host_that_serves_plain_files_is_read_with_a_token(
+    house: House, world: Repository, host: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "me:s3cret")
+    world.git("update-server-info")
+    host.folders["/field.git/"] = world.folder
+    world.address = f"git+{host.web}/field.git"
+
+    first = await sync(house, world, token="env:SECRET")
+    again = await sync(house, world)
+
+    assert (first.tally.created, again.tally.unchanged, again.tally.not_modified) == (1, 1, 1)
+    assert {headers.get("Authorization") for headers in host.headers} == {"Basic bWU6czNjcmV0"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+async def test_redirects_are_not_followed(house: House, world: Repository, host: Portal, status: int) -> None:
+    world.address = f"git+{host.web}/field.git"
+    host.said["/field.git"] = lambda: web.Response(status=status, headers={"Location": f"{host.web}/me/it/other"})
+
+    run = await sync(house, world)
+
+    assert run.status == "failed"
+    assert [path for path, _ in host.take() if "other" in path] == []
+
+
+async def test_a_secret_is_in_no_message(
+    house: House, world: Repository, host: Portal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("SECRET", "s3cret")
+    world.address = f"git+{host.web}/field.git"
+    host.said["/field.git"] = lambda: web.Response(status=401, headers={"WWW-Authenticate": "Basic"})
+
+    run = await sync(house, world, token="env:SECRET")
+
+    assert run.status == "failed"
+    assert "token" in (run.error or "")
+    assert "s3cret" not in caplog.text + str(run)
+    assert "czNjcmV0" not in caplog.text + str(run)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from aiohttp import web
 from rowen import Run
 from rowen.connectors.github import GitHub
 from tests.conftest import House
-from tests.connectors.test_github import sync
 from tests.portals import git
-from tests.portals.github import Portal
+from tests.portals.github import Portal, sync
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,8 @@ from random import Random
 
 from aiohttp import web
 
+from rowen import Rowen, Run
+
 WORDS = "barley clover hay meadow orchard pollen quince rowan seed thistle umbel vetch willow yarrow".split()
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -79,10 +81,18 @@ class Site:
         return runner
 
     def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _end(self) -> None:
+        """Close the server, and the talks that still hang."""
+        await self._runner.cleanup()
+        hanging = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
 
     def put(self, path: str, title: str, *paragraphs: str, links: tuple[str, ...] = (), **more: object) -> None:
         self.pages[path] = Page(html(title, *paragraphs, links=links), **more)  # type: ignore[arg-type]
@@ -93,9 +103,10 @@ class Site:
     def grow(self, count: int = 13) -> None:
         """A tree of pages: `/` leads to `/p1` and `/p2`, each `/pN` to the two that follow from it."""
         for number in range(count):
-            links = tuple(f"/p{child}" for child in (2 * number + 1, 2 * number + 2) if child < count)
             words = f"{WORDS[number % len(WORDS)]} number {number}"
-            self.put(f"/p{number}" if number else "/", f"Page {number}", f"All about {words}.", links=links)
+            self.put(
+                f"/p{number}" if number else "/", f"Page {number}", f"All about {words}.", links=links_of(number, count)
+            )
 
     def bodies(self) -> list[str]:
         """The paths of pages that were sent whole, sorted."""
@@ -140,6 +151,25 @@ class Site:
         if page.validator == "modified" and request.headers.get("If-Modified-Since") == headers.get("Last-Modified"):
             return web.Response(status=304)
         return web.Response(status=page.status, body=page.body, headers=headers)
+
+
+async def keep(r: Rowen, site: Site, start: str = "/", **options: object) -> Run:
+    """Crawl a site for the first time, without asking for the files that sites have beside their pages."""
+    await r.add(f"{site.url}{start}", name="site", options={"sitemap": False, "llms": False, **options})
+    run = await r.sync("site")
+    site.log.clear()
+    return run
+
+
+async def hang(_: web.Request) -> web.StreamResponse:
+    """An answer that does not come."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def links_of(number: int, count: int = 13) -> tuple[str, ...]:
+    """The links of a page in the tree that `grow` makes."""
+    return tuple(f"/p{child}" for child in (2 * number + 1, 2 * number + 2) if child < count)
 
 
 class ChangingSite(Site):

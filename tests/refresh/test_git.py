@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conftest import House, Server
@@ -22,4 +23,4 @@ def test_refreshing_a_git_repository_equals_rebuilding_it(
     Repositories.server = server
     Repositories.new_house = staticmethod(new_house)
     Repositories.new_world = staticmethod(lambda: Repository(tmp_path / f"world {next(numbers)}"))
-    run_state_machine_as_test(Repositories, settings=PROFILE)
+    run_state_machine_as_test(Repositories, settings=settings(PROFILE, max_examples=(PROFILE.max_examples + 1) // 2))

@@ -31,7 +31,7 @@ __all__ = ["Browser", "Drawn", "find_chromium"]
 LIMIT_S = 60.0
 SIDE_BY_SIDE = 3
 MEMORY_BYTES = 1 << 30
-_READ_LIMIT_S = 5.0
+READ_LIMIT_S = 5.0
 _CLOSE_LIMIT_S = 10.0
 _START_LIMIT_S = 60.0
 _WATCH_S = 0.25
@@ -185,7 +185,7 @@ class Browser:
                 accept_downloads=False, service_workers="block", locale="en-US", timezone_id="UTC"
             )
             try:
-                async with asyncio.timeout(order.limit_s + _READ_LIMIT_S):
+                async with asyncio.timeout(order.limit_s + READ_LIMIT_S):
                     html = await drawing.draw(context)
             finally:
                 await _close(context.close, chromium.close)

@@ -22,6 +22,7 @@ class GitOptions(RepositoryOptions):
     """Options of a git repository."""
 
     cache: Path | None = Field(default=None, description="folder that keeps what was fetched; default: nothing is kept")
+    limit_s: float = Field(default=1800.0, gt=0, description="longest time that one step of git may take")
     page_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^{}]*\{ref\}[^{}]*\{path\}$",
@@ -48,8 +49,14 @@ class Git:
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Ask for the commit, and read the files whose blobs are others."""
         held = await held_etags(known)
-        options, remote = self._options, Remote.parse(self._url)
-        async with open_mirror(remote, self._tools.meter, token=options.token, cache=options.cache) as mirror:
+        options = self._options
+        async with open_mirror(
+            Remote.parse(self._url),
+            self._tools.meter,
+            token=options.token,
+            cache=options.cache,
+            limit_s=options.limit_s,
+        ) as mirror:
             reading = Reading(mirror, options, self._url_of)
             async with aclosing(reading.pull(held, known.cursor)) as observations:
                 async for observation in observations:

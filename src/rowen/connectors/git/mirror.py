@@ -38,11 +38,11 @@ class Tip(NamedTuple):
 
 @asynccontextmanager
 async def open_mirror(
-    remote: Remote, meter: Meter, *, token: str | None = None, cache: Path | None = None
+    remote: Remote, meter: Meter, *, token: str | None = None, cache: Path | None = None, limit_s: float = 1800.0
 ) -> AsyncIterator["Mirror"]:
     """The mirror of a remote, in a cache folder, or one that is forgotten afterwards."""
     told = await configuration(remote, token)
-    program = Program(shown(remote.url), protocol=remote.scheme, configuration=told)
+    program = Program(shown(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s)
     async with AsyncExitStack() as stack:
         root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
         yield Mirror(root / f"{sha256(os.fsencode(remote.url)).hexdigest()[:24]}.git", remote, program, meter)

@@ -49,7 +49,7 @@ class Program:
     """The git program, set up for one remote."""
 
     def __init__(
-        self, about: str, *, protocol: str, configuration: Mapping[str, str] | None = None, limit_s: float = 600.0
+        self, about: str, *, protocol: str, configuration: Mapping[str, str] | None = None, limit_s: float = 60.0
     ) -> None:
         self._about = about
         self._protocol = protocol

@@ -11,7 +11,6 @@ import os
 import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -74,11 +73,9 @@ def _checked(address: str) -> str:
 
 
 def _local(address: str) -> str | None:
-    if not address or "\0" in address:
-        return None
-    path = Path(address.removeprefix("file://")).expanduser().absolute()
-    is_repository = (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
-    return "git+" + file_url(bytes(path)) if is_repository else None
+    path = os.path.abspath(os.path.expanduser(address.removeprefix("file://")))  # noqa: PTH100, PTH111 (never raises)
+    is_repository = os.path.isfile(f"{path}/HEAD") and os.path.isdir(f"{path}/objects")  # noqa: PTH112, PTH113
+    return "git+" + file_url(os.fsencode(path)) if address and is_repository else None
 
 
 async def configuration(remote: Remote, token: str | None) -> dict[str, str]:
