@@ -1,6 +1,7 @@
 """search, get, diff, history, changes."""
 
 from tests.cli.conftest import PATIENCE_S, Cli
+from tests.conftest import House
 
 
 def test_search_gives_an_object_for_each_item(docs: Cli) -> None:
@@ -90,3 +91,15 @@ def test_following_shows_a_change_as_it_happens(docs: Cli) -> None:
     assert all('"created"' in line for line in before)
     assert '"number": 4' in after
     assert follower.returncode == 0
+
+
+def test_search_in_a_version_needs_sources_that_have_one(docs: Cli, house: House) -> None:
+    without = docs("search", "hay", "--version", "2.x")
+    house.execute("update source set version = '2.1'")
+    found = docs("search", "hay", "--version", "2.x", "--json")
+    shown = docs("show", "docs", "--json")
+
+    assert (without.code, without.out) == (4, "")
+    assert "no versions at all" in without.err
+    assert found.facts[0]["title"] == "Hay"
+    assert shown.facts[0]["version"] == "2.1"

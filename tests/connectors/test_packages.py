@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen import Rowen, Run, UsageError
+from rowen import Rowen, Run
 from rowen.connectors.packages import Npm, PyPI
 from tests.conftest import House
 from tests.portals.packages import NpmRegistry, PythonIndex
@@ -45,12 +45,10 @@ def docs() -> Iterator[Site]:
 
 async def sync(r: Rowen, registry: Site, address: str, **options: Any) -> Run:
     """Add a package, unless it is kept, and sync it."""
-    try:
-        source = await r.add(address, options={"registry": registry.url, **options})
-    except UsageError as kept:
-        assert "is kept already" in str(kept)
-        return await r.sync(address)
-    return await r.sync(source.name)
+    kind = PyPI if address.startswith("pypi:") else Npm
+    if kind.recognise(address) not in [source.url for source in await r.sources()]:
+        await r.add(address, options={"registry": registry.url, **options})
+    return await r.sync(address)
 
 
 def urls(house: House) -> list[str]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 import pytest
@@ -57,7 +57,7 @@ class Trap:
         self.host = host
         self.calls: list[str] = []
 
-    async def __aenter__(self) -> "Trap":
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._called, self.host, 0)
         self.port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://{self.host}:{self.port}"
@@ -100,7 +100,7 @@ async def test_the_browser_has_our_name_no_cookies_and_no_eye_for_pictures(app: 
     app.script(
         "/",
         "document.cookie = 'own=1'; fetch('/data').then(() => fetch('/data')).then(() => document.body.append('done'))",
-        body="<img src=/a.png><video src=/b.mp4></video><iframe src=/c></iframe><style>@font-face{font-family:x;src:url(/d)}</style>",
+        body="<img src=/a.png><video src=/b.mp4></video><iframe src=/c></iframe><embed src=/d>",
     )
 
     async with browser(app) as draw:

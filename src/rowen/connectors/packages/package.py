@@ -100,7 +100,8 @@ class Package:
         release = found.release
         docs = self._chosen(self._options.docs, docs_of(release.links, name=release.name, registry=registry.url))
         changelog = self._chosen(self._options.changelog, changelog_of(release.links, registry=registry.url))
-        files = await self._files(client, registry, release, changelog, before)
+        needed = release.archive if self._needs_files(release, changelog) else None
+        files = await self._files(client, registry, release, before) if needed else Files()
         seen = [await self._page(release, files), *await self._changelog(release, files, before)]
         now = Memory(
             found.at,
@@ -108,7 +109,7 @@ class Package:
             found.last_modified,
             found.body,
             release.version,
-            release.archive if files is None or any(files) else None,
+            needed,
             [url for observation in seen if (url := _url(observation))],
             docs,
             None if self._address.wanted and self._options.docs == "auto" else docs,
@@ -120,19 +121,15 @@ class Package:
     def _chosen(self, option: str, declared: str | None) -> str | None:
         return declared if option == "auto" else None if option == "off" else option
 
-    async def _files(
-        self, client: Client, registry: _Registry, release: Release, changelog: str | None, before: Memory
-    ) -> Files | None:
-        """The files of the release, if they are needed; None if they are those that we have."""
-        wants_changelog = self._options.changelog == "auto" and changelog is None
-        if release.archive is None or not (wants_changelog or not release.has_readme):
-            return Files()
-        if release.has_readme and release.archive == before.archive:
+    def _needs_files(self, release: Release, changelog: str | None) -> bool:
+        return not release.has_readme or (self._options.changelog == "auto" and changelog is None)
+
+    async def _files(self, client: Client, registry: _Registry, release: Release, before: Memory) -> Files | None:
+        """The files of the release; None if they are those that we have."""
+        if release.archive is None or (release.has_readme and release.archive == before.archive):
             return None
-        files = await download(
-            client, release.archive, max_bytes=int(self._options.max_bytes), credentials=registry.credentials
-        )
-        return files if wants_changelog else files._replace(changelog=None)
+        limit = int(self._options.max_bytes)
+        return await download(client, release.archive, max_bytes=limit, credentials=registry.credentials)
 
     async def _page(self, release: Release, files: Files | None) -> Observation:
         if not release.has_readme and files and files.readme:
@@ -147,7 +144,7 @@ class Package:
         url = self._address.changelog_url
         if files is None:
             return [Unchanged(url)] if url in before.items else []
-        if files.changelog is None:
+        if files.changelog is None or self._options.changelog != "auto":
             return []
         try:
             read = await self._tools.read(self._raw(url, files.changelog, release))

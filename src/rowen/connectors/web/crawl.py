@@ -63,7 +63,6 @@ class Crawl:
     ) -> None:
         self.memory = Memory(as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True)
         self.unproven: str | None = None
-        self._root = root
         self._options = options
         self._known = known
         self._visitor = visitor
@@ -72,6 +71,7 @@ class Crawl:
         self._dates = dates
         self._ahead = max(LEAST_AHEAD, AHEAD * concurrency)
         self._scope = Scope(root, options)
+        self._root = self._scope.clean(root) or root
         self._queue: deque[_Place] = deque()
         self._held: dict[str, Held | None] = {}
         self._met: set[str] = set()

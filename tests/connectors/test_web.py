@@ -1,0 +1,416 @@
+"""Which pages of a site are visited, how far, in which order, and what the site may ask of us."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rowen import UsageError
+from rowen.fetch.politeness import Throttle
+from tests.conftest import House
+from tests.fetch.world import FakeTime
+from tests.logical import contents, index_of
+from tests.portals.site import Page, Site, html, keep
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    site.grow(13)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name under example.test leads to loopback."""
+    real = socket.getaddrinfo
+
+    def look_up(host: Any, *args: Any, **more: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        return real("127.0.0.1" if name and name.endswith("example.test") else host, *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+
+def paths(house: House, site: Site) -> set[str]:
+    return {url.removeprefix(site.url) for url in contents(house)}
+
+
+async def test_by_default_only_what_lies_below_the_start_is_visited(house: House, site: Site) -> None:
+    out = ("/", "/other", "/docs-old/x", "http://elsewhere.example/docs/", f"{site.url.replace('127', '128')}/docs/x")
+    site.put("/docs/", "Docs", links=("a", "sub/b", *out))
+    site.put("/docs/a", "A", links=("../docs/sub/../a", "../p1"))
+    site.put("/docs/sub/b", "B")
+    async with house.open() as r:
+        run = await keep(r, site, "/docs/")
+
+    assert paths(house, site) == {"/docs/", "/docs/a", "/docs/sub/b"}
+    assert run.tally.requests == 4
+
+
+async def test_scope_host_goes_above_the_start_but_not_beyond_the_host(house: House, site: Site) -> None:
+    site.put("/docs/", "Docs", links=("/p11", "http://elsewhere.example/"))
+    async with house.open() as r:
+        await keep(r, site, "/docs/", scope="host")
+
+    assert paths(house, site) == {"/docs/", "/p11"}
+
+
+async def test_scope_domain_takes_the_names_below(house: House, site: Site, names: None) -> None:
+    port = site.url.rpartition(":")[2]
+    docs, other = f"http://docs.example.test:{port}", f"http://notexample.test:{port}"
+    site.put("/", "Home", links=(f"{docs}/p11", f"{other}/p12", "http://example.test.evil.example/"))
+    async with house.open() as r:
+        await r.add(f"http://www.example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
+        await r.sync("s")
+
+    assert set(contents(house)) == {f"http://www.example.test:{port}/", f"{docs}/p11"}
+    assert site.asked() == ["/", "/p11"]
+
+
+async def test_a_start_in_any_spelling_is_the_same_site(house: House, site: Site) -> None:
+    site.put("/Ünï cöde/", "Start", links=("%C3%BC", "/p12"))
+    site.pages["/%C3%9Cn%C3%AF%20c%C3%B6de/"] = site.pages.pop("/Ünï cöde/")
+    site.put("/%C3%9Cn%C3%AF%20c%C3%B6de/%C3%BC", "Below")
+    async with house.open() as r:
+        await keep(r, site, "/Ünï cöde/#top")
+        bare = await r.sync(site.url)
+
+    assert paths(house, site) >= {"/%C3%9Cn%C3%AF%20c%C3%B6de/", "/%C3%9Cn%C3%AF%20c%C3%B6de/%C3%BC"}
+    assert (bare.tally.created, f"{site.url}/" in contents(house)) == (13, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"include": "*/p1*"}, {"/", "/p1", "/p10", "/p11", "/p12"}),
+        ({"include": ["*/p1*", "*/p4"]}, {"/", "/p1", "/p4", "/p10"}),
+        ({"include": r"/\/p[1-4]$/"}, {"/", "/p1", "/p2", "/p3", "/p4"}),
+        ({"exclude": "/p1"}, {"/", "/p2", "/p5", "/p6"}),
+        ({"include": "*/p1*", "exclude": r"/p1\d/"}, {"/", "/p1"}),
+    ],
+)
+async def test_patterns_choose_among_the_pages(
+    house: House, site: Site, options: dict[str, Any], expected: set[str]
+) -> None:
+    site.put("/p1", "Page 1", links=("/p4", "/p10"))
+    if options == {"include": "*/p1*"}:
+        site.put("/p1", "Page 1", links=("/p4", "/p10", "/p11", "/p12"))
+    if options == {"exclude": "/p1"}:
+        site.put("/p2", "Page 2", links=("/p5", "/p6"))
+    if r"\/p[1-4]" in str(options):
+        site.put("/p1", "Page 1", links=("/p3", "/p4", "/p10"))
+    async with house.open() as r:
+        await keep(r, site, **options)
+
+    assert paths(house, site) == expected
+
+
+@pytest.mark.parametrize("wrong", [{"include": "/(/"}, {"max_pages": 0}, {"scope": "planet"}, {"max_depht": 1}])
+async def test_a_wrong_option_is_refused_when_the_source_is_added(house: House, wrong: dict[str, Any]) -> None:
+    async with house.open() as r:
+        with pytest.raises(UsageError, match=next(iter(wrong))):
+            await r.add("https://example.org/", options=wrong)
+
+
+@pytest.mark.parametrize(("depth", "count"), [(0, 1), (1, 3), (2, 7), (3, 13)])
+async def test_depth_is_counted_in_links_from_the_start(house: House, site: Site, depth: int, count: int) -> None:
+    async with house.open() as r:
+        run = await keep(r, site, max_depth=depth)
+        again = await r.sync("site")
+
+    assert (run.tally.created, run.tally.requests) == (count, count + 1)
+    assert (again.tally.not_modified, again.tally.rows_written) == (count, 0)
+
+
+async def test_the_most_pages_are_the_first_ones_whatever_comes_back_first(house: House, site: Site) -> None:
+    later_asked = asyncio.Event()
+
+    def answers_after(path: str, *, waits: bool) -> Callable[[web.Request], Any]:
+        page = site.pages[path]
+
+        async def answer(request: web.Request) -> web.Response:
+            if waits:
+                await later_asked.wait()
+            else:
+                later_asked.set()
+            return site._plain(request, page)
+
+        return answer
+
+    site.alter("/p1", handler=answers_after("/p1", waits=True))
+    site.alter("/p2", handler=answers_after("/p2", waits=False))
+    async with house.open(total_limit_s=10) as r:
+        run = await keep(r, site, max_pages=4)
+        again = await r.sync("site")
+
+    assert paths(house, site) == {"/", "/p1", "/p2", "/p3"}
+    assert (run.tally.requests, again.tally.requests, again.tally.not_modified) == (5, 5, 4)
+
+
+async def test_a_single_page_is_watched_with_one_request(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site, max_pages=1)
+        site.put("/", "Page 0", "Something new.", links=("/p1",))
+        run = await r.sync("site")
+
+    assert (run.tally.updated, paths(house, site), site.asked()) == (1, {"/"}, ["/"])
+
+
+async def test_more_pages_than_before_push_out_none(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site, max_pages=4)
+        await r.edit("site", options={"max_pages": 3})
+        fewer = await r.sync("site")
+
+    assert (fewer.tally.deleted, paths(house, site)) == (1, {"/", "/p1", "/p2"})
+
+
+async def test_what_robots_txt_forbids_is_not_asked_for_and_deleted_when_it_was_held(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /p5\n\nUser-agent: other\nDisallow: /")
+        run = await r.sync("site")
+
+    assert "/p5" not in site.asked()
+    assert run.tally.deleted == 3
+    assert paths(house, site).isdisjoint({"/p5", "/p11", "/p12"})
+
+
+async def test_rules_for_rowen_go_before_those_for_all_and_can_be_switched_off(house: House, site: Site) -> None:
+    site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /\n\nUser-agent: rowen\nDisallow: /p2")
+    async with house.open() as r:
+        obeying = await keep(r, site)
+        await r.edit("site", options={"robots": False})
+        ignoring = await r.sync("site")
+
+    assert (obeying.tally.created, ignoring.tally.created) == (8, 5)
+    assert "/robots.txt" not in [line.path for line in site.log]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+async def test_without_a_robots_txt_everything_is_allowed(house: House, site: Site, status: int) -> None:
+    site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /", status=status)
+    async with house.open() as r:
+        run = await keep(r, site)
+
+    assert run.tally.created == 13
+
+
+async def test_a_robots_txt_that_cannot_be_read_fails_the_run_and_deletes_nothing(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        before = index_of(house)
+        site.pages["/robots.txt"] = Page(status=503)
+        run = await r.sync("site")
+
+    assert (run.status, site.asked(), run.tally.deleted) == ("failed", [], 0)
+    assert "/robots.txt answered with status 503. Nothing was deleted." in (run.error or "")
+    assert index_of(house) == before
+
+
+async def test_a_start_that_robots_txt_forbids_is_a_clear_error(house: House, site: Site) -> None:
+    site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /")
+    async with house.open() as r:
+        run = await keep(r, site)
+
+    assert run.status == "failed"
+    assert "robots.txt keeps it from us" in (run.error or "")
+
+
+async def test_requests_keep_their_distance(house: House, site: Site) -> None:
+    time = FakeTime()
+    async with house.open() as r:
+        r._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        run = await keep(r, site, delay_s=2)
+
+    assert run.tally.requests == 14
+    assert 13 * 2 <= time.at - 1000 <= 13 * 3
+
+
+async def test_a_crawl_delay_is_honoured(house: House, site: Site) -> None:
+    site.pages["/robots.txt"] = Page(b"User-agent: *\nCrawl-delay: 7")
+    time = FakeTime()
+    async with house.open() as r:
+        r._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        run = await keep(r, site)
+
+    assert run.tally.requests == 14
+    assert time.at - 1000 == pytest.approx(12 * 7)
+
+
+async def test_requests_overlap_up_to_the_number_that_is_allowed(house: House, site: Site) -> None:
+    site.put("/", "Page 0", links=tuple(f"/p{number}" for number in range(1, 13)))
+    overlapped = asyncio.Event()
+
+    def overlapping(page: Page) -> Callable[[web.Request], Any]:
+        async def answer(request: web.Request) -> web.Response:
+            if site.at_once == 4:
+                overlapped.set()
+            await overlapped.wait()
+            return site._plain(request, page)
+
+        return answer
+
+    for number in range(1, 13):
+        site.alter(f"/p{number}", handler=overlapping(site.pages[f"/p{number}"]))
+    async with house.open(total_limit_s=10) as r:
+        run = await keep(r, site, concurrency=4)
+
+    assert (run.tally.created, run.tally.failed, site.most_at_once) == (13, 0, 4)
+
+
+ASKS = [
+    pytest.param({"head": '<meta name="robots" content="{}">'}, id="meta"),
+    pytest.param({"header": "{}"}, id="header"),
+    pytest.param({"header": "rowen: {}"}, id="header by name"),
+]
+
+
+def asking(title: str, ask: dict[str, str], words: str, links: tuple[str, ...]) -> Page:
+    headers = {"X-Robots-Tag": ask["header"].format(words)} if "header" in ask else {}
+    return Page(html(title, f"About {title}.", links=links, head=ask.get("head", "").format(words)), headers=headers)
+
+
+@pytest.mark.parametrize("ask", ASKS)
+async def test_a_page_that_asks_not_to_be_indexed_is_left_out_but_leads_on(
+    house: House, site: Site, ask: dict[str, str]
+) -> None:
+    site.pages["/p2"] = asking("Page 2", ask, "noindex", ("/p5", "/p6"))
+    async with house.open() as r:
+        first = await keep(r, site)
+        again = await r.sync("site")
+
+    assert (first.tally.created, "/p2" in paths(house, site)) == (12, False)
+    assert (again.tally.not_modified, again.tally.unchanged, again.tally.rows_written) == (13, 12, 0)
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("words", ["nofollow", "NoFollow, noarchive"])
+async def test_links_that_are_not_to_be_followed_are_not_also_when_the_page_did_not_change(
+    house: House, site: Site, ask: dict[str, str], words: str
+) -> None:
+    site.pages["/p2"] = asking("Page 2", ask, words, ("/p5", "/p6"))
+    async with house.open() as r:
+        await keep(r, site)
+        again = await r.sync("site")
+
+    assert paths(house, site) == {"/", "/p1", "/p2", "/p3", "/p4", "/p7", "/p8", "/p9", "/p10"}
+    assert (again.tally.not_modified, again.tally.rows_written) == (9, 0)
+
+
+async def test_none_means_both_and_what_others_are_asked_is_not_our_concern(house: House, site: Site) -> None:
+    site.alter("/p1", headers={"X-Robots-Tag": "none"})
+    site.alter("/p2", headers={"X-Robots-Tag": "otherbot: noindex, nofollow"})
+    async with house.open() as r:
+        await keep(r, site)
+
+    assert paths(house, site) == {"/", "/p2", "/p5", "/p6", "/p11", "/p12"}
+
+
+async def test_a_wish_in_a_header_is_heard_although_the_page_is_the_same(house: House, site: Site) -> None:
+    site.alter("/p12", validator="none")
+    async with house.open() as r:
+        await keep(r, site)
+        site.alter("/p12", headers={"X-Robots-Tag": "noindex"})
+        hidden = await r.sync("site")
+        site.alter("/p12", headers={})
+        shown = await r.sync("site")
+
+    assert (hidden.tally.deleted, shown.tally.created) == (1, 1)
+
+
+async def test_a_link_marked_nofollow_is_not_followed(house: House, site: Site) -> None:
+    site.pages["/p2"] = Page(b'<main>Two <a rel="nofollow ugc" href="/p5">five</a> <a href="/p6">six</a></main>')
+    async with house.open() as r:
+        await keep(r, site)
+
+    assert "/p6" in paths(house, site)
+    assert "/p5" not in site.asked()
+
+
+async def test_links_are_relative_to_the_base_that_a_page_names(house: House, site: Site) -> None:
+    site.pages["/p2"] = Page(html("Two", links=("x", "../p12"), head='<base href="/deep/er/">'))
+    site.put("/deep/er/x", "X")
+    site.put("/deep/p12", "Another twelve")
+    async with house.open() as r:
+        await keep(r, site)
+
+    assert {"/deep/er/x", "/deep/p12"} <= paths(house, site)
+
+
+async def test_what_is_no_page_costs_a_304_the_next_time(house: House, site: Site) -> None:
+    site.pages["/p11"] = Page(b"GIF89a" + bytes(1000), headers={"Content-Type": "image/gif"})
+    async with house.open() as r:
+        first = await keep(r, site)
+        again = await r.sync("site")
+
+    assert (first.tally.created, first.tally.failed) == (12, 0)
+    assert (again.tally.not_modified, again.tally.rows_written, site.bodies()) == (13, 0, [])
+
+
+async def test_a_page_is_read_by_its_content_type_also_when_that_is_all_that_changed(house: House, site: Site) -> None:
+    site.alter("/p12", validator="none")
+    async with house.open() as r:
+        await keep(r, site)
+        site.alter("/p12", headers={"Content-Type": "text/markdown"})
+        plain = await r.sync("site")
+        text = (await r.get(f"{site.url}/p12")).text
+        site.alter("/p12", headers={"Content-Type": "image/png"})
+        picture = await r.sync("site")
+
+    assert (plain.tally.updated, "<h1>" in text) == (1, True)
+    assert (picture.tally.deleted, "/p12" in paths(house, site)) == (1, False)
+
+
+async def test_another_charset_in_the_header_is_another_text(house: House, site: Site) -> None:
+    body = "<title>Käse</title><main><p>Käse und Brot und Äpfel.</p></main>".encode()
+    site.pages["/p12"] = Page(body, validator="none", headers={"Content-Type": "text/html; charset=iso-8859-1"})
+    async with house.open() as r:
+        await keep(r, site)
+        before = (await r.get(f"{site.url}/p12")).text
+        site.alter("/p12", headers={"Content-Type": "text/html; charset=utf-8"})
+        run = await r.sync("site")
+
+        assert (run.tally.updated, before) == (1, "KÃ¤se und Brot und Ã„pfel.")
+        assert (await r.get(f"{site.url}/p12")).text == "Käse und Brot und Äpfel."
+
+
+async def test_a_page_whose_shell_alone_changed_is_unchanged_and_its_new_validator_kept(
+    house: House, site: Site
+) -> None:
+    def built(stamp: str) -> Page:
+        head = f'<meta name=csrf content="{stamp}"><script nonce="{stamp}">go()</script>'
+        body = html("Page 12", "All about willow.", head=head).replace(b"Footer", f"Built at {stamp}".encode())
+        return Page(body)
+
+    site.pages["/p12"] = built("one")
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages["/p12"] = built("two")
+        rebuilt = await r.sync("site")
+        site.log.clear()
+        again = await r.sync("site")
+
+    assert (rebuilt.tally.unchanged, rebuilt.tally.stopped_at_content, rebuilt.tally.chunks_written) == (13, 1, 0)
+    assert rebuilt.tally.rows_written == 1
+    assert (again.tally.not_modified, again.tally.rows_written, site.bodies()) == (13, 0, [])
+
+
+async def test_a_page_that_came_nearer_or_farther_has_its_new_depth(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.put("/", "Page 0", "All about barley number 0.", links=("/p12", "/p1", "/p2"))
+        run = await r.sync("site")
+    rebuilt = new_house()
+    async with rebuilt.open() as r:
+        await keep(r, site)
+
+    assert (run.tally.updated, run.tally.unchanged, run.tally.chunks_written) == (1, 12, 1)
+    assert index_of(house) == index_of(rebuilt)

@@ -1,0 +1,149 @@
+"""Sites that are nothing until their scripts have run: drawn, compared by what they say, and never led astray."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rowen import Run, UsageError
+from tests.conftest import House
+from tests.logical import contents, index_of
+from tests.portals.app import App, needs_chromium
+from tests.portals.site import Page
+
+NO_BROWSER = {"browser": "/nowhere/chromium"}
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    app = App()
+    app.show("/", "Home", "Welcome to the farm.", links=("/hay", "/about"))
+    app.show("/hay", "Hay", "It is dried grass.")
+    app.put("/about", "About", "A page that needs no script. " * 10)
+    yield app
+    app.close()
+
+
+async def sync(house: House, app: App, *, settings: dict[str, Any] | None = None, **options: Any) -> Run:
+    async with house.open(**settings or {}) as r:
+        if not await r.sources():
+            await r.add(f"{app.url}/", name="app", options=options)
+        return await r.sync("app")
+
+
+@needs_chromium
+async def test_only_shells_are_drawn_and_a_second_run_writes_nothing(house: House, app: App) -> None:
+    first = await sync(house, app, render="auto")
+    texts = dict(house.query("select url, text from item"))
+    app.log.clear()
+    second = await sync(house, app)
+
+    assert (first.status, first.tally.created) == ("completed", 3)
+    assert "It is dried grass." in texts[f"{app.url}/hay"]
+    assert "Card: clover" in texts[f"{app.url}/hay"]
+    assert (second.status, second.tally.unchanged, second.tally.rows_written) == ("completed", 3, 0)
+    assert app.asked(status=304) == ["/about"]
+    assert sorted(app.asked(status=200)) == ["/", "/api/.json", "/api/hay.json", "/app.js", "/hay"]
+
+
+@needs_chromium
+async def test_new_data_behind_an_unchanged_shell_is_found_and_equals_a_rebuild(
+    new_house: Callable[[], House], app: App
+) -> None:
+    house, rebuilt = new_house(), new_house()
+    await sync(house, app, render="auto")
+    app.tell("/hay", "Hay", "It is dried clover.", links=("/straw",))
+    app.show("/straw", "Straw", "What is left of the grain.")
+
+    run = await sync(house, app)
+    await sync(rebuilt, app, render="auto")
+
+    assert (run.tally.updated, run.tally.created, run.tally.unchanged) == (1, 1, 2)
+    assert index_of(house) == index_of(rebuilt)
+
+
+@needs_chromium
+async def test_data_that_is_down_costs_no_page_that_we_hold(house: House, app: App) -> None:
+    await sync(house, app, render="auto", settings={"fetch_tries": 1})
+    before = contents(house)
+    app.alter("/api/hay.json", status=503)
+
+    run = await sync(house, app)
+
+    assert (run.tally.failed, run.tally.deleted, run.tally.updated) == (1, 0, 0)
+    assert contents(house) == before
+
+
+@needs_chromium
+async def test_routes_behind_a_hash_are_pages_of_one_document(house: House, app: App) -> None:
+    app.tell("/", "Home", "Welcome.", links=("#/hay", "#/straw", "#top"))
+    app.tell("/straw", "Straw", "What is left of the grain.", links=("#/hay",))
+    app.alter("/", body=app.pages["/"].body.replace(b"</title>", b"</title><link rel=canonical href=/>"))
+
+    run = await sync(house, app, render="auto", hash_routes=True)
+    urls = [url.removeprefix(app.url) for url in sorted(contents(house))]
+    texts = dict(house.query("select url, text from item"))
+
+    assert (run.status, urls) == ("completed", ["/", "/#/hay", "/#/straw"])
+    assert "It is dried grass." in texts[f"{app.url}/#/hay"]
+    assert app.asked().count("/") == 2
+    assert app.asked().count("/app.js") == 1
+
+
+@needs_chromium
+async def test_what_is_excluded_or_kept_from_robots_is_not_loaded_either(house: House, app: App) -> None:
+    app.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /private/", headers={"Content-Type": "text/plain"})
+    app.script(
+        "/",
+        """for (const path of ['/private/a', '/stats/b', '/c'])
+          fetch(path).then(() => 'got', () => 'missed').then(word => document.body.append(`${word} ${path}; `))""",
+    )
+
+    await sync(house, app, render="always", exclude="/stats/*,*/stats/*")
+    [(text,)] = house.query("select text from item")
+
+    assert sorted(text.split("; ")) == ["got /c", "missed /private/a", "missed /stats/b"]
+    assert app.asked() == ["/", "/c"]
+
+
+@needs_chromium
+async def test_a_page_that_leaves_by_script_is_taken_where_it_goes(house: House, app: App) -> None:
+    app.script("/", "location.href = '/hay'", body="<div id=app></div>")
+
+    run = await sync(house, app, render="auto")
+
+    assert run.status == "completed"
+    assert list(contents(house)) == [f"{app.url}/hay"]
+
+
+async def test_without_a_browser_a_site_that_is_always_drawn_fails_before_its_pages_are_asked_for(
+    house: House, app: App
+) -> None:
+    run = await sync(house, app, render="always", settings=NO_BROWSER)
+
+    assert run.status == "failed"
+    assert "/nowhere/chromium, named by ROWEN_BROWSER, is no program" in (run.error or "")
+    assert "apt install chromium" in (run.error or "")
+    assert app.asked() == []
+
+
+async def test_without_a_browser_only_the_pages_that_need_one_fail(house: House, app: App) -> None:
+    app.put("/", "Home", "A page that needs no script. " * 10, links=("/hay", "/about", "/short"))
+    app.pages["/short"] = Page(
+        b"<title>Short</title><script src=/count.js></script><p>A short page, but a whole one, as it is."
+    )
+
+    run = await sync(house, app, render="auto", settings=NO_BROWSER)
+    async with house.open() as r:
+        [failed] = await r.quarantine("app")
+
+    assert (run.tally.created, run.tally.failed) == (3, 1)
+    assert failed.url == f"{app.url}/hay"
+    assert "no program" in failed.error
+    assert "/app.js" not in app.asked()
+
+
+async def test_routes_without_a_browser_are_refused_when_the_source_is_added(house: House, app: App) -> None:
+    async with house.open() as r:
+        with pytest.raises(UsageError, match="hash_routes needs render"):
+            await r.add(f"{app.url}/", options={"hash_routes": True})
