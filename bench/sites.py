@@ -26,7 +26,7 @@ from bench.page_server import Nginx, Served, late_server, nginx
 from rowen.model.run import Run
 from rowen.settings import Settings
 
-CONCURRENCY, ROUNDS, LATENCY_S = 16, 3, 0.1
+CONCURRENCY, ROUNDS, LATENCY_S = 16, 5, 0.1
 OPTIONS = {"concurrency": CONCURRENCY, "scope": "subpages", "max_pages": 1_000_000}
 DOCS = (Path("/usr/share/doc/postgresql-doc-15/html"), Path("/usr/share/doc/python3.11/html"))
 # A tenth of what the peer needs.
@@ -100,29 +100,33 @@ async def first(bench: Bench) -> None:
 
 
 async def no_change(bench: Bench) -> None:
-    """No-change refresh, against the bare client library."""
-    async with bench.open() as r:
+    """No-change refresh, in turns with a loop of the bare client library that asks the same."""
+    async with bench.open() as r, aiohttp.ClientSession() as session:
         pages = await bench.indexed(r)
-        rounds = [await measured(bench, r, "nothing changed") for _ in range(ROUNDS)]
-    bare_ms = await _bare_ms(bench)
-    our_s = min(meter.own_s for _, meter, _ in rounds)
-    our_ms = our_s / pages * 1e3
+        held = await _held(bench, session)
+        ours_s, bare_s = [], []
+        for _ in range(ROUNDS):
+            _, meter, _ = await measured(bench, r, "nothing changed")
+            ours_s.append(meter.own_s)
+            bare_s.append(await _ask_all(session, held))
+            bench.server.served()
+    our_ms, bare_ms = min(ours_s) / pages * 1e3, min(bare_s) / len(held) * 1e3
     told(f"ours {our_ms:.3f} ms CPU a page, bare aiohttp {bare_ms:.3f}: {our_ms / bare_ms:.2f} ×, target ≤ 2 ×")
-    told(f"{our_s:.3f} s CPU, target ≤ {NO_CHANGE_MS * pages / 1e3:.2f} s; {1e3 / our_ms:,.0f} pages per CPU second")
+    told(
+        f"{min(ours_s):.3f} s CPU, target ≤ {NO_CHANGE_MS * pages / 1e3:.2f} s; {1e3 / our_ms:,.0f} pages per CPU second"
+    )
 
 
-async def _bare_ms(bench: Bench) -> float:
-    """CPU a page of a loop that does nothing but ask whether the pages are the same."""
-    urls = [bench.server.url + str(path.relative_to(bench.www)) for path in site_pages.pages(bench.www)]
-    async with aiohttp.ClientSession() as session:
-        held = {}
-        for url in urls:
-            async with session.head(url) as answer:
-                told_by = answer.headers
-                held[url] = {"If-None-Match": told_by["ETag"], "If-Modified-Since": told_by["Last-Modified"]}
-        best_s = min([await _ask_all(session, held) for _ in range(ROUNDS)])
+async def _held(bench: Bench, session: aiohttp.ClientSession) -> dict[str, dict[str, str]]:
+    """The conditional headers of every page."""
+    held = {}
+    for path in site_pages.pages(bench.www):
+        url = f"{bench.server.url}{path.relative_to(bench.www)}"
+        async with session.head(url) as answer:
+            found = answer.headers
+            held[url] = {"If-None-Match": found["ETag"], "If-Modified-Since": found["Last-Modified"]}
     bench.server.served()
-    return best_s / len(urls) * 1e3
+    return held
 
 
 async def _ask_all(session: aiohttp.ClientSession, held: dict[str, dict[str, str]]) -> float:

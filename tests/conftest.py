@@ -58,6 +58,10 @@ class Server:
         self.embedded = None if "ROWEN_TEST_DATABASE_URL" in os.environ else EmbeddedServer(home)
         self.url = os.environ.get("ROWEN_TEST_DATABASE_URL") or (self.embedded.join() if self.embedded else "")
         self.count = 0
+        if self.embedded is not None:
+            # Processes are killed here, but never the machine: what the system was given is on disk soon enough.
+            self.admin("alter system set fsync = off")
+            self.admin("select pg_reload_conf()")
 
     def kill(self) -> None:
         """kill -9 of the embedded server."""

@@ -1,5 +1,6 @@
 """Packages by name: what registries tell, and what they lead to."""
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -413,6 +414,39 @@ async def test_a_damaged_archive_costs_only_the_changelog(house: House, npm: Npm
         page = await r.get("pkg:npm/hay")
 
     assert (run.status, outcomes(run), page.text) == ("completed", {"created": 1}, "Dry grass.")
+
+
+async def test_an_archive_that_unpacks_without_end_is_left(
+    house: House, npm: NpmRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowen.connectors.packages.archive.MOST_UNPACKED_BYTES", 100_000)
+    npm.publish("hay", "1.0.0", files={"README.md": README, "data.bin": "0" * 1_000_000, "CHANGELOG.md": "# Changes\n"})
+
+    async with house.open() as r:
+        run = await sync(r, npm, "npm:hay")
+
+    assert (run.status, outcomes(run)) == ("completed", {"created": 1})
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "said"),
+    [
+        ({"name": "hay", "time": {"unpublished": {}}}, "failed", "hay has no release that 'latest' means"),
+        ({"name": "hay", "versions": [], "dist-tags": {"latest": []}}, "failed", "hay has no release"),
+        ({"error": "not found"}, "failed", "did not answer as a package registry does"),
+        ({"name": "hay", "versions": {"1": {"version": "1", "dist": 7, "bugs": [], "license": [7]}}}, "completed", ""),
+    ],
+)
+async def test_odd_answers_of_npm_registries_are_understood(
+    house: House, npm: NpmRegistry, told: Any, status: str, said: str
+) -> None:
+    npm.pages["/hay"] = Page(json.dumps(told).encode())
+
+    async with house.open() as r:
+        run = await sync(r, npm, "npm:hay")
+
+    assert run.status == status
+    assert said in (run.error or "")
 
 
 async def test_an_archive_that_is_not_to_be_had_right_now_is_tried_again(house: House, npm: NpmRegistry) -> None:

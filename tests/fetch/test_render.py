@@ -4,7 +4,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -234,6 +234,20 @@ async def test_a_page_whose_own_data_is_down_is_not_drawn_but_other_peoples_may_
     assert "/data answered with status 503" in str(own)
     assert isinstance(other, Drawn)
     assert "uncounted" in other.html
+
+
+async def test_a_browser_that_dies_costs_a_page_at_most_and_is_started_again(app: App) -> None:
+    async with browser(app) as draw:
+        await draw("/well")
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if "chrom" in process.name():
+                    process.kill()
+        with suppress(ItemError):
+            await draw("/well")
+        well = await draw("/well")
+
+    assert OK in well.html
 
 
 async def test_nothing_is_started_before_the_first_page_and_nothing_left_after_the_last(app: App) -> None:

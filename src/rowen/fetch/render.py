@@ -23,6 +23,7 @@ from rowen.fetch.target import redact
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
+    from playwright.async_api import BrowserContext
 
     from rowen.fetch.drawing import Order, Supplies
 
@@ -181,9 +182,7 @@ class Browser:
         chromium = self._chromium
         drawing = Drawing(order, self._supplies)
         try:
-            context = await chromium.new_context(
-                accept_downloads=False, service_workers="block", locale="en-US", timezone_id="UTC"
-            )
+            context = await self._new_context(chromium)
             try:
                 async with asyncio.timeout(order.limit_s + READ_LIMIT_S):
                     html = await drawing.draw(context)
@@ -196,6 +195,17 @@ class Browser:
         except BrowserError as problem:
             raise ItemError(f"{redact(order.url)} could not be drawn: {_first_line(problem)}") from None
         return Drawn(drawing.left_for or order.url, html)
+
+    async def _new_context(self, chromium: "Chromium") -> "BrowserContext":
+        """A place without a past; a browser that cannot make one is done for, and the next page gets another."""
+        try:
+            async with asyncio.timeout(_START_LIMIT_S):
+                return await chromium.new_context(
+                    accept_downloads=False, service_workers="block", locale="en-US", timezone_id="UTC"
+                )
+        except BaseException:
+            self._chromium = None
+            raise
 
     async def _watch(self, chromium: "Chromium") -> None:
         """End the process of a page that takes too much memory; its drawing fails, the others go on."""

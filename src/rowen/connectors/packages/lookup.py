@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rowen.connectors.packages.address import Address
 from rowen.connectors.packages.memory import Memory
-from rowen.connectors.packages.release import Offer, Release
+from rowen.connectors.packages.release import Offer, Release, plain_text, table
 from rowen.errors import SourceError, SourceGoneError, UsageError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -119,8 +119,8 @@ class Lookup:
         if self._is_same(url, response):
             return None
         told = self._told(url, response)
-        version = told.get("version") or (told.get("info") or {}).get("version")
-        release = self._index.read(told, version) if isinstance(version, str) else None
+        version = plain_text(told.get("version")) or plain_text(table(told.get("info")).get("version"))
+        release = self._index.read(told, version) if version else None
         if release is None:
             raise SourceError(f"{redact(url)} does not tell of a release.", hint=_HINT)
         return _found(release, url, response)

@@ -100,9 +100,10 @@ class Package:
         release = found.release
         docs = self._chosen(self._options.docs, docs_of(release.links, name=release.name, registry=registry.url))
         changelog = self._chosen(self._options.changelog, changelog_of(release.links, registry=registry.url))
-        needed = release.archive if self._needs_files(release, changelog) else None
+        wanted = self._options.changelog == "auto" and changelog is None
+        needed = release.archive if wanted or not release.has_readme else None
         files = await self._files(client, registry, release, before) if needed else Files()
-        seen = [await self._page(release, files), *await self._changelog(release, files, before)]
+        seen = [await self._page(release, files), *(await self._changelog(release, files, before) if wanted else ())]
         now = Memory(
             found.at,
             found.etag,
@@ -121,12 +122,10 @@ class Package:
     def _chosen(self, option: str, declared: str | None) -> str | None:
         return declared if option == "auto" else None if option == "off" else option
 
-    def _needs_files(self, release: Release, changelog: str | None) -> bool:
-        return not release.has_readme or (self._options.changelog == "auto" and changelog is None)
-
     async def _files(self, client: Client, registry: _Registry, release: Release, before: Memory) -> Files | None:
         """The files of the release; None if they are those that we have."""
-        if release.archive is None or (release.has_readme and release.archive == before.archive):
+        looked_into = release.archive == before.archive and before.changelog is None
+        if release.archive is None or (release.has_readme and looked_into):
             return None
         limit = int(self._options.max_bytes)
         return await download(client, release.archive, max_bytes=limit, credentials=registry.credentials)
@@ -144,7 +143,7 @@ class Package:
         url = self._address.changelog_url
         if files is None:
             return [Unchanged(url)] if url in before.items else []
-        if files.changelog is None or self._options.changelog != "auto":
+        if files.changelog is None:
             return []
         try:
             read = await self._tools.read(self._raw(url, files.changelog, release))

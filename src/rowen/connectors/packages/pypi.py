@@ -42,7 +42,8 @@ class PyPIIndex:
         info = table(told["info"])
         if plain_text(info.get("version")) != version:
             return None
-        files = [table(file) for file in told.get("urls") or () if isinstance(file, dict)]
+        urls = told.get("urls")
+        files = [file for file in urls if isinstance(file, dict)] if isinstance(urls, list) else []
         kept = {name: info[name] for name in _KEPT if info.get(name)}
         return Release(
             plain_text(info.get("name")),

@@ -1,4 +1,8 @@
-"""Pages that are nothing until their scripts have run: which ones they are, and what a browser makes of them."""
+"""Pages that are nothing until their scripts have run: which ones they are, and what a browser makes of them.
+
+What a server says of such a page, its ETag say, tells nothing about the data that its scripts will ask for. So it is
+drawn in every run, with all the requests that this takes, and compared by what it says.
+"""
 
 import re
 from contextlib import AsyncExitStack

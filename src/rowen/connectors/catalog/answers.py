@@ -1,0 +1,38 @@
+"""JSON as portals send it: not always UTF-8, not always JSON, sometimes a page that says "maintenance"."""
+
+import json
+from typing import Any
+
+from rowen.errors import SourceError
+
+__all__ = ["UnreadableError", "payload_of", "read_json"]
+
+_MOST_PAYLOAD_BYTES = 1 << 20
+
+
+class UnreadableError(SourceError):
+    """An answer that should be JSON cannot be read as such; a smaller one may."""
+
+
+def read_json(body: bytes, where: str) -> Any:
+    """The value of a body. NaN, duplicate keys (the last one counts) and wrong bytes are let pass, as text is."""
+    text = body.decode("utf-8-sig", "replace")
+    if text.lstrip()[:1] == "<":
+        raise SourceError(
+            f"{where} answered with a web page instead of data.",
+            hint="It may be down for maintenance, or refuse the request. Nothing was deleted.",
+        )
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        reason = "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
+        raise UnreadableError(f"{where} answered with broken JSON: {reason}.", hint="Nothing was deleted.") from None
+
+
+def payload_of(record: Any) -> bytes | None:
+    """A record as it is kept in quarantine, if it can be written and is not too large for that."""
+    try:
+        written = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return None
+    return written[:_MOST_PAYLOAD_BYTES]

@@ -1,0 +1,65 @@
+"""Descriptions as text: catalogs hold HTML, Markdown and plain words in the same field."""
+
+import re
+
+from turbohtml import Element, Node, Text, parse_fragment
+
+__all__ = ["plain"]
+
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--")
+_ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]\w{1,30});")
+_DROPPED = frozenset({"script", "style", "template", "noscript", "head", "title"})
+_BLOCKS = frozenset(
+    "address article blockquote dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p pre"
+    " section table tr ul".split()
+)
+_SPACE = re.compile(r"[ \t\r\n\xa0]+")
+_LINE = re.compile(r" *\n *")
+_GAP = re.compile(r"\n{3,}")
+
+
+def plain(text: str) -> str:
+    """A description without tags and entities, its paragraphs and list items on lines of their own.
+
+    What has none is left alone: it may be Markdown, whose line ends matter.
+    """
+    if not ("<" in text and _TAG.search(text)):
+        return text.strip() if not _ENTITY.search(text) else _whole(text)
+    return _whole(text)
+
+
+def _whole(text: str) -> str:
+    lay = bool(_TAG.search(text))
+    if not lay:
+        text = text.replace("<", "&lt;").replace("\n", "<br>")
+    parts: list[str] = []
+    _write(parse_fragment(text), parts)
+    return _GAP.sub("\n\n", _LINE.sub("\n", "".join(parts))).strip()
+
+
+def _write(root: Node, parts: list[str]) -> None:
+    """Walk the tree without recursion: markup can be nested deeper than Python calls may be."""
+    waiting: list[Node | str] = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            parts.append(node)
+        elif isinstance(node, Text):
+            parts.append(_SPACE.sub(" ", node.data))
+        elif not isinstance(node, Element):
+            waiting.extend(reversed(list(node.children)))
+        elif node.tag not in _DROPPED:
+            before, after = _around(node.tag)
+            waiting.append(after)
+            waiting.extend(reversed(list(node.children)))
+            parts.append(before)
+
+
+def _around(tag: str) -> tuple[str, str]:
+    if tag in _BLOCKS:
+        return "\n\n", "\n\n"
+    if tag == "br":
+        return "\n", ""
+    if tag == "li":
+        return "\n- ", "\n"
+    return ("", " ") if tag in ("td", "th") else ("", "")
