@@ -4,6 +4,7 @@ Runs without Rowen, and imports nothing of it. It follows links and takes title 
 """
 
 import json
+import re
 import sys
 import time
 
@@ -30,7 +31,7 @@ class Docs(Spider):
     def __init__(self, root: str) -> None:
         super().__init__()
         self.start_urls = [root]
-        self.links = LinkExtractor(allow_domains=["127.0.0.1"])
+        self.links = LinkExtractor(allow=re.escape(root.rpartition("/")[0]))
 
     def parse(self, response):
         if not response.headers.get("Content-Type", b"").startswith(b"text/html"):

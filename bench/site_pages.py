@@ -100,7 +100,7 @@ def _words(body: bytes) -> list[str]:
     for shell in page.select(_SHELL):
         shell.decompose()
     found = page.select_one("div.body") or page.select_one("body")
-    return found.get_text(" ").split() if found else []
+    return found.text.split() if found else []
 
 
 class Releases(NamedTuple):

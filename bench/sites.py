@@ -7,6 +7,7 @@ edited, and from release to release. CPU is that of our process with its workers
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -74,10 +75,10 @@ async def measured(bench: Bench, r: rowen.Rowen, what: str, *, source: str = "si
     meter = Meter(bench.home)
     with meter.running():
         run = await r.sync(source)
-    served = bench.server.served() if source == "site" else Served(run.tally.requests)
+    served = bench.server.served() if source == "site" else Served(run.tally.requests, -1)
     tally, count = run.tally, max(1, run.tally.seen)
     print(
-        f"{what:34}{tally.seen:6}{served.requests:7}{served.bodies:7}{tally.rows_written:7}{tally.chunks_written:7}"
+        f"{what:34}{tally.seen:6}{served.requests:7}{served.bodies if served.bodies >= 0 else '–':>7}{tally.rows_written:7}{tally.chunks_written:7}"
         f"{meter.own_s / count * 1e3:8.2f}{meter.database_s / count * 1e3:7.2f}{meter.peak_mb:5.0f}{meter.wall_s:8.2f}"
     )
     if run.status != "completed" or tally.failed:
@@ -113,7 +114,7 @@ async def no_change(bench: Bench) -> None:
     our_ms, bare_ms = min(ours_s) / pages * 1e3, min(bare_s) / len(held) * 1e3
     told(f"ours {our_ms:.3f} ms CPU a page, bare aiohttp {bare_ms:.3f}: {our_ms / bare_ms:.2f} ×, target ≤ 2 ×")
     told(
-        f"{min(ours_s):.3f} s CPU, target ≤ {NO_CHANGE_MS * pages / 1e3:.2f} s; {1e3 / our_ms:,.0f} pages per CPU second"
+        f"{min(ours_s):.3f} s CPU, target ≤ {NO_CHANGE_MS * pages / 1e3:.2f} s; {1e3 / our_ms:,.0f} pages a CPU second"
     )
 
 
@@ -177,6 +178,7 @@ async def disguised(bench: Bench) -> None:
     found = site_pages.releases(bench.docs, bench.base / "disguised")
     told(found.told)
     await _release(bench, found, "the same, template disguised", disguised=True)
+    _serve(bench, bench.docs, disguised=False)
 
 
 async def _release(bench: Bench, found: site_pages.Releases, what: str, *, disguised: bool) -> None:
@@ -225,7 +227,7 @@ async def scrapy(bench: Bench) -> None:
     async with bench.open() as r:
         run, meter, _ = await measured(bench, r, "first index, as Scrapy crawls")
     ours, with_database = run.tally.seen / meter.own_s, run.tally.seen / (meter.own_s + meter.database_s)
-    told(f"Scrapy, which stores nothing: {answer['pages']} pages, {theirs:.0f} pages per CPU second")
+    told(f"Scrapy, which stores nothing: {answer['pages']} pages, {theirs:.0f} pages a CPU second")
     told(
         f"ours {ours:.0f}: {ours / theirs:.1f} ×; with the database {with_database:.0f}: {with_database / theirs:.1f} ×"
     )
@@ -251,7 +253,7 @@ CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {
 
 async def run(docs: Path, base: Path, cases: list[str]) -> None:
     site_pages.copy_site(docs, base / "www")
-    print(f"\n{docs!s:34}" + "".join(f"{name:>{width}}" for name, width in COLUMNS))
+    print(f"{docs!s:34}" + "".join(f"{name:>{width}}" for name, width in COLUMNS))
     with nginx(base / "www", base / "nginx") as server:
         for case in cases:
             await CASES[case](Bench(docs, base, server))
@@ -267,6 +269,7 @@ def main() -> None:
         for number, docs in enumerate(chosen.docs or DOCS):
             base = Path(folder) / str(number)
             base.mkdir()
+            print(f"\nload of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
             asyncio.run(run(docs, base, chosen.cases or list(CASES)))
 
 

@@ -231,10 +231,20 @@ class ChangingSite(Site):
         old, self.version = self.version, self.version + 1
         before, after = f"Version {old} of this site.", f"Version {self.version} of this site."
         for path, page in self.pages.items():
-            self.pages[path] = replace(page, body=page.body.replace(before.encode(), after.encode()))
+            body = page.body.replace(before.encode(), after.encode())
+            self.pages[path] = replace(page, body=body, modified=page.modified + 1)
+
+    def _goes_in_a_circle(self, path: str) -> bool:
+        seen = set()
+        while (page := self.pages.get(path)) and (to := page.headers.get("Location")):
+            if path in seen:
+                return True
+            seen.add(path)
+            path = to
+        return False
 
     def heal(self) -> None:
         self.down = False
         for path, page in list(self.pages.items()):
-            if "X-Broken" in page.headers:
+            if "X-Broken" in page.headers or self._goes_in_a_circle(path):
                 self.put(path, "Healed", f"This was {path}.", links=("/p3",))

@@ -1,7 +1,7 @@
 """One shape for the records of every kind of catalog."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rowen.model.item import Document, Validators
@@ -47,7 +47,7 @@ class Dataset:
     texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
-    def document(self, *, validators: Validators = Validators(), language: str | None = None) -> Document:
+    def document(self, *, validators: Validators | None = None, language: str | None = None) -> Document:
         """The dataset as it is stored: description and resources as text, all the rest in the record."""
         return Document(
             url=self.url,
@@ -57,7 +57,7 @@ class Dataset:
             record=self._record(),
             language=language or (self.languages[0] if len(self.languages) == 1 else None),
             media_type="application/vnd.rowen.dataset+json",
-            validators=validators,
+            validators=validators or Validators(),
         )
 
     def _text(self) -> str:
@@ -79,9 +79,16 @@ class Dataset:
             "spatial": self.spatial,
             "temporal": self.temporal,
             "landing_page": self.landing_page,
-            "resources": [asdict(resource) for resource in self.resources],
+            "resources": [_facts(resource) for resource in self.resources],
         }
         return {**{name: value for name, value in facts.items() if value}, "source": self.source}
+
+
+_FIELDS = tuple(one.name for one in fields(Resource))
+
+
+def _facts(resource: Resource) -> dict[str, Any]:
+    return {name: getattr(resource, name) for name in _FIELDS}
 
 
 def _line(resource: Resource) -> str:

@@ -43,6 +43,9 @@ def moment(value: Any) -> datetime | None:
 
 
 def _of_text(text: str) -> str | None:
+    if len(text) > 16 and text[10] == "T":
+        with suppress(ValueError, OverflowError):
+            return _written(_in_utc(datetime.fromisoformat(text)))
     if _DIGITS.fullmatch(text):
         return _of_digits(text.partition(".")[0])
     if _MONTH.fullmatch(text):
@@ -54,8 +57,7 @@ def _of_text(text: str) -> str | None:
     if found := _DAY_OR_MONTH_FIRST.fullmatch(text):
         return _written(_sorted_out(int(found[1]), int(found[3]), int(found[4])))
     with suppress(ValueError, TypeError, IndexError, OverflowError):
-        sent = parsedate_to_datetime(text)
-        return _written(sent if sent.tzinfo else sent.replace(tzinfo=UTC))
+        return _written(_in_utc(parsedate_to_datetime(text)))
     return None
 
 
@@ -89,6 +91,10 @@ def _zoned(found: re.Match[str]) -> datetime | None:
     with suppress(ValueError, OverflowError):
         return datetime.strptime(written, "%Y-%m-%d %H:%M:%S.%f%z").astimezone(UTC)
     return None
+
+
+def _in_utc(value: datetime) -> datetime:
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def _day(year: int, month: int, day: int) -> date | None:

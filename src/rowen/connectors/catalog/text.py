@@ -10,8 +10,22 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--")
 _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]\w{1,30});")
 _DROPPED = frozenset({"script", "style", "template", "noscript", "head", "title"})
 _BLOCKS = frozenset(
-    "address article blockquote dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p pre"
-    " section table tr ul".split()
+    {
+        "address",
+        "article",
+        "blockquote",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hr",
+    }
+    | {"h1", "h2", "h3", "h4", "h5", "h6", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"}
 )
 _SPACE = re.compile(r"[ \t\r\n\xa0]+")
 _LINE = re.compile(r" *\n *")
@@ -23,17 +37,16 @@ def plain(text: str) -> str:
 
     What has none is left alone: it may be Markdown, whose line ends matter.
     """
-    if not ("<" in text and _TAG.search(text)):
-        return text.strip() if not _ENTITY.search(text) else _whole(text)
-    return _whole(text)
+    if "<" in text and _TAG.search(text):
+        return _rendered(text)
+    if "&" in text and _ENTITY.search(text):
+        return _rendered(text.replace("<", "&lt;").replace("\n", "<br>"))
+    return text.strip()
 
 
-def _whole(text: str) -> str:
-    lay = bool(_TAG.search(text))
-    if not lay:
-        text = text.replace("<", "&lt;").replace("\n", "<br>")
+def _rendered(html: str) -> str:
     parts: list[str] = []
-    _write(parse_fragment(text), parts)
+    _write(parse_fragment(html), parts)
     return _GAP.sub("\n\n", _LINE.sub("\n", "".join(parts))).strip()
 
 
@@ -61,5 +74,5 @@ def _around(tag: str) -> tuple[str, str]:
     if tag == "br":
         return "\n", ""
     if tag == "li":
-        return "\n- ", "\n"
+        return "\n- ", ""
     return ("", " ") if tag in ("td", "th") else ("", "")

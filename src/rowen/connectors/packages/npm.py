@@ -36,9 +36,8 @@ class NpmIndex:
         """The releases; deprecated ones only if there are no others."""
         releases = table(told.get("versions"))
         usable = [version for version, release in releases.items() if not table(release).get("deprecated")]
-        tags = {
-            tag: name for tag, told in table(told.get("dist-tags")).items() if (name := plain_text(told)) in releases
-        }
+        named = {tag: plain_text(version) for tag, version in table(told.get("dist-tags")).items()}
+        tags = {tag: version for tag, version in named.items() if version in releases}
         return Offer(tuple(usable or releases), tags.get("latest"), tags)
 
     def read(self, told: dict[str, Any], version: str) -> Release | None:

@@ -1,0 +1,63 @@
+"""Addresses of CKAN portals: where the API is, and under which URL a dataset is known."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from rowen.errors import BadUrlError
+from rowen.fetch.target import parse
+
+__all__ = ["Address", "accept", "recognise"]
+
+_PREFIX = "ckan:"
+_API = re.compile(r"(?P<site>.*?)(?P<api>/(?:api(?:/3)?|v3)(?:/action(?:/[a-z_]+)?)?)", re.IGNORECASE)
+_TELLING = re.compile(r"/api/3(?:/action(?:/[a-z_]+)?)?|/v3/action", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A portal by its base URL or, where that is another server, the URL of its API."""
+
+    action: str
+    site: str
+
+    @classmethod
+    def of(cls, url: str) -> "Address":
+        """The address in a source URL."""
+        bare = url.rstrip("/")
+        if bare.endswith("/action"):
+            return cls(bare, bare.removesuffix("/action").removesuffix("/v3"))
+        return cls(f"{bare}/api/3/action", bare)
+
+    def item(self, identifier: str) -> str:
+        """The URL of a dataset by its identifier, which works where its name does, and outlives it."""
+        return f"{self.site}/dataset/{quote(identifier, safe='')}"
+
+
+def recognise(address: str) -> str | None:
+    """The source URL of `ckan:https://…`, or of an address that shows CKAN's API."""
+    if address.startswith(_PREFIX):
+        return accept(address.removeprefix(_PREFIX))
+    path = address.partition("?")[0].rstrip("/")
+    found = _API.fullmatch(path)
+    return accept(address) if found and _TELLING.fullmatch(found["api"]) else None
+
+
+def accept(address: str) -> str | None:
+    """The source URL of an address that is said to be a CKAN portal's, whatever it looks like."""
+    address = address.removeprefix(_PREFIX)
+    if not address.startswith(("http://", "https://")):
+        return None
+    try:
+        url = parse(address).url.partition("?")[0].rstrip("/")
+    except BadUrlError:
+        return None
+    found = _API.fullmatch(url)
+    if found is None:
+        return _without_page(url)
+    return f"{found['site']}/v3/action" if found["api"].startswith("/v3") else found["site"]
+
+
+def _without_page(url: str) -> str:
+    """A portal's base, given one of its own pages."""
+    return re.sub(r"/(?:dataset|organization|group)(?:/[^/]*)*$", "", url)

@@ -1,0 +1,75 @@
+"""What is kept between two runs over a CKAN portal."""
+
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from rowen.connectors.catalog.dates import moment
+
+__all__ = ["Memory", "Place", "stamp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a listing was walked when the run ended; `since` None is the whole listing.
+
+    `clock` is the portal's time when that walk began: what was edited later may have been passed already.
+    """
+
+    since: str | None
+    position: int
+    after: str | None
+    clock: str
+    newest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The cursor of a portal.
+
+    `modified` is the newest date that was stored, by the portal's clock; `walked` when, by ours, it was last seen whole.
+    `filters` tells whether it minds the modified filter, as found at `probed`. `unheld` are the records that it
+    lists although no item stands for them: not read, not wanted, said to be deleted.
+    """
+
+    modified: str | None = None
+    walked: str | None = None
+    filters: bool | None = None
+    probed: str | None = None
+    unheld: frozenset[str] = field(default_factory=frozenset)
+    place: Place | None = None
+
+    @classmethod
+    def of(cls, cursor: Any) -> "Memory":
+        """The memory in a cursor; a cursor of another making is none."""
+        if not isinstance(cursor, dict):
+            return cls()
+        try:
+            memory = cls(**cursor)
+            place = Place(**cursor["place"]) if cursor.get("place") else None
+        except TypeError:
+            return cls()
+        return replace(memory, unheld=frozenset(cursor.get("unheld") or ()), place=place)
+
+    def to_cursor(self) -> dict[str, Any]:
+        """The memory as a cursor; what is empty is left out."""
+        values = {**asdict(self), "unheld": sorted(self.unheld)}
+        return {name: value for name, value in values.items() if value not in (None, [])}
+
+    def is_due(self, now: datetime, days: float) -> bool:
+        """Whether the portal was last seen whole too long ago."""
+        return _age_days(self.walked, now) >= days
+
+    def should_probe(self, now: datetime, days: float) -> bool:
+        """Whether the filter should be tried again."""
+        return self.filters is None or _age_days(self.probed, now) >= days
+
+
+def stamp(value: datetime) -> str:
+    """A moment as Solr and our cursors write it."""
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _age_days(at: str | None, now: datetime) -> float:
+    then = moment(at)
+    return (now - then).total_seconds() / 86_400 if then else float("inf")

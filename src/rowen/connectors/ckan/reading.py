@@ -1,0 +1,82 @@
+"""What the records of a CKAN portal amount to, and what that means for the count of what we hold."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from rowen.connectors.base import Known
+from rowen.connectors.catalog.answers import payload_of
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.ckan.address import Address
+from rowen.connectors.ckan.record import dataset_of
+from rowen.connectors.ckan.walk import Unread, id_of, mark_of
+from rowen.model.item import Failed, Fetched, Gone, Observation
+
+__all__ = ["Reading"]
+
+
+class Reading:
+    """Turns rows into observations.
+
+    `held` is how many items there will be when they are stored, `unheld` which rows have none, and `newest` the
+    latest date of modification among all that were read.
+    """
+
+    def __init__(self, address: Address, known: Known, *, language: str | None, unheld: frozenset[str]) -> None:
+        self.held = known.count
+        self.unheld = set(unheld)
+        self.newest: datetime | None = None
+        self._address = address
+        self._known = known
+        self._language = language
+
+    async def observe(self, rows: Sequence[Any], *, counting: bool) -> list[Observation]:
+        """What each row is; without `counting`, only what concerns `unheld` is looked up."""
+        seen = [self._judge(row) for row in rows]
+        asked = [one.url for one in seen if not isinstance(one, Fetched)]
+        if counting:
+            asked += [one.item.url for one in seen if isinstance(one, Fetched)]
+        held = await self._known.look_up(asked) if asked and self._known.count else {}
+        for row, one in zip(rows, seen, strict=True):
+            self._count(mark_of(row), one, held)
+        return [*seen]
+
+    def missing(self, name: str) -> Failed:
+        """A dataset that is listed but cannot be seen."""
+        self.unheld.add(name)
+        return Failed(self._address.item(name), "The portal lists this dataset, but does not show it.")
+
+    def _count(self, mark: str, one: Fetched | Gone | Failed, held: Any) -> None:
+        match one:
+            case Fetched(item):
+                self.held += item.url not in held
+                self.unheld.discard(mark)
+            case Gone(url):
+                self.held -= url in held
+                self.unheld.add(mark)
+            case Failed(url) if url not in held:
+                self.unheld.add(mark)
+
+    def _judge(self, row: Any) -> Fetched | Gone | Failed:
+        name = id_of(row)
+        url = self._address.item(name)
+        if isinstance(row, Unread):
+            return Failed(url, row.error)
+        if not name:
+            nowhere = f"{self._address.site}/dataset/#/nameless/{mark_of(row)[1:]}"
+            return Failed(nowhere, "The record has no identifier.", payload=payload_of(row))
+        if row.get("state") == "deleted":
+            return Gone(url, "The portal says that it is deleted.")
+        if row.get("type") == "harvest":
+            return Gone(url, "It describes a harvest, not a dataset.")
+        self._note(row)
+        try:
+            dataset = dataset_of(row, self._address, language=self._language)
+            return Fetched(dataset.document(language=self._language))
+        except (ValueError, RecursionError) as problem:
+            return Failed(url, f"The record cannot be read: {problem}.", payload=payload_of(row))
+
+    def _note(self, row: dict[str, Any]) -> None:
+        at = moment(row.get("metadata_modified"))
+        if at is not None and (self.newest is None or at > self.newest):
+            self.newest = at

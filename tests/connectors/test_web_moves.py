@@ -1,0 +1,324 @@
+"""Pages that have moved, pages under several names, and pages that prefer another name."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import House
+from tests.connectors.test_web import names, paths
+from tests.logical import contents, index_of
+from tests.portals.site import Page, Site, html, keep
+
+__all__ = ["names"]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    site.grow(13)
+    yield site
+    site.close()
+
+
+def redirect(to: str, status: int = 301) -> Page:
+    return Page(status=status, headers={"Location": to})
+
+
+def preferring(title: str, canonical: str, links: tuple[str, ...] = ()) -> Page:
+    return Page(html(title, f"About {title}.", links=links, head=f'<link rel="canonical" href="{canonical}">'))
+
+
+async def rebuilt(new_house: Callable[[], House], site: Site, **options: object) -> House:
+    house = new_house()
+    async with house.open() as r:
+        await keep(r, site, **options)
+    return house
+
+
+async def test_pages_that_redirect_are_kept_under_their_final_urls(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        for number, status in enumerate([301, 302, 303, 307, 308], start=2):
+            site.pages[f"/new/{number}"] = site.pages[f"/p{number}"]
+            site.pages[f"/p{number}"] = redirect(f"/new/{number}", status)
+        run = await r.sync("site")
+        again = await r.sync("site")
+
+    assert (run.tally.created, run.tally.deleted, run.tally.unchanged) == (5, 5, 8)
+    assert (again.tally.unchanged, again.tally.not_modified, again.tally.rows_written) == (13, 13, 0)
+    assert index_of(house) == index_of(await rebuilt(new_house, site))
+
+
+async def test_a_chain_of_redirects_is_followed_to_its_end_at_the_same_depth(house: House, site: Site) -> None:
+    site.pages |= {
+        "/p2": redirect("/b"),
+        "/b": redirect("c?x=1", 302),
+        "/c?x=1": redirect("/d"),
+        "/d": site.pages["/p2"],
+    }
+    async with house.open() as r:
+        run = await keep(r, site)
+
+    assert (run.tally.created, run.tally.requests) == (13, 17)
+    assert "/d" in paths(house, site)
+    assert house.query("select depth from item_check join item on id = item_id where url like '%/d'") == [(1,)]
+
+
+async def test_pages_that_begin_to_redirect_in_circles_are_failed_and_kept_with_all_behind_them(
+    house: House, site: Site
+) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        before = index_of(house)
+        for circle in [("/p5",), ("/p3", "/b"), ("/p9", "/p10"), ("/p6", "/c", "/d")]:
+            for here, there in zip(circle, (*circle[1:], circle[0]), strict=True):
+                site.pages[here] = redirect(there)
+        run = await r.sync("site")
+        cases = {case.url.removeprefix(site.url): case.error for case in await r.quarantine()}
+
+    assert (run.tally.deleted, index_of(house)) == (0, before)
+    assert {"/p5", "/p3", "/p9", "/p10", "/p6"} <= set(cases)
+    assert all("redirects in a circle" in error for error in cases.values())
+
+
+async def test_a_redirect_out_of_the_site_is_not_followed_and_deletes_the_page(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages["/p12"] = redirect("http://elsewhere.example/p12")
+        run = await r.sync("site")
+
+    assert (run.status, run.tally.deleted, run.tally.failed, run.tally.requests) == ("completed", 1, 0, 14)
+
+
+async def test_a_redirect_to_a_page_that_is_held_makes_no_second_one(house: House, site: Site) -> None:
+    site.pages["/p12"] = redirect("/p1")
+    async with house.open() as r:
+        run = await keep(r, site)
+
+    assert (run.tally.created, site.asked().count("/p1")) == (12, 0)
+
+
+async def test_a_redirect_to_another_spelling_of_the_same_url_is_followed(house: House, site: Site) -> None:
+    """As from http to https, which are one page to us."""
+    site.pages["/p2?utm_source=redirect"] = site.pages["/p2"]
+    site.pages["/p2"] = redirect("/p2?utm_source=redirect")
+    site.pages["/?utm_source=redirect"] = site.pages["/"]
+    site.pages["/"] = redirect("/?utm_source=redirect")
+    async with house.open() as r:
+        run = await keep(r, site)
+        again = await r.sync("site")
+
+    assert (run.tally.created, run.tally.failed) == (13, 0)
+    assert (again.tally.unchanged, again.tally.not_modified, again.tally.rows_written) == (13, 13, 0)
+
+
+async def test_a_start_that_redirects_to_another_path_moves_the_borders_of_the_site(house: House, site: Site) -> None:
+    site.pages["/docs"] = redirect("/en/docs/")
+    site.put("/en/docs/", "Docs", links=("a", "/en/other", "/docs/b"))
+    site.put("/en/docs/a", "A")
+    async with house.open() as r:
+        await keep(r, site, "/docs")
+        again = await r.sync("site")
+
+    assert paths(house, site) == {"/en/docs/", "/en/docs/a"}
+    assert (again.status, again.tally.rows_written) == ("completed", 0)
+
+
+@pytest.mark.parametrize("start", ["", "/"])
+async def test_a_start_that_redirects_to_another_host_moves_the_borders_of_the_site(
+    house: House, site: Site, names: dict[str, str], start: str
+) -> None:
+    port = site.url.rpartition(":")[2]
+    there = f"http://www.example.test:{port}"
+    site.pages["/"] = redirect(f"{there}/start")
+    site.pages["/start"] = Page(html("Start", links=("/p11", f"{site.url}/p12")))
+    async with house.open() as r:
+        await keep(r, site, start)
+
+    assert set(contents(house)) == {f"{there}/start", f"{there}/p11"}
+
+
+@pytest.mark.parametrize("to", ["/", "/a"])
+async def test_a_start_that_redirects_in_a_circle_fails_the_run_and_deletes_nothing(
+    house: House, site: Site, to: str
+) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages |= {"/a": redirect("/"), "/": redirect(to)}
+        run = await r.sync("site")
+
+    assert (run.status, len(contents(house))) == ("failed", 13)
+    assert "redirects in a circle" in (run.error or "")
+
+
+async def test_a_page_that_moved_to_where_nothing_answers_yet_is_kept_until_it_does(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages["/new"] = Page(status=503)
+        page, site.pages["/p2"] = site.pages["/p2"], redirect("/new")
+        waiting = await r.sync("site")
+        held = paths(house, site)
+        site.pages["/new"] = page
+        moved = await r.sync("site")
+
+    assert (waiting.tally.failed, waiting.tally.deleted, len(held)) == (2, 0, 13)
+    assert (moved.tally.created, moved.tally.deleted, moved.tally.chunks_written) == (1, 1, 1)
+    assert index_of(house) == index_of(await rebuilt(new_house, site))
+
+
+async def test_an_outage_of_a_redirect_loses_nothing_of_what_lies_behind_it(house: House, site: Site) -> None:
+    site.pages["/deep"] = site.pages["/p2"]
+    site.pages["/p2"] = redirect("/deep")
+    async with house.open() as r:
+        await keep(r, site, max_depth=1)
+        before = index_of(house)
+        site.alter("/p2", status=502)
+        down = await r.sync("site")
+        site.alter("/p2", status=301)
+        up = await r.sync("site")
+
+    assert (down.tally.failed, down.tally.deleted, index_of(house)) == (1, 0, before)
+    assert (up.tally.unchanged, up.tally.rows_written) == (3, 0)
+
+
+async def test_without_its_memory_an_outage_of_a_redirect_makes_runs_partial_until_it_is_over(
+    house: House, site: Site
+) -> None:
+    site.pages["/deep"] = site.pages["/p2"]
+    site.pages["/p2"] = redirect("/deep")
+    async with house.open() as r:
+        await keep(r, site)
+        before = index_of(house)
+        site.alter("/p2", status=502)
+        runs = [await r.sync("site", full=True), await r.sync("site")]
+        site.alter("/p2", status=301)
+        healed = await r.sync("site")
+
+    assert [run.status for run in runs] == ["partial", "partial"]
+    assert "may lead to pages that we hold" in (runs[1].error or "")
+    assert (healed.status, healed.tally.deleted, index_of(house)) == ("completed", 0, before)
+
+
+async def test_variants_of_a_page_that_name_it_are_one_item_and_cost_a_304(house: House, site: Site) -> None:
+    site.put("/p12", "Page 12", links=("/print?id=1&style=print", "/print?id=1", "/print?id=1&lang=en"))
+    for path in ("/print?id=1&style=print", "/print?id=1&lang=en", "/print?id=1"):
+        site.pages[path] = preferring(path, "/print?id=1", ("/behind",))
+    site.put("/behind", "Behind")
+    async with house.open() as r:
+        run = await keep(r, site)
+        again = await r.sync("site")
+
+    assert (run.tally.created, "/print?id=1" in paths(house, site)) == (15, True)
+    assert (again.tally.not_modified, again.tally.unchanged, again.tally.rows_written) == (17, 15, 0)
+
+
+async def test_a_page_that_prefers_another_page_is_still_a_page(house: House, site: Site) -> None:
+    site.pages["/p12"] = preferring("Page 12", "/p11")
+    site.pages["/p11"] = preferring("Page 11", "http://elsewhere.example/p11")
+    async with house.open() as r:
+        await keep(r, site)
+
+        assert len(contents(house)) == 13
+        assert (await r.get(f"{site.url}/p12")).record == {"canonical": f"{site.url}/p11"}
+
+
+async def test_pages_that_prefer_each_other_are_one_item_also_when_one_changes(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    site.put("/p12", "Page 12", links=("/a", "/a/"))
+    site.pages |= {"/a": preferring("First", "/a/"), "/a/": preferring("Second", "/a")}
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages["/a/"] = preferring("Third", "/a")
+        await r.sync("site")
+        again = await r.sync("site")
+
+    assert len(paths(house, site) & {"/a", "/a/"}) == 1
+    assert (again.tally.unchanged, again.tally.rows_written) == (14, 0)
+    assert index_of(house) == index_of(await rebuilt(new_house, site))
+
+
+async def test_a_page_that_prefers_what_redirects_to_it_is_taken_where_it_is(house: House, site: Site) -> None:
+    site.put("/p12", "Page 12", links=("/a", "/a/"))
+    site.pages |= {"/a": redirect("/a/"), "/a/": preferring("Second", "/a")}
+    async with house.open() as r:
+        await keep(r, site)
+
+    assert paths(house, site) & {"/a", "/a/"} == {"/a/"}
+
+
+async def test_a_page_is_taken_itself_when_the_one_it_prefers_is_excluded_later(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    site.put("/p12", "Page 12", links=("/a?full=1",))
+    site.pages |= {"/a?full=1": preferring("Full", "/a"), "/a": preferring("Short", "/a")}
+    async with house.open() as r:
+        await keep(r, site)
+        await r.edit("site", options={"exclude": r"/\/a$/"})
+        await r.sync("site")
+
+    assert paths(house, site) & {"/a", "/a?full=1"} == {"/a?full=1"}
+    assert index_of(house) == index_of(await rebuilt(new_house, site, exclude=r"/\/a$/"))
+
+
+async def test_one_body_under_two_spellings_is_one_item_until_they_differ(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    twins = {"/a/": "/a/index.html", "/b": "/b/", "/Page": "/page", "/q?b=1&a=2": "/q?a=2&b=1"}
+    ones, others = set(twins), set(twins.values())
+    site.put("/p12", "Page 12", links=tuple(path for pair in twins.items() for path in pair))
+    for path in ones | others:
+        site.put(path, "Twin", "The same.", links=("/behind",))
+    site.put("/behind", "Behind", "Something behind them.")
+    async with house.open() as r:
+        await keep(r, site)
+        alone = paths(house, site) & (ones | others)
+        same = await r.sync("site")
+        for one in ones:
+            site.put(one, "Twin", "No longer the same.", links=("/behind",))
+        await r.sync("site")
+
+    assert (alone, paths(house, site) & (ones | others)) == (ones, ones | others)
+    assert (same.tally.not_modified, same.tally.unchanged, same.tally.rows_written) == (22, 18, 0)
+    assert index_of(house) == index_of(await rebuilt(new_house, site))
+
+
+async def test_of_two_spellings_the_one_that_is_met_first_now_is_kept(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    site.put("/p12", "Page 12", links=("/a/", "/a/index.html"))
+    site.put("/a/", "Twin", "The same.")
+    site.put("/a/index.html", "Twin", "The same.")
+    async with house.open() as r:
+        await keep(r, site)
+        site.put("/p12", "Page 12", links=("/a/index.html", "/a/"))
+        await r.sync("site")
+        again = await r.sync("site")
+
+    assert paths(house, site) & {"/a/", "/a/index.html"} == {"/a/index.html"}
+    assert again.tally.rows_written == 0
+    assert index_of(house) == index_of(await rebuilt(new_house, site))
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        Page(html("Start", links=("/p1",), head="<meta name=robots content=noindex>")),
+        preferring("Start", "/index.html", ("/p1",)),
+    ],
+    ids=["noindex", "canonical"],
+)
+async def test_a_start_that_is_no_item_itself_still_is_where_every_run_starts(
+    house: House, site: Site, start: Page
+) -> None:
+    site.pages |= {"/": start, "/index.html": preferring("Start", "/index.html", ("/p1",))}
+    async with house.open() as r:
+        first = await keep(r, site)
+        again = await r.sync("site")
+
+    assert (first.status, "/p1" in paths(house, site), "/" in paths(house, site)) == ("completed", True, False)
+    assert (again.status, again.tally.rows_written, site.bodies()) == ("completed", 0, [])

@@ -1,0 +1,237 @@
+"""Sites that are down, pages that fail, secrets that stay at home: nothing is lost, and nothing is told."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.conftest import House
+from tests.connectors.test_web import names, paths
+from tests.logical import contents, index_of
+from tests.portals.site import Page, Site, hang, html, keep
+
+__all__ = ["names"]
+
+SECRET = "swordfish-4711"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    site.grow(13)
+    yield site
+    site.close()
+
+
+async def until(is_so: Callable[[], bool], limit_s: float = 20) -> None:
+    async with asyncio.timeout(limit_s):
+        while not is_so():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_start_that_fails_or_is_gone_fails_the_run_and_deletes_nothing(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        before = index_of(house)
+        for status in (500, 403, 404, 410):
+            site.alter("/", status=status)
+            run = await r.sync("site")
+            assert (run.status, run.complete, index_of(house)) == ("failed", False, before)
+            assert f"{site.url}/ answered with status {status}." in (run.error or "")
+
+
+async def test_a_server_that_is_gone_fails_the_run_and_is_named(house: House, site: Site) -> None:
+    other = Site()
+    other.grow(3)
+    async with house.open() as r:
+        await keep(r, other)
+        other.close()
+        run = await r.sync("site")
+
+    assert (run.status, len(contents(house))) == ("failed", 3)
+    assert other.url.removeprefix("http://") in (run.error or "")
+
+
+async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(house: House, site: Site) -> None:
+    troubles = {1: Page(status=500), 2: Page(status=503), 3: Page(status=403), 4: Page(status=429), 5: Page(status=401)}
+    async with house.open(total_limit_s=1) as r:
+        await keep(r, site)
+        before = index_of(house)
+        for number, page in {**troubles, 7: Page(handler=hang)}.items():
+            site.pages[f"/p{number}"] = page
+        site.put("/p12", "Page 12", "New words behind the trouble.")
+        failing = await r.sync("site")
+        cases = {case.url.removeprefix(site.url): case.error for case in await r.quarantine()}
+        site.grow(13)
+        healed = await r.sync("site")
+
+        assert (failing.status, failing.tally.failed, failing.tally.deleted) == ("completed", 6, 0)
+        assert (failing.tally.updated, failing.tally.unchanged) == (1, 6)
+        assert cases["/p4"] == f"{site.url}/p4 answered with status 429."
+        assert set(cases) == {"/p1", "/p2", "/p3", "/p4", "/p5", "/p7"}
+        assert (healed.tally.unchanged, healed.tally.not_modified, await r.quarantine()) == (12, 12, [])
+    assert index_of(house) == before
+
+
+async def test_a_page_that_is_gone_takes_along_what_it_alone_led_to(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        del site.pages["/p5"]
+        run = await r.sync("site")
+        changes = await r.changes(since=13)
+
+    assert run.tally.deleted == 3
+    assert {(change.kind, change.url) for change in changes} == {
+        ("deleted", f"{site.url}/{path}") for path in ("p5", "p11", "p12")
+    }
+    assert site.asked().count("/p11") == 0
+
+
+async def test_a_page_that_comes_back_is_created_again(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        page = site.pages.pop("/p12")
+        await r.sync("site")
+        site.pages["/p12"] = page
+        run = await r.sync("site")
+
+    assert (run.tally.created, len(contents(house))) == (1, 13)
+
+
+async def test_more_orphans_than_may_vanish_unasked_are_held_back(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.put("/", "Page 0", "We have moved.")
+        held_back = await r.sync("site")
+        accepted = await r.sync("site", accept_deletions=True)
+
+    assert (held_back.tally.deleted, held_back.tally.deletions_held) == (0, 12)
+    assert (accepted.tally.deleted, paths(house, site)) == (12, {"/"})
+
+
+async def test_what_an_open_circuit_keeps_from_us_is_skipped_and_not_lost(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site, concurrency=1)
+        before = index_of(house)
+    for number in (1, 2):
+        site.alter(f"/p{number}", status=500)
+    async with house.open(cb_failure_threshold=2) as r:
+        run = await r.sync("site")
+    site.grow(13)
+    async with house.open() as r:
+        healed = await r.sync("site")
+
+    assert (run.tally.failed, run.tally.skipped, run.tally.deleted) == (2, 10, 0)
+    assert (run.status, sorted(site.asked()[:3])) == ("partial", ["/", "/p1", "/p2"])
+    assert (healed.status, healed.tally.not_modified, index_of(house)) == ("completed", 13, before)
+
+
+async def test_a_part_of_the_site_whose_robots_txt_cannot_be_read_keeps_its_pages(
+    house: House, site: Site, names: dict[str, str]
+) -> None:
+    port = site.url.rpartition(":")[2]
+    below = Site()
+    below.grow(3)
+    there = below.url.replace("127.0.0.1", "docs.example.test")
+    site.put("/", "Page 0", links=("/p11", f"{there}/"))
+    async with house.open() as r:
+        await r.add(f"http://example.test:{port}/", name="s", options={"scope": "domain", "sitemap": False})
+        await r.sync("s")
+        held = contents(house)
+        below.pages["/robots.txt"] = Page(status=500)
+        refusing = await r.sync("s")
+        below.close()
+        gone = await r.sync("s")
+
+    assert len(held) == 5
+    assert (refusing.tally.deleted, refusing.tally.failed, gone.tally.deleted) == (0, 3, 0)
+    assert contents(house) == held
+
+
+async def test_a_first_crawl_that_is_killed_pays_only_for_what_was_in_flight(house: House, site: Site) -> None:
+    whole = site.pages["/p12"]
+    site.alter("/p12", handler=hang)
+    killed = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.refresh.killed", house.conninfo, f"{site.url}/", "never sent", "0")
+    )
+    try:
+        await until(lambda: len(contents(house)) == 12)
+    finally:
+        os.kill(killed.pid, signal.SIGKILL)
+        await killed.wait()
+    site.pages["/p12"] = whole
+    house.execute("update run set lease_until = now() - interval '1 second'")
+    async with house.open() as r:
+        run = await r.sync(f"{site.url}/")
+
+    assert (run.status, run.tally.created, run.tally.unchanged) == ("completed", 1, 12)
+    assert run.tally.chunks_written == 1
+
+
+async def test_a_run_that_is_stopped_keeps_what_it_has_and_the_next_one_the_rest(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await r.add(f"{site.url}/", name="site")
+        site.alter("/p12", handler=hang)
+        running = asyncio.create_task(r.sync("site"))
+        await until(lambda: len(contents(house)) == 12)
+        r.stop()
+        stopped = await running
+    site.grow(13)
+    async with house.open() as r:
+        run = await r.sync("site")
+
+    assert (stopped.status, stopped.tally.deleted) == ("cancelled", 0)
+    assert (run.status, run.tally.created, run.tally.unchanged) == ("completed", 1, 12)
+
+
+async def test_headers_are_sent_to_the_origin_alone_and_a_secret_is_nowhere_else(
+    house: House, site: Site, names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SITE_TOKEN", SECRET)
+    other = Site()
+    other.grow(1)
+    there = other.url.replace("127.0.0.1", "docs.example.test")
+    start = site.url.replace("127.0.0.1", "example.test")
+    site.pages["/"] = Page(html("Start", links=(f"{there}/", "/moved", "/p11", "/p12")))
+    site.pages["/moved"] = Page(status=302, headers={"Location": f"{there}/landed"})
+    site.pages["/p12"] = Page(status=500)
+    other.put("/landed", "Landed")
+    headers = {"Authorization": "Bearer env:SITE_TOKEN", "X-Team": "meadow"}
+    async with house.open() as r:
+        options = {"scope": "domain", "headers": headers, "sitemap": False, "llms": False}
+        await r.add(f"{start}/", name="s", options=options)
+        run = await r.sync("s")
+        cases = await r.quarantine()
+        kept = str(await r.sources())
+    other.close()
+
+    sent = [line.headers for line in site.log if line.path != "/robots.txt"]
+    assert all(h["Authorization"] == f"Bearer {SECRET}" and h["X-Team"] == "meadow" for h in sent)
+    assert len(sent) == 4
+    assert {line.path for line in other.log} == {"/robots.txt", "/", "/landed"}
+    assert not any("Authorization" in line.headers or "X-Team" in line.headers for line in other.log)
+    assert SECRET not in f"{run} {cases} {kept}"
+    assert SECRET not in str(house.query("select to_jsonb(s)::text from source s"))
+
+
+async def test_a_missing_secret_fails_the_run_before_anything_is_asked_and_says_where_it_was_looked_for(
+    house: House, site: Site
+) -> None:
+    async with house.open() as r:
+        run = await keep(r, site, headers={"Authorization": "env:NOWHERE_TO_BE_FOUND"})
+
+    assert (run.status, site.asked()) == ("failed", [])
+    assert "NOWHERE_TO_BE_FOUND" in (run.error or "")
+
+
+async def test_keys_in_an_address_are_not_repeated_in_errors(house: House, site: Site) -> None:
+    site.put("/p12", "Page 12", links=(f"/broken?api_key={SECRET}",))
+    site.pages[f"/broken?api_key={SECRET}"] = Page(status=500)
+    async with house.open() as r:
+        await keep(r, site)
+        [case] = await r.quarantine()
+
+    assert SECRET not in case.error
