@@ -24,13 +24,6 @@ from rowen.model.media import media_type_of
 from rowen.settings import Settings
 
 EDIT = "\n\nA paragraph that was not here before: number {} of the edited files, and it says so.\n\n"
-STAGES = {
-    "walk and stat": ("connectors/folders.py", "connectors/selection.py"),
-    "look up": ("harvest/known.py",),
-    "read and cut": ("harvest/prepare.py",),
-    "sieve": ("harvest/plan.py", "harvest/sieve.py"),
-    "commit": ("harvest/commit.py",),
-}
 
 
 class Meter:
@@ -139,7 +132,9 @@ async def documentation(base: Path, source: Path, limit: int) -> None:
             run = await r.sync(str(folder))
         size = run.tally.bytes
         print(f"\nFirst sync of {copied:,} documentation files, {size / 1e6:.1f} MB, {run.tally.failed} failed")
-        print(f"  CPU                     {first.own / copied * 1e3:8.2f} ms a file, database {_ms(first.server, copied)}")
+        print(
+            f"  CPU                     {first.own / copied * 1e3:8.2f} ms a file, database {_ms(first.server, copied)}"
+        )
         print(f"  wall                    {first.wall:8.1f} s, {copied / first.wall:.0f} files/s")
         print(f"  passages                {run.tally.chunks_written:,}")
         _print_stages(profile, copied)
@@ -147,7 +142,9 @@ async def documentation(base: Path, source: Path, limit: int) -> None:
 
 
 async def _edited(r: rowen.Rowen, folder: Path, full_wall: float) -> None:
-    files = sorted(p for p in folder.rglob("*") if p.suffix in (".html", ".md", ".txt", ".rst") and p.stat().st_size > 4000)
+    files = sorted(
+        p for p in folder.rglob("*") if p.suffix in (".html", ".md", ".txt", ".rst") and p.stat().st_size > 4000
+    )
     chosen = files[:: max(1, len(files) // max(1, len(files) // 100))]
     for number, path in enumerate(chosen):
         _edit(path, number)
@@ -156,7 +153,9 @@ async def _edited(r: rowen.Rowen, folder: Path, full_wall: float) -> None:
         run = await r.sync(str(folder))
     tally = run.tally
     print(f"\nOne paragraph edited in {len(chosen)} files (1 %)")
-    print(f"  updated                 {tally.updated}, passages written {tally.chunks_written}, kept {tally.chunks_kept}")
+    print(
+        f"  updated                 {tally.updated}, passages written {tally.chunks_written}, kept {tally.chunks_kept}"
+    )
     print(f"  passages an edited file {tally.chunks_written / max(1, tally.updated):8.2f}")
     print(f"  wall                    {meter.wall:8.2f} s, {meter.wall / full_wall:.1%} of the first sync")
 
@@ -166,10 +165,10 @@ def _edit(path: Path, number: int) -> None:
     words = EDIT.format(number)
     if path.suffix == ".html":
         words = f"<p>{words.strip()}</p>"
-        marks = [at for at in _finds(text, "</p>")]
+        marks = list(_finds(text, "</p>"))
         place = marks[len(marks) // 2] + 4 if marks else text.lower().rfind("</body>")
     else:
-        marks = [at for at in _finds(text, "\n\n")]
+        marks = list(_finds(text, "\n\n"))
         place = marks[len(marks) // 2] if marks else len(text)
     path.write_text(text[:place] + words + text[place:])
 
@@ -186,7 +185,9 @@ def _print_stages(profile: cProfile.Profile, files: int) -> None:
     stats = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     rows: dict[str, float] = {}
     for (filename, _, name), (_, _, own, _, _) in stats.items():
-        place = filename.rpartition("/rowen/")[2] if "/rowen/" in filename else f"({Path(filename).parent.name or name})"
+        place = (
+            filename.rpartition("/rowen/")[2] if "/rowen/" in filename else f"({Path(filename).parent.name or name})"
+        )
         rows[place] = rows.get(place, 0.0) + own
     print("  CPU by module, one process, profiled:")
     for place, seconds in sorted(rows.items(), key=lambda row: -row[1])[:14]:

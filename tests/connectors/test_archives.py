@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.files.archives import inner_path
 from rowen.connectors.files import Files
+from rowen.connectors.files.archives import inner_path
 from rowen.errors import ItemError, SourceError
 from tests.connectors.worlds import Keeper
 

@@ -66,7 +66,9 @@ async def test_a_page_with_a_new_date_is_asked_for_although_the_dates_are_truste
         site.put("/p7", "Page 7", "Other words.")
         sitemap(site, paths)
         entry = f"<url><loc>{site.url}/p7</loc><lastmod>2999-01-01</lastmod></url></urlset>"
-        body = site.pages["/sitemap.xml"].body.replace(f"<loc>{site.url}/p7</loc><lastmod>{OLD}".encode(), b"<loc>x<lastmod>")
+        body = site.pages["/sitemap.xml"].body.replace(
+            f"<loc>{site.url}/p7</loc><lastmod>{OLD}".encode(), b"<loc>x<lastmod>"
+        )
         site.alter("/sitemap.xml", body=body.replace(b"</urlset>", entry.encode()))
         run = await r.sync(f"{site.url}/")
 
@@ -149,13 +151,20 @@ async def test_a_page_about_errors_on_a_site_with_honest_errors_stays(house: Hou
 
 def test_sitemaps_are_read_however_they_are_written() -> None:
     plain = b"<urlset><url><loc>https://e.org/a?x=1&amp;y=2</loc></url></urlset>"
-    nested = b"<sitemapindex><sitemap><loc>https://e.org/s.xml</loc><lastmod>2024-05-01</lastmod></sitemap></sitemapindex>"
+    nested = (
+        b"<sitemapindex><sitemap><loc>https://e.org/s.xml</loc><lastmod>2024-05-01</lastmod></sitemap></sitemapindex>"
+    )
 
     assert [entry.url for entry in read_entries(plain)] == ["https://e.org/a?x=1&y=2"]
     assert read_entries(gzip.compress(plain)) == read_entries(plain)
     assert [entry.nested for entry in read_entries(nested)] == [True]
-    assert [entry.url for entry in read_entries(b"https://e.org/1\nhttps://e.org/2\n")] == ["https://e.org/1", "https://e.org/2"]
-    assert [entry.url for entry in read_entries(b"<url><loc><![CDATA[https://e.org/c]]></loc></url>")] == ["https://e.org/c"]
+    assert [entry.url for entry in read_entries(b"https://e.org/1\nhttps://e.org/2\n")] == [
+        "https://e.org/1",
+        "https://e.org/2",
+    ]
+    assert [entry.url for entry in read_entries(b"<url><loc><![CDATA[https://e.org/c]]></loc></url>")] == [
+        "https://e.org/c"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +183,9 @@ def test_a_broken_sitemap_is_no_trouble(body: bytes) -> None:
 
 
 def test_a_sitemap_of_fifty_thousand_entries_is_read_at_once() -> None:
-    body = b"<urlset>" + b"<url><loc>https://e.org/page</loc><lastmod>2024-01-01</lastmod></url>" * 50_000 + b"</urlset>"
+    body = (
+        b"<urlset>" + b"<url><loc>https://e.org/page</loc><lastmod>2024-01-01</lastmod></url>" * 50_000 + b"</urlset>"
+    )
 
     assert len(read_entries(body)) == 50_000
 

@@ -65,7 +65,9 @@ class Keeper:
 
     async def _sync(self) -> Look:
         look = Look()
-        connector = Files(self.url, FilesOptions(**self.options), Tools(read=_unread, meter=look.meter, client=_offline, now=self.now))
+        connector = Files(
+            self.url, FilesOptions(**self.options), Tools(read=_unread, meter=look.meter, client=_offline, now=self.now)
+        )
         async for observation in connector.pull(self):
             match observation:
                 case Fetched(Raw() as raw):

@@ -46,9 +46,7 @@ async def test_after_a_kill_the_next_sync_takes_over_at_once(house: House, docs:
         assert replayed(house) == contents(house)
 
 
-async def test_a_database_that_dies_in_the_middle_of_a_run_is_named(
-    house: House, docs: Path, server: Server
-) -> None:
+async def test_a_database_that_dies_in_the_middle_of_a_run_is_named(house: House, docs: Path, server: Server) -> None:
     if server.embedded is None:
         pytest.skip("only the session's own server may be killed")
     with at_statement("insert into item ", before=server.kill), pytest.raises(StoreUnavailableError) as caught:

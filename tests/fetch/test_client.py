@@ -53,7 +53,7 @@ def test_requests_name_themselves_and_ask_for_the_same_codings_always():
     sent = once(echo).body.decode()
 
     assert f'"User-Agent": "{USER_AGENT}"' in sent
-    assert USER_AGENT == f"Rowen/{__version__}"
+    assert f"Rowen/{__version__}" == USER_AGENT
     assert f'"Accept-Encoding": "{ACCEPT_ENCODING}"' in sent
     assert "Cookie" not in sent
     assert "Referer" not in sent

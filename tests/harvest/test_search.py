@@ -98,8 +98,26 @@ async def test_the_source_filter_filters_and_names_unknown_sources(house: House)
 
 @pytest.mark.parametrize(
     "words",
-    ["", "   ", "the", '"', '""', "-", "-apple", "'; drop table item; --", "a & | ! ( ) : *", "apple:*", "<->", "\x00",
-     "%s %(x)s", "x" * 100_000, "word " * 20_000, "*", "日本語", "\ud800"],
+    [
+        "",
+        "   ",
+        "the",
+        '"',
+        '""',
+        "-",
+        "-apple",
+        "'; drop table item; --",
+        "a & | ! ( ) : *",
+        "apple:*",
+        "<->",
+        "\x00",
+        "%s %(x)s",
+        "x" * 100_000,
+        "word " * 20_000,
+        "*",
+        "日本語",
+        "\ud800",
+    ],
 )
 async def test_no_query_is_an_error(house: House, words: str) -> None:
     async with house.open() as r:

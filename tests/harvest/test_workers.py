@@ -50,7 +50,8 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("deed", "blame"), [("os.kill(os.getpid(), 9)", "crashed"), ("time.sleep(600)", "took longer"), ("os._exit(0)", "crashed")]
+    ("deed", "blame"),
+    [("os.kill(os.getpid(), 9)", "crashed"), ("time.sleep(600)", "took longer"), ("os._exit(0)", "crashed")],
 )
 async def test_a_body_that_kills_or_hangs_a_worker_costs_that_item_alone(
     deed: str, blame: str, monkeypatch: pytest.MonkeyPatch

@@ -46,7 +46,9 @@ def test_no_text_is_an_error(text: str) -> None:
     assert len(key(text)) == 32
 
 
-@given(st.from_regex(r"https?://[a-z]{1,8}\.org(:[0-9]{2,4})?/[a-zA-Z0-9%/._~-]{0,12}(\?[a-z=&]{0,8})?", fullmatch=True))
+@given(
+    st.from_regex(r"https?://[a-z]{1,8}\.org(:[0-9]{2,4})?/[a-zA-Z0-9%/._~-]{0,12}(\?[a-z=&]{0,8})?", fullmatch=True)
+)
 def test_the_canonical_form_is_its_own_canonical_form(url: str) -> None:
     assert canonical(canonical(url)) == canonical(url)
 

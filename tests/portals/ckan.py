@@ -177,7 +177,9 @@ class ChangingCkan(CkanPortal):
 
     def _write(self, chance: Random, name: str) -> None:
         text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
-        odd = chance.choice([{}, {"notes": None}, {"tags": None}, {"resources": None}, {"title": {"de": text, "fr": ""}}])
+        odd = chance.choice(
+            [{}, {"notes": None}, {"tags": None}, {"resources": None}, {"title": {"de": text, "fr": ""}}]
+        )
         words = {"notes": text, "license_title": chance.choice(WORDS), **odd}
         self.put(name, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **words)
 

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-WORDS = "barley clover hay meadow orchard pollen quince rowan seed thistle umbel vetch willow yarrow".split()
+WORDS = [
+    *("barley", "clover", "hay", "meadow", "orchard", "pollen", "quince"),
+    *("rowan", "seed", "thistle", "umbel", "vetch", "willow", "yarrow"),
+]
 ENDINGS = (".md", ".txt", ".rst", ".html", ".py", ".json")
 
 
@@ -23,7 +26,17 @@ class Folder:
 
     def change(self, chance: Random) -> None:
         deed: Callable[[Random], None] = chance.choice(
-            [self.create, self.create, self.edit, self.edit, self.touch, self.rename, self.delete, self.spoil, self.swap]
+            [
+                self.create,
+                self.create,
+                self.edit,
+                self.edit,
+                self.touch,
+                self.rename,
+                self.delete,
+                self.spoil,
+                self.swap,
+            ]
         )
         deed(chance)
 

@@ -12,7 +12,10 @@ from aiohttp import web
 
 from rowen import Rowen, Run
 
-WORDS = "barley clover hay meadow orchard pollen quince rowan seed thistle umbel vetch willow yarrow".split()
+WORDS = [
+    *("barley", "clover", "hay", "meadow", "orchard", "pollen", "quince"),
+    *("rowan", "seed", "thistle", "umbel", "vetch", "willow", "yarrow"),
+]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

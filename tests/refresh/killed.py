@@ -14,7 +14,8 @@ def _die() -> None:
 
 
 async def _run(conninfo: str, address: str) -> None:
-    async with rowen.open(database_url=conninfo, workers=0, host_delay_s=0, fetch_tries=1, allow_addresses="127.0.0.0/8") as r:
+    quick = {"workers": 0, "host_delay_s": 0, "fetch_tries": 1, "allow_addresses": "127.0.0.0/8"}
+    async with rowen.open(database_url=conninfo, **quick) as r:
         await r.sync(address)
 
 

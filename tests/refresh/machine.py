@@ -176,5 +176,3 @@ def at_statement(
         yield
     finally:
         psycopg.AsyncCursor.execute = original  # type: ignore[method-assign]
-
-

@@ -90,7 +90,6 @@ class Options(BaseModel):
         """The options under which an item would be read otherwise: when they change, every item is read anew."""
         return self.model_dump(mode="json")
 
-
     def listing(self) -> dict[str, Any]:
         """The options under which a cursor holds: when they change, the source is walked from its beginning."""
         return self.model_dump(mode="json")
