@@ -77,8 +77,9 @@ async def measured(bench: Bench, r: rowen.Rowen, what: str, *, source: str = "si
         run = await r.sync(source)
     served = bench.server.served() if source == "site" else Served(run.tally.requests, -1)
     tally, count = run.tally, max(1, run.tally.seen)
+    bodies = served.bodies if served.bodies >= 0 else "–"
     print(
-        f"{what:34}{tally.seen:6}{served.requests:7}{served.bodies if served.bodies >= 0 else '–':>7}{tally.rows_written:7}{tally.chunks_written:7}"
+        f"{what:34}{tally.seen:6}{served.requests:7}{bodies:>7}{tally.rows_written:7}{tally.chunks_written:7}"
         f"{meter.own_s / count * 1e3:8.2f}{meter.database_s / count * 1e3:7.2f}{meter.peak_mb:5.0f}{meter.wall_s:8.2f}"
     )
     if run.status != "completed" or tally.failed:

@@ -189,17 +189,21 @@ class ChangingSite(Site):
             self._write(Random(number), number)
 
     def _write(self, chance: Random, number: int) -> None:
-        links = tuple(chance.choice(["", self.url]) + f"/p{chance.randrange(14)}" for _ in range(chance.randrange(5)))
+        links = tuple(chance.choice(["", self.url]) + self._any(chance) for _ in range(chance.randrange(5)))
         text = [" ".join(chance.choices(WORDS, k=chance.randrange(3, 60))) + "." for _ in range(chance.randrange(5))]
         validator = chance.choice(["etag", "etag", "modified", "both", "none"])
         modified = 1_700_000_000 + chance.randrange(10**6)
         text.insert(0, f"Version {self.version} of this site.")
         self.put(f"/p{number}", chance.choice(WORDS), *text, links=links, validator=validator, modified=modified)
 
+    def _any(self, chance: Random) -> str:
+        """Some page, now and then by one of its other names."""
+        return f"/p{chance.randrange(14)}" + chance.choice(["", "", "", "", "/index.html", "?x=1", "?utm_source=mail"])
+
     def change(self, chance: Random) -> None:
         number = chance.randrange(14)
         path = f"/p{number}"
-        match chance.randrange(13):
+        match chance.randrange(15):
             case 12:
                 self._release()
             case 0 | 1 | 2:
@@ -226,8 +230,22 @@ class ChangingSite(Site):
             case 10:
                 self.pages[path] = Page(b"GIF89a", headers={"Content-Type": "image/gif"})
             case 11:
-                self.pages[f"{path}/index.html"] = self.pages.get(path, Page(html("Index", "An index.")))
-                self._write(chance, number)
+                twin = self.pages.get(path, Page(html("Index", "An index.")))
+                self.pages[chance.choice([f"{path}/index.html", f"{path}?x=1"])] = twin
+                if chance.random() < 0.5:
+                    self._write(chance, number)
+            case 13 | 14 if path in self.pages and self.pages[path].status == 200:
+                header = chance.choice(
+                    [("X-Robots-Tag", "noindex"), ("X-Robots-Tag", "nofollow"), ("X-Robots-Tag", "all")]
+                )
+                header = chance.choice([header, ("Content-Type", "text/html"), ("Content-Type", "text/markdown")])
+                self._tell(path, *header)
+
+    def _tell(self, path: str, name: str, value: str) -> None:
+        """Send a page with another header, and say that it has changed."""
+        page = self.pages[path]
+        salt, modified = page.etag_salt + value, page.modified + 1
+        self.alter(path, headers={**page.headers, name: value}, etag_salt=salt, modified=modified)
 
     def _release(self) -> None:
         """A new version in the shell of every page."""
