@@ -37,7 +37,7 @@ class CkanPortal(Site):
         self.after_page: Callable[[int], None] | None = None
         self.failures: list[web.Response] = []
 
-    def put(self, name: str, title: Any = "", *, tick_h: float = 2, **more: Any) -> Record:  # type: ignore[override]
+    def put(self, name: str, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:  # type: ignore[override]
         """A dataset as it is from now on."""
         self.tick(tick_h)
         record = {
@@ -154,6 +154,7 @@ class ChangingCkan(CkanPortal):
 
     def change(self, chance: Random) -> None:
         name = f"n{chance.randrange(14)}"
+        self.body, self.down = None, False
         match chance.randrange(12):
             case 0 | 1 | 2 | 3:
                 self._write(chance, name)
@@ -180,8 +181,8 @@ class ChangingCkan(CkanPortal):
         odd = chance.choice(
             [{}, {"notes": None}, {"tags": None}, {"resources": None}, {"title": {"de": text, "fr": ""}}]
         )
-        words = {"notes": text, "license_title": chance.choice(WORDS), **odd}
-        self.put(name, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **words)
+        words = {"title": chance.choice(WORDS), "notes": text, "license_title": chance.choice(WORDS), **odd}
+        self.put(name, tick_h=chance.choice([0, 0.01, 0.5, 5]), **words)
 
     def heal(self) -> None:
         self.down, self.body, self.miscount, self.empty_when_filtered = False, None, 0, False

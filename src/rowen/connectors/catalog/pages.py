@@ -31,3 +31,7 @@ class PageSize:
     def grow(self) -> None:
         """Ask for twice as much, up to what is wanted."""
         self.rows = min(self.rows * 2, self.wanted)
+
+    def learn(self, received: int) -> None:
+        """Note that the portal gives no more than this at once, whatever it is asked for."""
+        self.wanted = self.rows = max(received, 1)

@@ -163,6 +163,8 @@ class Walk:
                 if not self._size.shrink(least=1):
                     return start, await self._unread(start, problem)
             else:
+                if 0 < len(answer.rows) <= answer.asked // 2 and start + len(answer.rows) < (answer.count or 0):
+                    self._size.learn(len(answer.rows))
                 self._size.grow()
                 return start, answer
 
