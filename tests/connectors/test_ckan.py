@@ -264,7 +264,7 @@ async def test_d4_records_with_nulls_are_items_all_the_same(house: House, portal
 
 async def test_d4_one_unreadable_record_is_quarantined_and_the_rest_goes_on(house: House, portal: CkanPortal) -> None:
     portal.fill(20)
-    portal.put("deep", extras=nested(450))
+    portal.put("deep", extras=nested(900))
     portal.records["?"] = {"title": "No identifier", "metadata_modified": "2024-01-01T00:00:00"}
     async with house.open() as r:
         first = await keep(r, portal)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rowen import UsageError
 from rowen.connectors.web.sitemap import latest_moment, read_entries
 from tests.conftest import House
 from tests.logical import contents
@@ -195,3 +196,45 @@ def test_a_date_means_the_latest_moment_it_can_mean() -> None:
     assert latest_moment("2024-01-31T10:00:00+01:00") == datetime(2024, 1, 31, 9, tzinfo=UTC)
     assert latest_moment("https://example.org/") is None
     assert latest_moment("") is None
+
+
+@pytest.mark.parametrize("path", ["/sitemap.xml", "/llms.txt"])
+async def test_what_only_a_sitemap_names_outlives_its_outage(house: House, site: Site, path: str) -> None:
+    site.put("/hidden", "Hidden", "Linked by nothing.")
+    sitemap(site, ["/hidden"])
+    site.pages["/llms.txt"] = Page(b"[Hidden](/hidden)", headers={"Content-Type": "text/plain"})
+    if path == "/llms.txt":
+        del site.pages["/sitemap.xml"]
+    else:
+        del site.pages["/llms.txt"]
+    async with house.open() as r:
+        await r.sync(f"{site.url}/")
+        site.pages[path] = Page(b"Down.", status=503)
+        run = await r.sync(f"{site.url}/")
+
+        assert (run.status, run.tally.deleted) == ("partial", 0)
+        assert f"{site.url}/hidden" in contents(house)
+
+
+async def test_a_site_that_now_asks_for_a_login_keeps_its_pages(house: House, site: Site) -> None:
+    site.put("/", "Home", links=("/a",))
+    site.put("/a", "Alpha", "Text.")
+    async with house.open() as r:
+        await r.sync(f"{site.url}/")
+        site.put("/login", "Log in", "Name and password, please.")
+        for path in ("/", "/a"):
+            site.pages[path] = Page(status=302, headers={"Location": "/login?next=" + path})
+        run = await r.sync(f"{site.url}/")
+
+        assert (run.status, run.tally.deleted) == ("failed", 0)
+        assert "asks for a login" in (run.error or "")
+        assert len(contents(house)) == 2
+
+
+async def test_an_address_with_a_password_is_refused_before_it_is_stored(house: House) -> None:
+    async with house.open() as r:
+        with pytest.raises(UsageError, match="password") as caught:
+            await r.add("https://someone:hunter2@example.org/")
+
+        assert "hunter2" not in str(caught.value) + str(caught.value.hint)
+        assert await r.sources() == []

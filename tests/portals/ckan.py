@@ -37,24 +37,24 @@ class CkanPortal(Site):
         self.after_page: Callable[[int], None] | None = None
         self.failures: list[web.Response] = []
 
-    def put(self, name: str, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:  # type: ignore[override]
+    def put(self, key: str, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:  # type: ignore[override]
         """A dataset as it is from now on."""
         self.tick(tick_h)
         record = {
-            "id": name,
-            "name": f"slug-of-{name}",
-            "title": title or f"Dataset {name}",
-            "notes": f"All about {name}.",
+            "id": key,
+            "name": f"slug-of-{key}",
+            "title": title or f"Dataset {key}",
+            "notes": f"All about {key}.",
             "metadata_created": "2023-01-01T00:00:00.000000",
             "metadata_modified": self.clock.replace(tzinfo=None).isoformat(timespec="microseconds"),
             "state": "active",
             "type": "dataset",
             "organization": {"name": "farm", "title": "The Farm", "package_count": len(self.records)},
             "tags": [{"name": "hay", "display_name": "hay"}],
-            "resources": [{"name": "Table", "url": f"https://files.example/{name}.csv", "format": "CSV"}],
+            "resources": [{"name": "Table", "url": f"https://files.example/{key}.csv", "format": "CSV"}],
             **more,
         }
-        self.records[name] = record
+        self.records[key] = record
         return record
 
     def fill(self, count: int) -> None:
@@ -162,7 +162,7 @@ class ChangingCkan(CkanPortal):
                 self.records.pop(name, None)
                 self.tick(chance.choice([0.1, 5]))
             case 6 if name in self.records:
-                self.put(name, self.records[name]["title"], extras=[{"key": "odd", "value": nested(400)}])
+                self.put(name, self.records[name]["title"], extras=[{"key": "odd", "value": nested(900)}])
             case 7:
                 self.put(name, type=chance.choice(["harvest", "dataset"]), state=chance.choice(["deleted", "active"]))
             case 8:

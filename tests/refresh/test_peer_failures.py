@@ -156,7 +156,6 @@ async def test_e9_a_page_that_hangs_costs_a_bounded_wait_and_itself(house: House
     assert len(contents(house)) == 13
 
 
-@pytest.mark.xfail(reason="connectors.web.study asks again for the other pages of its sample when one has changed")
 async def test_e10_a_new_page_behind_a_changed_index_costs_two_bodies(house: House, site: Site) -> None:
     async with house.open() as r:
         await keep(r, site)

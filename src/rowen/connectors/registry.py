@@ -1,5 +1,6 @@
 """Which connectors there are: the built-in ones and those of other packages, through the same door."""
 
+import re
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -12,6 +13,8 @@ from rowen.errors import UsageError
 __all__ = ["check_options", "connector", "kinds", "recognise", "register"]
 
 GROUP = "rowen.connectors"
+
+_PASSWORD = re.compile(r"[a-z0-9.:+-]*://[^/?#@]*:[^/?#@]+@", re.IGNORECASE)
 
 _registered: dict[str, type[Connector]] = {}
 
@@ -42,6 +45,11 @@ def _installed() -> dict[str, EntryPoint]:
 
 def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
     """The kind and the source URL of what a user typed."""
+    if _PASSWORD.match(address):
+        raise UsageError(
+            "The address contains a password, which would be stored in clear.",
+            hint="Leave it out, and name where it is found in an option of the source, such as headers or token.",
+        )
     for name in (kind,) if kind else kinds():
         if url := connector(name).recognise(address):
             return name, url

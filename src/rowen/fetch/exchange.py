@@ -111,10 +111,12 @@ class Exchange:
                     yield piece
                 if wire_bytes > limit_bytes:
                     raise self._too_large(limit_bytes)
+            if unpack is not None:
+                unpack.finish()
         except TRANSPORT_ERRORS as problem:
             raise translated(problem, self.target) from None
-        if unpack is not None:
-            unpack.finish()
+        except BadAnswerError as problem:
+            raise BadAnswerError(f"{redact(self.target.url)}: {problem}") from None
 
     def _too_large(self, limit_bytes: int) -> BodyTooLargeError:
         return BodyTooLargeError(

@@ -123,7 +123,7 @@ class Managing(Reading):
             raise RefusedError(
                 f"Source {source.name!r} is paused.", hint=f"`rowen resume {source.name}` takes it in again."
             )
-        first = source.last_complete_at is None
+        first = source.last_complete_at is None and source.cursor is None
         order = Order("full" if full or first else "incremental", full, accept_deletions, dry_run)
         return await self._harvest(source, order, observe)
 

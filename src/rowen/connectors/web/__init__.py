@@ -77,7 +77,7 @@ class Web:
         crawl.memory.as_of = visitor.site_time
         crawl.memory.sitemap_trust = dates.trust
         yield Checkpoint(crawl.memory.to_cursor())
-        why = crawl.unproven or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
+        why = crawl.unproven or hints.trouble or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
         yield Complete() if why is None else Incomplete(why)
 
     async def _visitor(self, client: Client, robots: Robots | None, closing: AsyncExitStack) -> Visitor:
@@ -93,7 +93,7 @@ class Web:
         rules = await robots.rules(self._url)
         if rules.refused is not None:
             raise SourceError(rules.refused, hint="Nothing was deleted.")
-        client.pace(self._url, crawl_delay_s=rules.crawl_delay_s)
+        client.pace(self._url, crawl_delay_s=rules.crawl_delay_s or 0.0)
         return rules
 
 

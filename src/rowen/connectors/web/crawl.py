@@ -20,7 +20,7 @@ from rowen.connectors.web.study import Study, study
 from rowen.connectors.web.visit import Answer, Bridged, Broken, Closed, Missing, Moved, NoPage, Page, Same, Visitor
 from rowen.errors import CircuitOpenError, FetchError, SourceError, SourceGoneError
 from rowen.fetch.robots import Robots
-from rowen.model.item import Failed, Fetched, Gone, Observation, Skipped, Unchanged
+from rowen.model.item import Checkpoint, Failed, Fetched, Gone, Observation, Skipped, Unchanged
 from rowen.model.url import canonical
 
 __all__ = ["Crawl"]
@@ -89,6 +89,9 @@ class Crawl:
         for seed in seeds:
             self._meet(seed, 1)
         await self._study_site()
+        if not self._known.count:
+            # A first crawl that is killed has read all that it stored with this shell.
+            yield Checkpoint(Memory(shell=self.memory.shell, edges=self.memory.edges).to_cursor())
         under_way: deque[_Visit] = deque()
         try:
             while True:
@@ -147,7 +150,7 @@ class Crawl:
                 look=self._look,
                 before=self._before,
             )
-        self.memory.shell, self.memory.sample = self._study.shell, self._study.sample
+        self.memory.shell, self.memory.edges = self._study.shell, self._study.edges
 
     async def _look(self, url: str, depth: int, conditionally: bool) -> Answer:
         held = (await self._known.look_up([url])).get(url) if conditionally else None
@@ -155,7 +158,7 @@ class Crawl:
         return await self._ask(_Place(url, depth), held, bridge)
 
     async def _visit(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
-        early = self._study.answers.pop(canonical(place.url), None)
+        early = self._study.answers.pop(place.url, None)
         if early is not None:
             return early
         return await (self._ask(place, held, bridge) if self._study.trusted else self._ask(place, None, None))

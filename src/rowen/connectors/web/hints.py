@@ -1,14 +1,16 @@
 """What a site says about itself besides its pages: sitemaps and llms.txt."""
 
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import Scope
-from rowen.connectors.web.sitemap import sitemap_entries
+from rowen.connectors.web.sitemap import MOST_BYTES, sitemap_entries
 from rowen.errors import CircuitOpenError, FetchError
 from rowen.fetch.client import Client
+from rowen.fetch.response import Response
 from rowen.fetch.robots import Rules
 from rowen.fetch.target import join, parse
 from rowen.model.url import canonical
@@ -19,46 +21,75 @@ _MARKDOWN_LINK = re.compile(r"\]\(\s*<?([^\s<>()]+)>?[^)]*\)")
 
 
 class Hints(NamedTuple):
-    """Places to begin with besides the root, and the dates that a sitemap gives, by canonical URL."""
+    """Places to begin with besides the root, and the dates that a sitemap gives, by canonical URL.
+
+    `trouble` tells that something was not to be had now that may name pages which nothing else leads to.
+    """
 
     seeds: list[str]
     modified: dict[str, datetime]
+    trouble: str | None = None
 
 
 async def gather(client: Client, root: str, options: WebOptions, rules: Rules | None) -> Hints:
-    """Read what there is; what is missing is no trouble, and a single page needs none of it."""
-    if options.max_pages == 1:
-        return Hints([], {})
+    """Read what there is; what is not there is no trouble, and a single page needs none of it."""
     seeds: list[str] = []
     modified: dict[str, datetime] = {}
+    if options.max_pages == 1:
+        return Hints(seeds, modified)
+    files = _Files(client)
     scope = Scope(root, options)
     origin = parse(root).origin
     if options.sitemap:
         addresses = list(rules.sitemaps) if rules and rules.sitemaps else [f"{origin}/sitemap.xml"]
-        async for entry in sitemap_entries(client, addresses):
+        async for entry in sitemap_entries(files.body, addresses):
             url = scope.clean(entry.url)
             if url is not None and scope.takes(url):
                 seeds.append(url)
                 if entry.modified is not None:
                     modified[canonical(url)] = entry.modified
     if options.llms:
-        seeds.extend(await _llms(client, f"{origin}/llms.txt"))
-    return Hints(seeds, modified)
+        seeds.extend(_llms(await files.get(f"{origin}/llms.txt")))
+    return Hints(seeds, modified, files.trouble)
 
 
-async def _llms(client: Client, address: str) -> list[str]:
+class _Files:
+    """Fetches the files that tell about a site, and notes when one was not to be had for now."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.trouble: str | None = None
+
+    async def get(self, address: str) -> Response | None:
+        """The file, if it is there."""
+        try:
+            response = await self._client.get(address, max_bytes=MOST_BYTES)
+        except CircuitOpenError:
+            raise
+        except FetchError as problem:
+            self.trouble = str(problem) if problem.retryable else self.trouble
+            return None
+        if response.status >= 500 or response.status in (408, 425, 429):
+            self.trouble = f"{address} answered with status {response.status}; it may name pages that we hold."
+        return response if response.ok else None
+
+    async def body(self, address: str) -> bytes:
+        """The bytes of a file, none if it is not there."""
+        response = await self.get(address)
+        return response.body if response else b""
+
+
+def _llms(response: Response | None) -> list[str]:
     """The pages that an llms.txt recommends; a web page in its place is none."""
-    try:
-        response = await client.get(address, max_bytes=2_000_000)
-        if not response.ok or response.media_type == "text/html":
-            return []
-        base = parse(response.url)
-        text = response.body.decode("utf-8", "replace")
-        return [join(base, link).url for link in _MARKDOWN_LINK.findall(text) if _followable(link)]
-    except CircuitOpenError:
-        raise
-    except FetchError:
+    if response is None or response.media_type == "text/html":
         return []
+    base = parse(response.url)
+    found = []
+    for link in _MARKDOWN_LINK.findall(response.body.decode("utf-8", "replace")):
+        if _followable(link):
+            with suppress(FetchError):
+                found.append(join(base, link).url)
+    return found
 
 
 def _followable(link: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rowen.connectors.web.shell import Shell
+from rowen.connectors.web.shell import Edge, Shell
 from rowen.model.item import Cursor
 
 __all__ = ["Bridge", "Memory"]
@@ -40,13 +40,15 @@ class Memory:
     """The cursor of a site. `as_of` is the site's own clock when the last complete walk began.
 
     `known` tells that all bridges are in it: without them, an outage may hide the way to pages that we hold.
+    `studied` tells that all that we hold was read with this shell.
     """
 
     bridges: dict[str, Bridge] = field(default_factory=dict)
     as_of: str | None = None
     sitemap_trust: int = 0
     shell: Shell = field(default_factory=Shell)
-    sample: str = ""
+    edges: dict[str, Edge] = field(default_factory=dict)
+    studied: bool = False
     known: bool = False
 
     @classmethod
@@ -59,7 +61,8 @@ class Memory:
             cursor.get("as_of"),
             int(cursor.get("sitemap_trust", 0)),
             Shell.of(cursor.get("shell")),
-            str(cursor.get("sample", "")),
+            {url: Edge.from_json(edge) for url, edge in cursor.get("edges", {}).items()},
+            studied="edges" in cursor,
             known=bool(cursor.get("known", True)),
         )
 
@@ -70,6 +73,6 @@ class Memory:
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,
             "shell": self.shell.to_json(),
-            "sample": self.sample,
+            "edges": {url: edge.to_json() for url, edge in self.edges.items()},
             "known": self.known,
         }

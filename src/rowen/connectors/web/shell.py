@@ -6,13 +6,14 @@ refresh and a rebuild always agree on it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Any, NamedTuple
 
 from rowen.model.item import Document
 
-__all__ = ["SAMPLE", "Shell", "learn", "signature"]
+__all__ = ["LEAST_PAGES", "SAMPLE", "Edge", "Shell", "learn"]
 
 SAMPLE = 8
 LEAST_PAGES = 4
@@ -24,10 +25,35 @@ def _digest(block: str) -> str:
     return sha256(block.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def signature(sample: Iterable[tuple[str, bytes | None]]) -> str:
-    """What tells whether the pages that a shell was learned from are still the same."""
-    told = "\n".join(f"{url} {body.hex() if body else '-'}" for url, body in sample)
-    return sha256(told.encode()).hexdigest()
+class Edge(NamedTuple):
+    """What stands near the top and the bottom of one page, as digests of blocks; headings are left out.
+
+    A page may well begin or end with the same heading as others.
+    """
+
+    body: bytes | None
+    top: tuple[str, ...]
+    bottom: tuple[str, ...]
+
+    @classmethod
+    def of(cls, document: Document) -> "Edge":
+        """The edges of a page as it was read."""
+        blocks = document.text.split("\n\n")
+        return cls(document.validators.body_hash, _digests(blocks[:LONGEST_RUN]), _digests(blocks[-LONGEST_RUN:]))
+
+    @classmethod
+    def from_json(cls, value: Sequence[Any]) -> "Edge":
+        """The inverse of `to_json`."""
+        body, top, bottom = value
+        return cls(bytes.fromhex(body) if body else None, tuple(top), tuple(bottom))
+
+    def to_json(self) -> list[Any]:
+        """The edges as part of a cursor."""
+        return [self.body.hex() if self.body else None, list(self.top), list(self.bottom)]
+
+
+def _digests(blocks: list[str]) -> tuple[str, ...]:
+    return tuple(_digest(block) for block in blocks if block.strip() and not block.startswith("#"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +91,14 @@ class Shell:
                 return cls()
 
 
-def learn(texts: Sequence[str]) -> Shell:
-    """The shell of the pages with these texts: blocks near an edge that most of them share.
-
-    Headings are never taken for shell: a page may well begin or end with the same one as others.
-    """
-    if len(texts) < LEAST_PAGES:
+def learn(edges: Sequence[Edge]) -> Shell:
+    """The shell of the pages with these edges: what most of them share."""
+    if len(edges) < LEAST_PAGES:
         return Shell()
-    pages = [text.split("\n\n") for text in texts]
-    return Shell(
-        _shared([blocks[:LONGEST_RUN] for blocks in pages]), _shared([blocks[-LONGEST_RUN:] for blocks in pages])
-    )
+    return Shell(_shared([edge.top for edge in edges]), _shared([edge.bottom for edge in edges]))
 
 
-def _shared(edges: list[list[str]]) -> frozenset[str]:
-    counts = Counter(block for edge in edges for block in set(edge) if block.strip() and not block.startswith("#"))
+def _shared(edges: list[tuple[str, ...]]) -> frozenset[str]:
+    counts = Counter(block for edge in edges for block in set(edge))
     needed = max(LEAST_PAGES, SHARE * len(edges))
-    return frozenset(_digest(block) for block, pages in counts.items() if pages >= needed)
+    return frozenset(block for block, pages in counts.items() if pages >= needed)

@@ -9,14 +9,11 @@ import html
 import io
 import re
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from rowen.errors import CircuitOpenError, FetchError
-from rowen.fetch.client import Client
-
-__all__ = ["Entry", "latest_moment", "read_entries", "sitemap_entries"]
+__all__ = ["MOST_BYTES", "Entry", "latest_moment", "read_entries", "sitemap_entries"]
 
 MOST_FILES = 50
 MOST_ENTRIES = 200_000
@@ -37,7 +34,7 @@ class Entry(NamedTuple):
     nested: bool
 
 
-async def sitemap_entries(client: Client, addresses: list[str]) -> AsyncIterator[Entry]:
+async def sitemap_entries(download: Callable[[str], Awaitable[bytes]], addresses: list[str]) -> AsyncIterator[Entry]:
     """The pages of sitemaps and of the sitemaps they name; what cannot be read is left out."""
     waiting, done, entries = list(dict.fromkeys(addresses)), set[str](), 0
     while waiting and len(done) < MOST_FILES:
@@ -45,22 +42,12 @@ async def sitemap_entries(client: Client, addresses: list[str]) -> AsyncIterator
         if address in done:
             continue
         done.add(address)
-        for entry in read_entries(await _download(client, address)):
+        for entry in read_entries(await download(address)):
             if entry.nested:
                 waiting.append(entry.url)
             elif entries < MOST_ENTRIES:
                 entries += 1
                 yield entry
-
-
-async def _download(client: Client, address: str) -> bytes:
-    try:
-        response = await client.get(address, max_bytes=MOST_BYTES)
-    except CircuitOpenError:
-        raise
-    except FetchError:
-        return b""
-    return response.body if response.ok else b""
 
 
 def read_entries(body: bytes) -> list[Entry]:

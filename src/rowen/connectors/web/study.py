@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rowen.connectors.web.memory import Memory
 from rowen.connectors.web.scope import Scope
-from rowen.connectors.web.shell import SAMPLE, Shell, learn, signature
+from rowen.connectors.web.shell import LEAST_PAGES, SAMPLE, Edge, Shell, learn
 from rowen.connectors.web.visit import Answer, Broken, Closed, Moved, Page, Same
 from rowen.model.url import canonical
 
@@ -22,11 +22,12 @@ MOST_HOPS = 5
 class Study:
     """What was learned. Where the shell is another than before, nothing that we hold proves a page unchanged.
 
-    `answers` are those of the pages that were asked for, by canonical URL: the walk need not ask again.
+    `edges` are what it was learned from, and spare the next study the bodies of pages that have not changed.
+    `answers` are those of the pages that were asked for: the walk need not ask again.
     """
 
     shell: Shell = field(default_factory=Shell)
-    sample: str = ""
+    edges: dict[str, Edge] = field(default_factory=dict)
     trusted: bool = True
     answers: dict[str, Answer] = field(default_factory=dict)
 
@@ -34,28 +35,30 @@ class Study:
 async def study(root: str, *, pages: int, scope: Callable[[str], Scope], look: Look, before: Memory) -> Study:
     """Look at the root and the first pages that it leads to."""
     answers: dict[str, Answer] = {}
-    url, answer = await _root(root, look, answers, before.known)
+    url, answer = await _root(root, look, answers, before.studied)
     if not isinstance(answer, Page | Same):
-        return Study(before.shell, before.sample, answers=answers)
+        return Study(before.shell, before.edges, answers=answers)
     urls = _first_links(url, answer, scope(url), min(SAMPLE, pages))
-    others = await asyncio.gather(*(look(each, 1, before.known) for each in urls[1:]))
-    answers |= {canonical(each): got for each, got in zip(urls[1:], others, strict=True)}
-    if before.known and any(isinstance(got, Broken | Closed) for got in others):
-        return Study(before.shell, before.sample, answers=answers)
-    sample = signature((each, _body_hash(answers[canonical(each)])) for each in urls)
-    if before.known and sample == before.sample:
-        return Study(before.shell, sample, answers=answers)
-    return await _learn(urls, answers, look, before, sample)
+    others = await asyncio.gather(*(look(each, 1, before.studied) for each in urls[1:]))
+    answers.update(zip(urls[1:], others, strict=True))
+    if before.studied and any(isinstance(got, Broken | Closed) for got in others):
+        return Study(before.shell, before.edges, answers=answers)
+    edges = await _edges(urls, answers, look, before)
+    shell = learn(list(edges.values()))
+    trusted = before.studied and shell == before.shell
+    if not trusted:
+        answers = {each: got for each, got in answers.items() if not isinstance(got, Same)}
+    return Study(shell, edges, trusted, answers)
 
 
 async def _root(root: str, look: Look, answers: dict[str, Answer], conditionally: bool) -> tuple[str, Answer]:
     url, answer = root, await look(root, 0, conditionally)
     for _ in range(MOST_HOPS):
-        answers[canonical(url)] = answer
-        if not isinstance(answer, Moved):
+        answers[url] = answer
+        if not isinstance(answer, Moved) or answer.to in answers:
             break
         url = answer.to
-        answer = answers.get(canonical(url)) or await look(url, 0, conditionally)
+        answer = await look(url, 0, conditionally)
     return url, answer
 
 
@@ -69,22 +72,18 @@ def _first_links(root: str, answer: Page | Same, scope: Scope, count: int) -> li
     return list(urls.values())
 
 
-async def _learn(urls: list[str], answers: dict[str, Answer], look: Look, before: Memory, sample: str) -> Study:
-    whole = dict(answers)
+async def _edges(urls: list[str], answers: dict[str, Answer], look: Look, before: Memory) -> dict[str, Edge]:
+    """The edges of the pages among the answers; a page that did not change is remembered, or asked for as a whole."""
+    edges: dict[str, Edge] = {}
     for depth, url in enumerate(urls):
-        if isinstance(answers.get(canonical(url)), Same):
-            whole[canonical(url)] = await look(url, min(depth, 1), False)
-    texts = [got.document.text for url in urls if isinstance(got := whole.get(canonical(url)), Page)]
-    shell = learn(texts)
-    trusted = before.known and shell == before.shell
-    return Study(shell, sample, trusted, answers if trusted else whole)
-
-
-def _body_hash(answer: Answer) -> bytes | None:
-    match answer:
-        case Page(document):
-            return document.validators.body_hash
-        case Same(_, body_hash):
-            return body_hash
-        case _:
-            return None
+        answer = answers[url]
+        remembered = before.edges.get(url)
+        if isinstance(answer, Same):
+            if remembered is not None and remembered.body == answer.body_hash:
+                edges[url] = remembered
+                continue
+            if len(urls) >= LEAST_PAGES:
+                answer = await look(url, min(depth, 1), False)
+        if isinstance(answer, Page):
+            edges[url] = Edge.of(answer.document)
+    return edges

@@ -1,6 +1,7 @@
 """One look at one URL of a site."""
 
 import asyncio
+import re
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _GONE = frozenset({404, 410})
 _PASSING = frozenset({408, 425, 429})
 _KNOWN = frozenset(MEDIA.values())
+_LOGIN = re.compile(r"/(?:log-?in|sign-?in|sso|saml|oauth2?|authenticate|wp-login\.php)(?:[/._?]|$)", re.IGNORECASE)
+_LOGIN_HINT = "Give the source the header that opens it, by reference, in its option headers."
 _ORDINARY = ("text/html", "utf-8")
 _OBEYED = frozenset({"noindex", "nofollow", "none"})
 # Words of X-Robots-Tag whose colon does not follow the name of a crawler.
@@ -261,6 +264,8 @@ def _moved(url: str, location: str) -> Answer:
     route = location.partition("#")[2] or url.partition("#")[2]
     try:
         to = join(parse(url), location).url
+        if _LOGIN.search(urlsplit(to).path) and not _LOGIN.search(urlsplit(url).path):
+            return Broken(f"{redact(url)} asks for a login.", False, _LOGIN_HINT)
         return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
     except FetchError as problem:
         return Broken(str(problem), False)
