@@ -17,6 +17,7 @@ from rowen.connectors.git.listing import Proof
 from rowen.connectors.git.program import Program
 from rowen.connectors.git.remote import Remote, configuration
 from rowen.errors import AddressRefusedError
+from rowen.settings import load
 from tests.conftest import House
 from tests.portals.git import LFS, LINK, SUBMODULE, Repository
 from tests.portals.github import Portal
@@ -312,14 +313,14 @@ async def test_private_hosts_are_refused_before_git_starts(monkeypatch: pytest.M
     monkeypatch.delenv("https_proxy", raising=False)
     for address in ("git+https://127.0.0.1/x.git", "git+ssh://git@localhost/x.git", "git+http://[::1]:80/x"):
         with pytest.raises(AddressRefusedError):
-            await configuration(Remote.parse(address), None)
+            await configuration(Remote.parse(address), None, load())
 
 
 async def test_addresses_that_were_checked_are_those_that_git_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "127.0.0.0/8")
     monkeypatch.setenv("SECRET", "s3cret")
 
-    told = await configuration(Remote.parse("git+http://127.0.0.1:8080/x.git"), "env:SECRET")
+    told = await configuration(Remote.parse("git+http://127.0.0.1:8080/x.git"), "env:SECRET", load())
 
     assert told["http.curloptResolve"] == "127.0.0.1:8080:127.0.0.1"
     assert told["http.extraHeader"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from rowen.model.hashes import Hash
 from rowen.model.item import Cursor, Document, Observation, Raw
 from rowen.model.run import Mode
+from rowen.settings import Settings, load
 
 if TYPE_CHECKING:
     from rowen.fetch.client import Client
@@ -70,13 +71,14 @@ class Tools:
 
     `read` parses a body into a document, in a worker process where that pays; only a connector that needs a
     body's links to go on calls it, all others yield the `Raw` and leave the reading to the flow. `client` opens the
-    HTTP client, which counts into the meter.
+    HTTP client, which counts into the meter; what speaks past it finds the guard's settings in `settings`.
     """
 
     read: Callable[[Raw], Awaitable[Document]]
     meter: Meter
     client: Callable[[], AbstractAsyncContextManager[Client]]
     now: Callable[[], datetime] = _utc_now
+    settings: Settings = field(default_factory=load)
 
 
 class Options(BaseModel):

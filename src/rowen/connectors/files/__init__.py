@@ -1,6 +1,6 @@
 """Folders, single files and archives on this computer."""
 
-# ruff: noqa: PTH100, PTH111, PTH116, PTH119 -- paths stay strings, so that names which are not UTF-8 keep their exact form
+# ruff: noqa: PTH100, PTH111, PTH112, PTH113, PTH116, PTH119 -- paths stay strings, so that names which are not UTF-8 keep their exact form
 
 import asyncio
 import os
@@ -43,7 +43,10 @@ class Files:
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """The `file:` URL of a path or URL that leads to a folder, an archive or a readable file."""
+        """The `file:` URL of a path or URL that leads to a folder, an archive or a readable file.
+
+        A bare repository is left to the kind that reads what is in it.
+        """
         if not address:
             return None
         path = _path_of(address) if address.startswith("file:/") else os.path.expanduser(address)
@@ -53,6 +56,8 @@ class Files:
         except (OSError, ValueError) as problem:
             if _is_path(address):
                 raise UsageError(f"{address!r} cannot be read: {_reason(problem)}.", hint="Check the path.") from None
+            return None
+        if stat.S_ISDIR(mode) and os.path.isfile(f"{path}/HEAD") and os.path.isdir(f"{path}/objects"):
             return None
         if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and _is_readable(path)):
             return file_url(os.fsencode(path))

@@ -52,7 +52,7 @@ class Git:
         options = self._options
         async with open_mirror(
             Remote.parse(self._url),
-            self._tools.meter,
+            self._tools,
             token=options.token,
             cache=options.cache,
             limit_s=options.limit_s,

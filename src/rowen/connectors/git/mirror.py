@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from rowen.connectors.base import Meter
+from rowen.connectors.base import Meter, Tools
 from rowen.connectors.files.found import shown
 from rowen.connectors.git.listing import Entry, Found
 from rowen.connectors.git.program import Program
@@ -38,14 +38,19 @@ class Tip(NamedTuple):
 
 @asynccontextmanager
 async def open_mirror(
-    remote: Remote, meter: Meter, *, token: str | None = None, cache: Path | None = None, limit_s: float = 1800.0
+    remote: Remote,
+    tools: Tools,
+    *,
+    token: str | None = None,
+    cache: Path | None = None,
+    limit_s: float = 1800.0,
 ) -> AsyncIterator["Mirror"]:
     """The mirror of a remote, in a cache folder, or one that is forgotten afterwards."""
-    told = await configuration(remote, token)
+    told = await configuration(remote, token, tools.settings)
     program = Program(shown(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s)
     async with AsyncExitStack() as stack:
         root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
-        yield Mirror(root / f"{sha256(os.fsencode(remote.url)).hexdigest()[:24]}.git", remote, program, meter)
+        yield Mirror(root / f"{sha256(os.fsencode(remote.url)).hexdigest()[:24]}.git", remote, program, tools.meter)
 
 
 class Mirror:

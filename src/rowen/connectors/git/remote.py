@@ -18,7 +18,7 @@ from rowen.errors import BadUrlError, ConnectError, UsageError
 from rowen.fetch.credentials import resolve
 from rowen.fetch.guard import Guard, address_refused, refusal
 from rowen.model.url import file_url
-from rowen.settings import Settings, load
+from rowen.settings import Settings
 
 __all__ = ["Remote", "configuration", "recognise"]
 
@@ -78,9 +78,9 @@ def _local(address: str) -> str | None:
     return "git+" + file_url(os.fsencode(path)) if address and is_repository else None
 
 
-async def configuration(remote: Remote, token: str | None) -> dict[str, str]:
+async def configuration(remote: Remote, token: str | None, settings: Settings) -> dict[str, str]:
     """What git has to be told to reach a remote; raises `AddressRefusedError` where it must not be reached."""
-    told = await _reachable(remote, load()) if remote.host else {}
+    told = await _reachable(remote, settings) if remote.host else {}
     if token and remote.scheme in ("http", "https"):
         told = {**told, "http.extraHeader": f"Authorization: {_login(token)}"}
     return dict(told)

@@ -72,7 +72,7 @@ class GitHub:
         address, options = self._address, self._options
         yield Files(api, address, options)
         if options.wiki:
-            yield Wiki(address, options, self._tools.meter)
+            yield Wiki(address, options, self._tools)
         if options.issues:
             yield issues(api, address, options.language)
         if options.releases:

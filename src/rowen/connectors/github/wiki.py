@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from rowen.connectors.base import Meter
+from rowen.connectors.base import Tools
 from rowen.connectors.git.listing import quoted
 from rowen.connectors.git.mirror import open_mirror
 from rowen.connectors.git.options import RepositoryOptions
@@ -23,17 +23,17 @@ class Wiki:
 
     name = "wiki"
 
-    def __init__(self, address: Address, options: GitHubOptions, meter: Meter) -> None:
+    def __init__(self, address: Address, options: GitHubOptions, tools: Tools) -> None:
         self._pages = f"{address.repository}/wiki/"
         self._remote = Remote.parse(f"{address.repository}.wiki.git")
         self._token = options.token
-        self._meter = meter
+        self._tools = tools
         self._options = RepositoryOptions(exclude=("_*",), max_bytes=options.max_bytes, language=options.language)
 
     async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Read the pages that changed; a wiki that nobody has written yet has none."""
         try:
-            async with open_mirror(self._remote, self._meter, token=self._token) as mirror:
+            async with open_mirror(self._remote, self._tools, token=self._token) as mirror:
                 reading = Reading(mirror, self._options, self._url_of)
                 async with aclosing(reading.pull(held, cursor)) as observations:
                     async for observation in observations:

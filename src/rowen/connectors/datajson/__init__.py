@@ -1,0 +1,103 @@
+"""Catalogs in one document: the data.json of Project Open Data, DCAT-US 1.1 and 3.
+
+The whole document is compared on each run, since its dates prove nothing; one that its origin calls unchanged
+costs a single request. That is only asked for if we hold exactly what was read from it last: deletions
+that are held back, and records that could not be read, need another look.
+"""
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, ClassVar
+
+from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.datajson.document import Document, Validators
+from rowen.connectors.datajson.options import DataJsonOptions
+from rowen.errors import BadUrlError
+from rowen.fetch.target import parse
+from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Unchanged
+
+__all__ = ["DataJson"]
+
+VERSION = 1
+"""To be raised when a record is read into something else than before."""
+
+_PREFIX = "datajson:"
+_TELLING = re.compile(r"/data\.json/?$|/dcat-us/[\d.]+\.json$", re.IGNORECASE)
+_SOME_FILE = re.compile(r"/[^/]+\.[a-z0-9]+$|\?", re.IGNORECASE)
+
+
+class DataJson:
+    """Reads a data.json."""
+
+    kind: ClassVar[str] = "datajson"
+    Options: ClassVar[type[Options]] = DataJsonOptions
+
+    def __init__(self, url: str, options: DataJsonOptions, tools: Tools) -> None:
+        self._url = url
+        self._options = options
+        self._tools = tools
+
+    @classmethod
+    def recognise(cls, address: str) -> str | None:
+        """The document of `datajson:https://…`, or of an address that ends in `/data.json`."""
+        telling = address.startswith(_PREFIX) or _TELLING.search(address.partition("?")[0])
+        return cls.accept(address) if telling else None
+
+    @classmethod
+    def accept(cls, address: str) -> str | None:
+        """The document of any web address that a user says to have one."""
+        address = address.removeprefix(_PREFIX)
+        if not address.startswith(("http://", "https://")):
+            return None
+        try:
+            url = parse(address).url
+        except BadUrlError:
+            return None
+        path = url.partition("://")[2].partition("/")[2]
+        return url if _SOME_FILE.search(f"/{path}") else f"{url.rstrip('/')}/data.json"
+
+    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+        """Read the document, unless it is the one that we hold."""
+        async with self._tools.client() as client:
+            client.pace(self._url, delay_s=self._options.delay_s)
+            document = Document(client, self._url, self._options)
+            why = None
+            async with aclosing(document.records(_validators(known))) as records:
+                try:
+                    async for record in records:
+                        yield record
+                except UnreadableError as problem:
+                    why = f"{problem} {problem.hint or ''}".strip()
+        if document.not_modified:
+            async for batch in known.everything():
+                for held in batch:
+                    yield Unchanged(held.url)
+            yield Complete(expected=known.count)
+        elif why or (not document.unique and known.count):
+            yield Incomplete(why or f"{self._url} lists nothing, although {known.count} are held. Nothing was deleted.")
+        else:
+            cursor = _cursor(document)
+            if cursor != known.cursor:
+                yield Checkpoint(cursor)
+            yield Complete(expected=document.unique)
+
+
+def _validators(known: Known) -> Validators | None:
+    """What to ask an unchanged document by, if nothing but its being unchanged needs to be known."""
+    match known.cursor:
+        case {"version": int(version), "items": int(items), "url": str(url), **tokens} if version == VERSION:
+            if items == known.count:
+                return Validators(url, tokens.get("etag"), tokens.get("last_modified"))
+    return None
+
+
+def _cursor(document: Document) -> dict[str, Any]:
+    """The document's validators; none where they would not tell of all pages, or of records still to be read."""
+    cursor: dict[str, Any] = {"version": VERSION, "items": document.unique}
+    found = document.validators
+    if found and not document.failed and document.pages == 1:
+        tokens = {"url": found.url, "etag": found.etag, "last_modified": found.last_modified}
+        cursor |= {name: value for name, value in tokens.items() if value}
+    return cursor

@@ -1,0 +1,141 @@
+"""A record of DCAT-US, 1.1 or 3, becomes a dataset."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dates import iso
+from rowen.connectors.catalog.languages import one_of, word, wordings
+from rowen.connectors.catalog.text import plain
+from rowen.model.hashes import body_hash, canonical_json
+from rowen.model.url import canonical
+
+__all__ = ["dataset_of", "item_url"]
+
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+_LONGEST_PLACE = 2000
+
+
+def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None = None) -> Dataset:
+    """What a record says; whatever it lacks is left out."""
+    said = wordings(record.get("title"), record.get("description"), preferred=language)
+    identifier = _identifier(record)
+    return Dataset(
+        url=item_url(record, document),
+        identifier=identifier,
+        title=said.title or identifier or word(record.get("landingPage")) or "Untitled",
+        description=said.description,
+        tags=tuple(_words(record.get("keyword"), record.get("theme"))),
+        publisher=_name(record.get("publisher"), said.language),
+        licence=one_of(record.get("license"), said.language) or _shared_licence(record),
+        languages=tuple(dict.fromkeys(_words(record.get("language")))) or tuple(filter(None, [said.language])),
+        issued=iso(record.get("issued")),
+        modified=iso(record.get("modified")),
+        spatial=_place(record.get("spatial")),
+        temporal=", ".join(_periods(record.get("temporal"))),
+        landing_page=word(record.get("landingPage")),
+        resources=tuple(_resource(one, said.language) for one in _objects(record.get("distribution"))),
+        texts=said.others,
+        source=record,
+    )
+
+
+def item_url(record: Mapping[str, Any], document: str) -> str:
+    """Under which URL a record is known: its identifier if that is an address, else a route of the document.
+
+    The scheme is no part of it: portals change from http to https. A record without an identifier is known by its
+    page or file together with title and publisher; it becomes another one when these change.
+    """
+    identifier = _identifier(record)
+    if _SCHEME.match(identifier) and "#" not in identifier:
+        try:
+            canonical(identifier)
+        except ValueError:
+            pass
+        else:
+            return identifier
+    base = document.partition("#")[0]
+    if identifier:
+        return f"{base}#/{quote(_SCHEME.sub('', identifier, count=1), safe='')}"
+    return f"{base}#/unnamed/{body_hash(canonical_json(_likeness(record))).hex()[:32]}"
+
+
+def _identifier(record: Mapping[str, Any]) -> str:
+    for name in ("identifier", "@id"):
+        value = record.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if isinstance(value, Mapping):
+            value = value.get("@id") or value.get("identifier") or value.get("notation")
+        if said := word(value):
+            return said
+    return ""
+
+
+def _likeness(record: Mapping[str, Any]) -> list[str]:
+    files = (
+        word(one.get(name)) for one in _objects(record.get("distribution")) for name in ("accessURL", "downloadURL")
+    )
+    place = word(record.get("landingPage")) or next(filter(None, files), "")
+    return [_SCHEME.sub("", place, count=1), one_of(record.get("title"), None), _name(record.get("publisher"), None)]
+
+
+def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
+    digits = word(one.get("byteSize"))
+    return Resource(
+        url=word(one.get("downloadURL")) or word(one.get("accessURL")),
+        name=one_of(one.get("title"), language),
+        description=plain(one_of(one.get("description"), language)),
+        format=word(one.get("format")),
+        media_type=word(one.get("mediaType")),
+        size_bytes=int(digits) if digits.isdecimal() and len(digits) < 19 else None,
+    )
+
+
+def _name(value: Any, language: str | None) -> str:
+    names = [one.get("name") if isinstance(one, Mapping) and "name" in one else one for one in _list(value)]
+    return next((said for name in names if (said := one_of(name, language))), "")
+
+
+def _shared_licence(record: Mapping[str, Any]) -> str:
+    """DCAT-US 3 puts the licence to the files: that of the dataset is theirs if they have the same."""
+    licences = {word(one.get("license")) for one in _objects(record.get("distribution"))}
+    return licences.pop() if len(licences) == 1 else ""
+
+
+def _words(*values: Any) -> Iterator[str]:
+    for value in values:
+        for one in _list(value):
+            if isinstance(one, Mapping):
+                one = one.get("prefLabel") or one.get("name") or one.get("@id")
+            if said := one_of(one, None):
+                yield said
+
+
+def _place(value: Any) -> str:
+    """A place in words or numbers; a whole geometry stays in the source's record."""
+    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True) if value else ""
+    return said.strip() if len(said) <= _LONGEST_PLACE else ""
+
+
+def _periods(value: Any) -> Iterator[str]:
+    for one in _list(value):
+        if isinstance(one, Mapping):
+            start, end = one.get("startDate"), one.get("endDate")
+            if start or end:
+                yield f"{iso(start) or word(start)}/{iso(end) or word(end)}"
+        elif said := word(one):
+            yield said
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in _list(value) if isinstance(one, Mapping)]
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]
