@@ -75,3 +75,17 @@ async def test_a_selector_that_is_none_is_refused_when_the_source_is_added(house
     async with house.open() as r:
         with pytest.raises(UsageError, match="select"):
             await r.add("https://example.org/", options={"select": "div["})
+
+
+async def test_a_server_that_offers_markdown_is_read_and_followed_as_markdown(house: House, site: Site) -> None:
+    plain = {"Content-Type": "text/markdown; charset=utf-8"}
+    site.pages["/"] = Page(b"# Docs\n\nSee the [guide](guide.md#start).\n\n```\n[no](code.md)\n```\n", headers=plain)
+    site.pages["/guide.md"] = Page(b"# Guide\n\nStart here.\n", headers=plain)
+    async with house.open() as r:
+        await r.add(f"{site.url}/", name="docs", options={"markdown": True})
+        run = await r.sync("docs")
+        again = await r.sync("docs")
+
+        assert (run.tally.created, again.tally.unchanged) == (2, 2)
+        assert (await r.get(f"{site.url}/guide.md")).title == "Guide"
+        assert "/code.md" not in site.asked()

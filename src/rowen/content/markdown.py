@@ -2,17 +2,21 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+
+import ada_url
 
 from rowen.content.blocks import Kind, scan
 from rowen.content.headings import title_and_anchor
 from rowen.content.part import Part
 
-__all__ = ["first_heading", "read_markdown", "read_plain"]
+__all__ = ["first_heading", "markdown_links", "read_markdown", "read_plain"]
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"([A-Za-z_][\w .-]*?)[ \t]*:(?:[ \t]+(.*)|[ \t]*)$")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)$")
 _COMMENT = re.compile(r"[ \t]+#.*$")
+_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(\s*<?([^\s<>()]+)>?[^)\n]*\)|<(https?://[^\s<>]+)>")
 _HASHES = re.compile(r"^(?=[ ]{0,3}#{1,6}[ \t])", re.MULTILINE)
 
 
@@ -28,6 +32,20 @@ def read_markdown(text: str) -> Part:
         tags=tuple(facts.get("tags", []) + facts.get("keywords", []) + facts.get("categories", [])),
         language=_first(facts, "language", "lang", "locale") or None,
     )
+
+
+def markdown_links(text: str, url: str) -> tuple[str, ...]:
+    """Where a Markdown page of the web leads to: absolute, without fragments, each once; code leads nowhere."""
+    found: dict[str, None] = {}
+    for block in scan(text):
+        if block.kind is Kind.FENCE:
+            continue
+        for inline, bare in _LINK.findall(text, block.start, block.end):
+            with suppress(ValueError):
+                link = str(ada_url.join_url(url, inline or bare)).partition("#")[0]
+                if link.startswith(("http://", "https://")):
+                    found[link] = None
+    return tuple(found)
 
 
 def read_plain(text: str) -> Part:

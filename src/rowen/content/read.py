@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -9,7 +10,7 @@ from rowen.content.charset import decode
 from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
 from rowen.content.documents import READERS, read_document
 from rowen.content.html import read_page
-from rowen.content.markdown import read_markdown, read_plain
+from rowen.content.markdown import markdown_links, read_markdown, read_plain
 from rowen.content.notebooks import read_notebook
 from rowen.content.part import Part
 from rowen.content.rst import read_rst
@@ -150,6 +151,8 @@ def _name(raw: Raw) -> str:
 def _part(text: str, media_type: str, raw: Raw) -> Part:
     if media_type == "text/html":
         return _page(text, raw)
+    if media_type == "text/markdown" and raw.url.startswith("http"):
+        return replace(read_markdown(text), links=markdown_links(text, raw.url))
     if reader := _READERS.get(media_type):
         return reader(text)
     if language := language_of(media_type):

@@ -27,9 +27,9 @@ class Place:
 class Memory:
     """The cursor of a portal.
 
-    `modified` is the newest date that was stored, by the portal's clock; `walked` when, by ours, it was last seen whole.
-    `filters` tells whether it minds the modified filter, as found at `probed`. `unheld` are the records that it
-    lists although no item stands for them: not read, not wanted, said to be deleted.
+    `modified` is the newest date that was stored, by the portal's clock; `walked` when, by ours, it was last
+    seen whole. `filters` tells whether it minds the modified filter, as found at `probed`. `unheld` are the records
+    that it lists although no item stands for them: not read, not wanted, said to be deleted.
     """
 
     modified: str | None = None

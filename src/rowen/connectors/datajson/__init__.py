@@ -86,11 +86,10 @@ class DataJson:
 
 def _validators(known: Known) -> Validators | None:
     """What to ask an unchanged document by, if nothing but its being unchanged needs to be known."""
-    match known.cursor:
-        case {"version": int(version), "items": int(items), "url": str(url), **tokens} if version == VERSION:
-            if items == known.count:
-                return Validators(url, tokens.get("etag"), tokens.get("last_modified"))
-    return None
+    cursor = known.cursor if isinstance(known.cursor, dict) else {}
+    if cursor.get("version") != VERSION or cursor.get("items") != known.count or "url" not in cursor:
+        return None
+    return Validators(cursor["url"], cursor.get("etag"), cursor.get("last_modified"))
 
 
 def _cursor(document: Document) -> dict[str, Any]:

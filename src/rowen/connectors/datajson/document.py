@@ -26,6 +26,7 @@ _LISTS = frozenset({"dataset", "datasetSeries", "service"})
 _CATALOGS = frozenset({"catalog"})
 _NEXT = re.compile(r'<([^>]+)>\s*;[^,]*\brel="?next"?', re.IGNORECASE)
 _ROUND = 100
+_SAME = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +100,14 @@ class Document:
 
     async def _read(self, stream: Stream) -> AsyncGenerator[Fetched | Failed]:
         splitter = Splitter(_LISTS, _CATALOGS)
-        first = True
+        before = self.unique
+        repeated = 0
         async for piece in stream:
             for cut in splitter.feed(piece):
                 for record in self._observe(cut):
                     yield record
-                    first = False
-                if first and self.pages:
+                repeated += self.unique == before
+                if self.pages and repeated == _SAME:
                     # A page that begins with what we have is the document again: the site knows no pages.
                     return
         splitter.close()
