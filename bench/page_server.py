@@ -151,6 +151,7 @@ def late_server(root: Path, latency_s: float) -> Iterator[str]:
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs, root, latency_s), daemon=True)
     server.start()
+    theirs.close()
     try:
         yield f"http://127.0.0.1:{ours.recv()}/"
     finally:

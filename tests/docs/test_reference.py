@@ -1,6 +1,7 @@
 """Nothing is undocumented: a setting, a command, an option, a public name, a room or a table that is missing fails."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 
 import click
@@ -11,16 +12,26 @@ from pydantic_core import PydanticUndefined
 
 import rowen
 from rowen.cli.app import app
-from rowen.connectors.files.selection import FilesOptions
+from rowen.connectors.registry import connector
+from rowen.connectors.web.options import WebOptions
 from rowen.errors import RowenError
 from rowen.model.run import Outcome, Tally
 from rowen.settings import Settings
-from tests.docs.markdown import PAGES, ROOT, rows
+from tests.docs.markdown import PAGES, ROOT, links, rows
 
 DOCS = ROOT / "docs"
 CLI = (DOCS / "reference" / "cli.md").read_text("utf-8")
 PYTHON = (DOCS / "reference" / "python.md").read_text("utf-8")
 ARCHITECTURE = (DOCS / "architecture.md").read_text("utf-8")
+
+PAGE_OF = {
+    "files": "files.md",
+    "git": "repositories.md",
+    "github": "repositories.md",
+    "npm": "packages.md",
+    "pypi": "packages.md",
+    "web": "sites.md",
+}
 
 
 def commands(group: click.Group, path: str = "rowen") -> Iterator[tuple[str, click.Command]]:
@@ -106,13 +117,64 @@ def test_every_documented_setting_exists() -> None:
     assert documented - existing == set()
 
 
-def test_every_option_of_files_is_documented() -> None:
-    documented = {row[0]: row[1] for row in rows(DOCS / "files.md") if len(row) == 3}
+def built_in_kinds() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return set(project["entry-points"]["rowen.connectors"])
 
-    assert {f"`{name}`" for name in FilesOptions.model_fields} <= set(documented)
-    for name, field in FilesOptions.model_fields.items():
-        if field.default not in (None, ()):
-            assert documented[f"`{name}`"] == f"`{str(field.default).lower()}`"
+
+def test_every_built_in_kind_has_a_page_that_the_readme_links() -> None:
+    readme = links(ROOT / "README.md")
+
+    assert set(PAGE_OF) == built_in_kinds()
+    assert [page for page in PAGE_OF.values() if f"docs/{page}" not in readme] == []
+    assert [kind for kind, page in PAGE_OF.items() if f"`{kind}`" not in (DOCS / page).read_text("utf-8")] == []
+
+
+@pytest.mark.parametrize("kind", PAGE_OF)
+def test_every_option_of_a_kind_is_documented_with_its_default(kind: str) -> None:
+    model = connector(kind).Options
+    documented = options_in(PAGE_OF[kind])
+    if issubclass(model, WebOptions):
+        documented = options_in("sites.md") | documented
+
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        assert documented.get(name), f"option {name} of kind {kind} is not in docs/{PAGE_OF[kind]}"
+        if default not in (None, (), {}, ""):
+            assert documented[name] == as_written(default), name
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGE_OF.values())))
+def test_every_documented_option_exists(page: str) -> None:
+    kinds = [kind for kind in PAGE_OF if PAGE_OF[kind] == page]
+    existing = {name for kind in kinds for name in connector(kind).Options.model_fields}
+
+    assert set(options_in(page)) - existing == set()
+
+
+def options_in(page: str) -> dict[str, str]:
+    """The options in the tables of a page, with their defaults as they are written there."""
+    found: dict[str, str] = {}
+    for name, default, *_ in option_rows(page):
+        assert name not in found, f"{name} stands twice in docs/{page}"
+        found[name] = default
+    return found
+
+
+def option_rows(page: str) -> Iterator[list[str]]:
+    """The rows of those tables whose head is that of options."""
+    inside = False
+    for row in rows(DOCS / page):
+        if row == ["option", "default", "meaning"]:
+            inside = True
+        elif len(row) != 3 or not re.fullmatch(r"`\w+`|-+", row[0]):
+            inside = False
+        elif inside and row[0].startswith("`"):
+            yield [row[0].strip("`"), *row[1:]]
+
+
+def as_written(default: object) -> str:
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
 def test_every_public_name_is_documented() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from rowen.connectors.catalog.languages import code_of
 from rowen.model.item import Document, Validators
 
 __all__ = ["Dataset", "Resource"]
@@ -55,7 +56,7 @@ class Dataset:
             text=self._text(),
             tags=self.tags,
             record=self._record(),
-            language=language or (self.languages[0] if len(self.languages) == 1 else None),
+            language=language or (code_of(self.languages[0]) if len(self.languages) == 1 else None),
             media_type="application/vnd.rowen.dataset+json",
             validators=validators or Validators(),
         )

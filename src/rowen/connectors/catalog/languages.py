@@ -1,12 +1,45 @@
 """Texts in several languages: one is picked as the main one, all are kept."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rowen.connectors.catalog.text import plain
 
-__all__ = ["Wording", "one_of", "word", "wordings"]
+__all__ = ["Wording", "code_of", "one_of", "word", "wordings"]
+
+_CODE = re.compile(r"([a-z]{2})(?:[-_][a-z0-9]+)*")
+_CODES = {
+    name: code
+    for code, names in {
+        "bg": "bul bulgarian",
+        "cs": "ces cze czech",
+        "da": "dan danish",
+        "de": "deu ger german deutsch",
+        "el": "ell gre greek",
+        "en": "eng english",
+        "es": "spa spanish español",
+        "et": "est estonian",
+        "fi": "fin finnish",
+        "fr": "fra fre french français",
+        "ga": "gle irish",
+        "hr": "hrv croatian",
+        "hu": "hun hungarian",
+        "it": "ita italian italiano",
+        "lt": "lit lithuanian",
+        "lv": "lav latvian",
+        "mt": "mlt maltese",
+        "nl": "nld dut dutch nederlands",
+        "pl": "pol polish",
+        "pt": "por portuguese português",
+        "ro": "ron rum romanian",
+        "sk": "slk slo slovak",
+        "sl": "slv slovene slovenian",
+        "sv": "swe swedish",
+    }.items()
+    for name in names.split()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +72,13 @@ def one_of(value: Any, language: str | None) -> str:
     """One text of what may be a map of languages: in this language, else in the first by alphabet."""
     texts = _by_language(value)
     return texts.get(language or "") or texts.get("") or next((texts[code] for code in sorted(texts)), "")
+
+
+def code_of(language: str) -> str | None:
+    """The two-letter code of a language that is written as a code, a name or an address of either."""
+    said = re.split(r"[/#]", language.strip().rstrip("/"))[-1].lower()
+    found = _CODE.fullmatch(said)
+    return found[1] if found else _CODES.get(said)
 
 
 def word(value: Any) -> str:
