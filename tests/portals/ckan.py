@@ -175,6 +175,9 @@ class ChangingCkan(CkanPortal):
                 self.down = chance.random() < 0.2
             case 11:
                 self.rows_max = chance.choice([1, 2, 4, 1000])
+        if self.miscount < 0:
+            # Two lies that fit each other, a count too low and pages no larger, only a reconciliation finds out.
+            self.rows_max = 1000
 
     def _write(self, chance: Random, name: str) -> None:
         text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))

@@ -107,7 +107,11 @@ class Connector(Protocol):
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """The source URL for what a user typed, if this kind can read it; else None."""
+        """The source URL for what a user typed, if this kind can read it; else None.
+
+        A kind whose addresses look like others' may also have a class method `accept`, which is asked instead
+        where the user has named the kind.
+        """
         ...
 
     def pull(self, known: Known) -> AsyncGenerator[Observation]:

@@ -50,11 +50,14 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
             "The address contains a password, which would be stored in clear.",
             hint="Leave it out, and name where it is found in an option of the source, such as headers or token.",
         )
-    for name in (kind,) if kind else kinds():
+    if kind:
+        chosen = connector(kind)
+        if url := getattr(chosen, "accept", chosen.recognise)(address):
+            return kind, url
+        raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
+    for name in kinds():
         if url := connector(name).recognise(address):
             return name, url
-    if kind:
-        raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
     raise UsageError(
         f"No kind of source recognises {address!r}.",
         hint=f"Check the spelling, or name the kind with --kind ({', '.join(kinds())}).",

@@ -78,7 +78,7 @@ def _refuse_binary(body: bytes, media_type: str, name: str) -> None:
     if has_nul or controls > _MOST_CONTROLS * len(body):
         raise ItemError(
             f"{name} is binary, although it is called {media_type or 'text'}",
-            hint="Leave it out of the source, or have it served with its true media type.",
+            hint="Leave it out of the source, or let its name or media type tell what it is.",
         )
 
 

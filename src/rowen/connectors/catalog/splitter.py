@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rowen.connectors.catalog.answers import UnreadableError
 
-__all__ = ["Cut", "Splitter"]
+__all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter"]
 
 MOST_RECORD_BYTES = 32 << 20
 _KEPT_BYTES = 1 << 16

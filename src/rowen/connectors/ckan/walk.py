@@ -123,8 +123,8 @@ class Walk:
             self._step_back(start, answer)
             return False
         stepped_back, self._joined = not self._joined, True
-        if self.since and fresh and end >= (answer.count or end + 1):
-            # The count of all datasets is compared afterwards: it makes up for the page that would confirm the end.
+        if self.since and not start and end >= (answer.count or end + 1):
+            # The count of all datasets is compared afterwards, which makes up for a page that confirms the end.
             self._frontier = end
             return True
         if not fresh and not stepped_back:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
-from rowen.connectors.catalog.splitter import Cut, Splitter
+from rowen.connectors.catalog.splitter import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.datajson.record import dataset_of
 from rowen.errors import SourceError, SourceGoneError
@@ -68,9 +68,9 @@ class Document:
                 async with aclosing(self._read(stream)) as records:
                     async for record in records:
                         yield record
-            self.pages += 1
-            if self.unique == before:
+            if self.pages and self.unique == before:
                 return
+            self.pages += 1
             following = following or self._guess(url)
 
     def _open(self, url: str, held: Validators | None) -> Any:
@@ -99,7 +99,7 @@ class Document:
         return not head.ok
 
     async def _read(self, stream: Stream) -> AsyncGenerator[Fetched | Failed]:
-        splitter = Splitter(_LISTS, _CATALOGS)
+        splitter = Splitter(_LISTS, _CATALOGS, most_bytes=MOST_RECORD_BYTES)
         before = self.unique
         repeated = 0
         async for piece in stream:

@@ -1,0 +1,113 @@
+"""Every recorded answer of real portals is digested; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen import Rowen, Run
+from rowen.connectors.ckan import Ckan
+from rowen.connectors.datajson import DataJson
+from tests.conftest import House
+from tests.portals.ckan import CkanPortal
+from tests.portals.datajson import DataJsonSite
+
+CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+
+HISTORY = sorted((CORPUS / "datajson-history").glob("*.json"))
+# What each date created and deleted, compared with the date before, by identifiers without their scheme.
+TRUTH = {
+    "20200918": (5, 22),
+    "20201022": (33, 32),
+    "20201118": (21, 56),
+    "20201213": (4, 2),
+    "20210119": (8, 28),
+    "20210210": (18, 19),
+    "20210326": (18, 38),
+    "20210513": (38, 5),
+}
+
+
+@pytest.fixture(autouse=True)
+def _kinds(kinds: Any) -> None:
+    kinds(Ckan)
+    kinds(DataJson)
+
+
+@pytest.fixture
+def site() -> Iterator[DataJsonSite]:
+    site = DataJsonSite()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def portal() -> Iterator[CkanPortal]:
+    portal = CkanPortal()
+    yield portal
+    portal.close()
+
+
+def content(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+async def sync(r: Rowen, address: str, **how: bool) -> Run:
+    return await r.sync(address, **how)
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "ckan").glob("*.json*")), ids=lambda path: path.name)
+async def test_recorded_answers_of_ckan_portals_are_digested(house: House, portal: CkanPortal, path: Path) -> None:
+    answer = json.loads(content(path))
+    for record in (answer.get("result") or answer)["results"]:
+        portal.records[record["id"]] = record
+    async with house.open() as r:
+        run = await sync(r, portal.address)
+        again = await sync(r, portal.address, full=True)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", len(portal.records), 0)
+    assert (again.tally.unchanged, again.tally.rows_written) == (len(portal.records), 0)
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "ckan").glob("*.json*")), ids=lambda path: path.name)
+async def test_a_recorded_answer_is_read_as_it_was_sent(house: House, portal: CkanPortal, path: Path) -> None:
+    """It is one page of many: all of it is kept, and the run knows that there should be more."""
+    portal.body = content(path)
+    answer = json.loads(portal.body)
+    listing = answer.get("result") or answer
+    async with house.open() as r:
+        run = await sync(r, portal.address)
+
+    assert (run.tally.created, run.tally.failed) == (len(listing["results"]), 0)
+    assert run.status == ("completed" if len(listing["results"]) >= listing["count"] else "partial")
+
+
+@pytest.mark.parametrize("path", [*sorted((CORPUS / "datajson").glob("*.json")), *HISTORY], ids=lambda path: path.name)
+async def test_recorded_documents_are_digested(house: House, site: DataJsonSite, path: Path) -> None:
+    site.body = content(path)
+    async with house.open() as r:
+        run = await sync(r, site.address)
+        again = await sync(r, site.address, full=True)
+
+    count = len(json.loads(site.body)["dataset"])
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", count, 0)
+    assert (again.tally.unchanged, again.tally.rows_written) == (count, 0)
+
+
+async def test_the_history_of_a_portal_replays_to_what_really_happened(house: House, site: DataJsonSite) -> None:
+    site.body = content(HISTORY[0])
+    async with house.open() as r:
+        await sync(r, site.address)
+        for path in HISTORY[1:]:
+            site.body = content(path)
+            run = await sync(r, site.address)
+
+            created, deleted = TRUTH[path.stem.rpartition("_")[2]]
+            assert (run.tally.created, run.tally.deleted, run.tally.deletions_held) == (created, deleted, 0), path.name
+            identifiers = {record["identifier"] for record in json.loads(site.body)["dataset"]}
+            assert {url for (url,) in house.query("select url from item")} == identifiers
