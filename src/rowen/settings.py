@@ -125,6 +125,10 @@ def load(**flags: Any) -> Settings:
     except ValidationError as problem:
         first = problem.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise ConfigurationError(
+                f"There is no setting {name!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
+            ) from None
         raise ConfigurationError(
             f"Setting {name!r}: {first['msg']}.",
             hint=f"It may stand in rowen.toml as {name}, or in the environment as {_variable(name)}.",

@@ -1,0 +1,58 @@
+"""Defaults < rowen.toml < environment < flags, and every wrong setting is named."""
+
+from pathlib import Path
+
+import pytest
+
+from rowen.errors import ConfigurationError
+from rowen.settings import load
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_each_place_beats_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load().deletion_floor == 10
+    Path("rowen.toml").write_text("deletion_floor = 11\nrevisions_kept = 3\n")
+    assert load().deletion_floor == 11
+    monkeypatch.setenv("ROWEN_DELETION_FLOOR", "12")
+    assert load().deletion_floor == 12
+    assert load(deletion_floor=13).deletion_floor == 13
+    assert load().revisions_kept == 3
+
+
+def test_a_wrong_value_is_named_with_the_places_where_it_may_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWEN_WORKERS", "many")
+
+    with pytest.raises(ConfigurationError, match="workers") as caught:
+        load()
+    assert "ROWEN_WORKERS" in (caught.value.hint or "")
+
+
+def test_a_misspelt_setting_is_refused_not_ignored() -> None:
+    Path("rowen.toml").write_text('hom = "elsewhere"\n')
+
+    with pytest.raises(ConfigurationError, match="no setting 'hom'") as caught:
+        load()
+    assert "home" in (caught.value.hint or "")
+
+
+def test_a_file_that_is_no_toml_is_named() -> None:
+    Path("rowen.toml").write_text("home = \n")
+
+    with pytest.raises(ConfigurationError, match=r"rowen\.toml"):
+        load()
+
+
+def test_a_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWEN_DATABASE_URL", "postgresql://someone:hunter2@db/rowen")
+
+    assert "hunter2" not in repr(load())
+
+
+def test_addresses_are_given_as_a_list_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "127.0.0.0/8, ::1/128")
+
+    assert [str(network) for network in load().allow_addresses] == ["127.0.0.0/8", "::1/128"]
