@@ -83,7 +83,7 @@ class Server:
     def create(self, template: str | None = None) -> str:
         self.count += 1
         name = f"rowen_test_{os.getpid()}_{self.count}"
-        self.admin(f"create database {name}" + (f" template {template}" if template else ""))
+        self.admin(f"create database {name}" + (f" template {template} strategy file_copy" if template else ""))
         return name
 
     def drop(self, name: str) -> None:

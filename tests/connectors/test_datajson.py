@@ -104,45 +104,43 @@ async def test_d1_a_change_that_kept_its_date_arrives(house: House, site: DataJs
     assert (run.tally.amended, run.tally.chunks_written) == (1, 0)
 
 
-@pytest.mark.parametrize("cut_bytes", [1, 2, 50, 700, 100_000])
-async def test_d2_a_document_cut_off_deletes_nothing(house: House, site: DataJsonSite, cut_bytes: int) -> None:
+async def test_d2_a_document_cut_off_deletes_nothing(house: House, site: DataJsonSite) -> None:
     site.fill(30)
     async with house.open() as r:
         await keep(r, site)
         site.records = site.records[:25]
-        site.cut_bytes = min(cut_bytes, len(site.document()))
-        run = await r.sync("site", accept_deletions=True)
-        assert run.status in ("partial", "failed")
-        assert len(contents(house)) == 30
+        for site.cut_bytes in (1, 2, 50, 700, len(site.document())):
+            run = await r.sync("site", accept_deletions=True)
 
+            assert run.status in ("partial", "failed")
+            assert len(contents(house)) == 30
         site.cut_bytes = 0
         assert (await r.sync("site", accept_deletions=True)).tally.deleted == 5
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"<!doctype html><title>Maintenance</title>",
-        b'{"dataset": []}',
-        b'{"dataset": null}',
-        b'{"error": "none"}',
-        b"[]",
-        b"null",
-        b"[" * 100_000,
-        b'{"dataset": [{"identifier": "a"}]} {"dataset": []}',
-    ],
-)
-async def test_d2_an_answer_that_is_no_catalog_deletes_nothing(house: House, site: DataJsonSite, body: bytes) -> None:
+NO_CATALOGS = [
+    b"",
+    b"<!doctype html><title>Maintenance</title>",
+    b'{"dataset": []}',
+    b'{"dataset": null}',
+    b'{"error": "none"}',
+    b"[]",
+    b"null",
+    b"[" * 100_000,
+    b'{"dataset": [{"identifier": "a"}]} {"dataset": []}',
+]
+
+
+async def test_d2_an_answer_that_is_no_catalog_deletes_nothing(house: House, site: DataJsonSite) -> None:
     site.fill(30)
     async with house.open() as r:
         await keep(r, site)
-        site.body = body
-        run = await r.sync("site", accept_deletions=True)
+        for site.body in NO_CATALOGS:
+            run = await r.sync("site", accept_deletions=True)
 
-    assert run.status in ("partial", "failed")
-    assert run.error
-    assert len(contents(house)) >= 30
+            assert run.status in ("partial", "failed"), site.body
+            assert run.error
+            assert len(contents(house)) >= 30
 
 
 async def test_d2_an_outage_deletes_nothing_and_says_so(house: House, site: DataJsonSite) -> None:

@@ -70,6 +70,8 @@ def wordings(title: Any, description: Any, *, preferred: str | None = None) -> W
 
 def one_of(value: Any, language: str | None) -> str:
     """One text of what may be a map of languages: in this language, else in the first by alphabet."""
+    if not isinstance(value, dict):
+        return word(value)
     texts = _by_language(value)
     return texts.get(language or "") or texts.get("") or next((texts[code] for code in sorted(texts)), "")
 

@@ -136,5 +136,7 @@ def _steady(record: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _without(one: Mapping[str, Any]) -> dict[str, Any]:
+def _without(one: dict[str, Any]) -> dict[str, Any]:
+    if _VOLATILE.isdisjoint(one):
+        return one
     return {name: value for name, value in one.items() if name not in _VOLATILE}

@@ -5,6 +5,7 @@ fetched, all at once.
 """
 
 import asyncio
+import fcntl
 import os
 import re
 from asyncio.subprocess import Process
@@ -13,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from rowen.connectors.base import Meter, Tools
 from rowen.connectors.files.found import shown
@@ -50,7 +51,18 @@ async def open_mirror(
     program = Program(shown(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s)
     async with AsyncExitStack() as stack:
         root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
-        yield Mirror(root / f"{sha256(os.fsencode(remote.url)).hexdigest()[:24]}.git", remote, program, tools.meter)
+        name = sha256(os.fsencode(remote.url)).hexdigest()[:24]
+        if cache is not None:
+            stack.push_async_callback(asyncio.to_thread, (await asyncio.to_thread(_lock, cache, name)).close)
+        yield Mirror(root / f"{name}.git", remote, program, tools.meter)
+
+
+def _lock(cache: Path, name: str) -> IO[bytes]:
+    """The right to a mirror that other runs may share; closing the file gives it back."""
+    cache.mkdir(parents=True, exist_ok=True)
+    file = (cache / f"{name}.lock").open("wb")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
 
 
 class Mirror:
