@@ -40,6 +40,8 @@ soak: setup ## Let the refresh-equals-rebuild machines run long
 bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.files
 	$(BIN)/python -m bench.chunks
+	$(BIN)/python -m bench.fetch
+	$(BIN)/python -m bench.sites
 
 serve: ## Start the server over HTTP (not built yet)
 	@echo "There is no server yet: REST, web page and MCP come later. Until then: make demo, or rowen --help." >&2; exit 1

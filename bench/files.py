@@ -9,53 +9,18 @@ import asyncio
 import cProfile
 import os
 import pstats
-import resource
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 import rowen
+from bench.meter import Meter
 from rowen.model.media import media_type_of
 from rowen.settings import Settings
 
 EDIT = "\n\nA paragraph that was not here before: number {} of the edited files, and it says so.\n\n"
-
-
-class Meter:
-    """CPU seconds of this process with its workers, and of the database."""
-
-    def __init__(self) -> None:
-        self.own = self.server = self.wall = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        own, server, wall = _own_cpu(), _server_cpu(), time.perf_counter()
-        yield
-        self.own, self.server = _own_cpu() - own, _server_cpu() - server
-        self.wall = time.perf_counter() - wall
-
-
-def _own_cpu() -> float:
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    live = sum(sum(p.cpu_times()[:2]) for p in psutil.Process().children() if p.name().startswith("python"))
-    return time.process_time() + children.ru_utime + children.ru_stime + live
-
-
-def _server_cpu() -> float:
-    """CPU of the server's processes; those that ended in between are missing."""
-    total = 0.0
-    for process in psutil.process_iter(["name"]):
-        if process.info["name"] == "postgres":
-            try:
-                total += sum(process.cpu_times()[:2])
-            except psutil.NoSuchProcess:
-                continue
-    return total
 
 
 def _bare_walk(folder: str) -> int:
@@ -82,22 +47,21 @@ async def no_change(base: Path, count: int) -> None:
     folder = base / "many"
     _make_files(folder, count)
     async with rowen.open(Settings(home=base / "home")) as r:
-        first = Meter()
+        first = Meter(base / "home")
         with first.running():
             await r.sync(str(folder))
         bare = min(_timed_walk(folder) for _ in range(3))
-        again = Meter()
+        again = Meter(base / "home")
         with again.running():
             run = await r.sync(str(folder))
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     assert run.tally.unchanged == count, run.tally
     print(f"\nNothing changed, {count:,} files")
     print(f"  rows written            {run.tally.rows_written}")
     print(f"  bare scandir + stat     {bare / count * 1e6:8.2f} µs CPU a file")
-    print(f"  rowen sync              {again.own / count * 1e6:8.2f} µs CPU a file, {again.own / bare:.2f} × bare")
-    print(f"  database                {again.server / count * 1e6:8.2f} µs CPU a file")
-    print(f"  wall                    {again.wall:8.2f} s (first sync {first.wall:.1f} s)")
-    print(f"  peak memory             {peak_mb:8.0f} MB")
+    print(f"  rowen sync              {again.own_s / count * 1e6:8.2f} µs CPU a file, {again.own_s / bare:.2f} × bare")
+    print(f"  database                {again.database_s / count * 1e6:8.2f} µs CPU a file")
+    print(f"  wall                    {again.wall_s:8.2f} s (first sync {first.wall_s:.1f} s)")
+    print(f"  peak memory             {again.peak_mb:8.0f} MB")
 
 
 def _timed_walk(folder: Path) -> float:
@@ -127,28 +91,27 @@ async def documentation(base: Path, source: Path, limit: int) -> None:
         profile.disable()
         await r.remove("docs")
     async with rowen.open(Settings(home=base / "home")) as r:
-        first = Meter()
+        first = Meter(base / "home")
         with first.running():
             run = await r.sync(str(folder))
         size = run.tally.bytes
         print(f"\nFirst sync of {copied:,} documentation files, {size / 1e6:.1f} MB, {run.tally.failed} failed")
-        print(
-            f"  CPU                     {first.own / copied * 1e3:8.2f} ms a file, database {_ms(first.server, copied)}"
-        )
-        print(f"  wall                    {first.wall:8.1f} s, {copied / first.wall:.0f} files/s")
+        print(f"  CPU                     {first.own_s / copied * 1e3:8.2f} ms a file")
+        print(f"  database                {first.database_s / copied * 1e3:8.2f} ms CPU a file")
+        print(f"  wall                    {first.wall_s:8.1f} s, {copied / first.wall_s:.0f} files/s")
         print(f"  passages                {run.tally.chunks_written:,}")
         _print_stages(profile, copied)
-        await _edited(r, folder, first.wall)
+        await _edited(r, folder, base / "home", first.wall_s)
 
 
-async def _edited(r: rowen.Rowen, folder: Path, full_wall: float) -> None:
+async def _edited(r: rowen.Rowen, folder: Path, home: Path, full_wall_s: float) -> None:
     files = sorted(
         p for p in folder.rglob("*") if p.suffix in (".html", ".md", ".txt", ".rst") and p.stat().st_size > 4000
     )
     chosen = files[:: max(1, len(files) // max(1, len(files) // 100))]
     for number, path in enumerate(chosen):
         _edit(path, number)
-    meter = Meter()
+    meter = Meter(home)
     with meter.running():
         run = await r.sync(str(folder))
     tally = run.tally
@@ -157,7 +120,7 @@ async def _edited(r: rowen.Rowen, folder: Path, full_wall: float) -> None:
         f"  updated                 {tally.updated}, passages written {tally.chunks_written}, kept {tally.chunks_kept}"
     )
     print(f"  passages an edited file {tally.chunks_written / max(1, tally.updated):8.2f}")
-    print(f"  wall                    {meter.wall:8.2f} s, {meter.wall / full_wall:.1%} of the first sync")
+    print(f"  wall                    {meter.wall_s:8.2f} s, {meter.wall_s / full_wall_s:.1%} of the first sync")
 
 
 def _edit(path: Path, number: int) -> None:
@@ -192,10 +155,6 @@ def _print_stages(profile: cProfile.Profile, files: int) -> None:
     print("  CPU by module, one process, profiled:")
     for place, seconds in sorted(rows.items(), key=lambda row: -row[1])[:14]:
         print(f"    {place:36} {seconds / files * 1e3:7.3f} ms a file")
-
-
-def _ms(seconds: float, count: int) -> str:
-    return f"{seconds / count * 1e3:.2f} ms"
 
 
 def main() -> None:

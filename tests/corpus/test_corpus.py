@@ -12,6 +12,7 @@ import pytest
 from rowen import Rowen, Run
 from rowen.connectors.ckan import Ckan
 from rowen.connectors.datajson import DataJson
+from rowen.model.url import canonical
 from tests.conftest import House
 from tests.portals.ckan import CkanPortal
 from tests.portals.datajson import DataJsonSite
@@ -109,5 +110,5 @@ async def test_the_history_of_a_portal_replays_to_what_really_happened(house: Ho
 
             created, deleted = TRUTH[path.stem.rpartition("_")[2]]
             assert (run.tally.created, run.tally.deleted, run.tally.deletions_held) == (created, deleted, 0), path.name
-            identifiers = {record["identifier"] for record in json.loads(site.body)["dataset"]}
-            assert {url for (url,) in house.query("select url from item")} == identifiers
+            listed = {canonical(record["identifier"]) for record in json.loads(site.body)["dataset"]}
+            assert {url for (url,) in house.query("select url from item")} == listed

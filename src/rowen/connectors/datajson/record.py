@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -46,17 +47,13 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
 def item_url(record: Mapping[str, Any], document: str) -> str:
     """Under which URL a record is known: its identifier if that is an address, else a route of the document.
 
-    The scheme is no part of it: portals change from http to https. A record without an identifier is known by its
+    It is the same for http and https: portals change from one to the other, and back. A record without an identifier is known by its
     page or file together with title and publisher; it becomes another one when these change.
     """
     identifier = _identifier(record)
     if _SCHEME.match(identifier) and "#" not in identifier:
-        try:
-            canonical(identifier)
-        except ValueError:
-            pass
-        else:
-            return identifier
+        with suppress(ValueError):
+            return canonical(identifier)
     base = document.partition("#")[0]
     if identifier:
         return f"{base}#/{quote(_SCHEME.sub('', identifier, count=1), safe='')}"
