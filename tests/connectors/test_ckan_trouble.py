@@ -367,6 +367,31 @@ async def test_an_interrupted_walk_goes_on_where_it_was(house: House, portal: Ck
     assert set(titles(house)) == set(portal.records)
 
 
+async def test_d9_an_edit_during_a_long_walk_is_read_by_the_next_run(house: House, portal: CkanPortal) -> None:
+    portal.fill(60)
+    portal.rows_max = 10
+    async with house.open() as r:
+        await keep(r, portal)
+        house.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
+
+        def fail(start: int) -> None:
+            portal.down = start > 20
+
+        def edit(start: int) -> None:
+            if start > 45:
+                portal.after_page = None
+                portal.put("d00032", "Edited behind the walk", tick_h=3)
+                portal.put("d00033", "Edited much later", tick_h=3)
+
+        portal.after_page = fail
+        await r.sync("portal")
+        portal.down, portal.after_page = False, edit
+        await r.sync("portal")
+        await r.sync("portal")
+
+    assert (titles(house)["d00032"], titles(house)["d00033"]) == ("Edited behind the walk", "Edited much later")
+
+
 async def test_a_portal_too_slow_for_large_pages_is_asked_for_small_ones(house: House, portal: CkanPortal) -> None:
     portal.fill(150)
     portal.broken_above = 70

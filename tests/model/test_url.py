@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.url import canonical, file_url, key
+from rowen.model.url import _parsed, canonical, file_url, key
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,21 @@ def test_every_path_has_a_url_of_its_own(name: bytes) -> None:
     assert url.isascii()
     assert url.startswith("file:///")
     assert canonical(url) == url
+
+
+@given(
+    st.sampled_from(["http", "https", "HTTP"]),
+    st.from_regex(r"([a-z0-9-]{1,4}\.){0,2}[a-z0-9-]{1,5}|([0-9]{1,3}\.){3}[0-9]{1,3}", fullmatch=True),
+    st.sampled_from(["", ":80", ":443", ":8080", ":54321", ":080", ":65536"]),
+    st.from_regex(r"(/[A-Za-z0-9_.~%-]{0,4}){0,4}(\?[a-z=&]{0,4})?(#[a-z/!]{0,3})?", fullmatch=True),
+)
+def test_the_short_way_to_the_canonical_form_gives_what_the_long_way_gives(
+    scheme: str, host: str, port: str, rest: str
+) -> None:
+    url = f"{scheme}://{host}{port}{rest}"
+    try:
+        expected = _parsed(url)
+    except ValueError:
+        return
+
+    assert canonical(url) == expected

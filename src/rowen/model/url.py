@@ -14,6 +14,12 @@ __all__ = ["canonical", "file_url", "key"]
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
 )
+# Most URLs are in this form already, and parsing each would be a tenth of what a refresh costs.
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_PLAIN = re.compile(
+    rf"(https?)://(?:(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|(?:{_BYTE}\.){{3}}{_BYTE})"
+    r"(:(?!80/|443/)(?:[1-9][0-9]{1,3}|[1-5][0-9]{4}))?/[A-Za-z0-9_.~/-]*"
+)
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -26,6 +32,13 @@ def canonical(url: str) -> str:
     """
     if url.startswith("file:///"):
         return url
+    if (plain := _PLAIN.fullmatch(url)) and "/." not in url and "xn--" not in url:
+        scheme, port = plain.groups()
+        return url if scheme == "https" or port else f"https{url[4:]}"
+    return _parsed(url)
+
+
+def _parsed(url: str) -> str:
     parsed = ada_url.URL(url)
     if not parsed.hash.startswith(("#/", "#!")):
         parsed.hash = ""

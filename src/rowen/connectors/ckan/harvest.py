@@ -228,12 +228,14 @@ class Harvest:
         return self._settled_memory(walk, whole=whole).to_cursor()
 
     def _settled_memory(self, walk: Walk, *, whole: bool) -> Memory:
-        """The cursor after a walk: never beyond its beginning, since what was edited later may have been passed.
+        """The cursor after a walk: never beyond the beginning of this run, or of the walk that it went on with.
 
-        That also keeps a record dated in the future from hiding all that comes until then.
+        What was edited later may have been passed already, and the flow takes a record only once a run. That also
+        keeps a record dated in the future from hiding all that comes until then.
         """
         newest, memory = self._reading.newest, self._memory
-        modified = stamp(min(newest, walk.clock or newest)) if newest else None
+        clocks = [one.clock for one in (walk, *self._walks) if one.clock is not None]
+        modified = stamp(min(newest, *clocks)) if newest else None
         return replace(
             memory,
             modified=modified if whole else max(filter(None, (modified, memory.modified)), default=None),

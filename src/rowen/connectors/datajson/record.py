@@ -47,8 +47,8 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
 def item_url(record: Mapping[str, Any], document: str) -> str:
     """Under which URL a record is known: its identifier if that is an address, else a route of the document.
 
-    It is the same for http and https: portals change from one to the other, and back. A record without an identifier is known by its
-    page or file together with title and publisher; it becomes another one when these change.
+    It is the same for http and https: portals change from one to the other, and back. A record without an identifier
+    is known by its page or file together with title and publisher; it becomes another one when these change.
     """
     identifier = _identifier(record)
     if _SCHEME.match(identifier) and "#" not in identifier:
