@@ -392,6 +392,36 @@ async def test_d9_an_edit_during_a_long_walk_is_read_by_the_next_run(house: Hous
     assert (titles(house)["d00032"], titles(house)["d00033"]) == ("Edited behind the walk", "Edited much later")
 
 
+async def test_a_listing_that_never_ends_is_left(
+    house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowen.connectors.ckan.walk.MOST_UNDECLARED", 50)
+    portal.fill(5)
+    portal.rows_max = 20
+    portal.endless = True
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert run.status == "partial"
+    assert "does not end" in (run.error or "")
+
+
+async def test_a_broken_connection_is_tried_again(house: House, portal: CkanPortal) -> None:
+    portal.fill(30)
+    portal.rows_max = 10
+
+    def drop(start: int) -> None:
+        if start > 15:
+            portal.after_page = None
+            portal.drops = 1
+
+    portal.after_page = drop
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 31)
+
+
 async def test_a_portal_too_slow_for_large_pages_is_asked_for_small_ones(house: House, portal: CkanPortal) -> None:
     portal.fill(150)
     portal.broken_above = 70

@@ -34,11 +34,11 @@ async def found(r: Rowen, version: str | None, **more: Any) -> set[str]:
 
 async def test_each_package_answers_with_its_best_version(house: House) -> None:
     async with house.open() as r:
-        await keep(r, "pkg:pypi/hay@1.9", "1.9")
-        await keep(r, "pkg:pypi/hay@2.0", "2.0")
-        await keep(r, "pkg:pypi/hay", "2.10")
-        await keep(r, "pkg:pypi/straw@2.0", "2.0")
-        await keep(r, "pkg:pypi/loft", None)
+        await keep(r, "pkg:generic/hay@1.9", "1.9")
+        await keep(r, "pkg:generic/hay@2.0", "2.0")
+        await keep(r, "pkg:generic/hay", "2.10")
+        await keep(r, "pkg:generic/straw@2.0", "2.0")
+        await keep(r, "pkg:generic/loft", None)
 
         assert await found(r, None) == {"hay@1.9", "hay@2.0", "hay", "straw@2.0", "loft"}
         assert await found(r, "2.x") == {"hay", "straw@2.0"}
@@ -49,9 +49,9 @@ async def test_each_package_answers_with_its_best_version(house: House) -> None:
 
 async def test_a_source_moves_to_the_version_that_its_last_run_read(house: House) -> None:
     async with house.open() as r:
-        await keep(r, "pkg:pypi/hay", "1.0")
-        await keep(r, "pkg:pypi/hay", "2.0")
-        await keep(r, "pkg:pypi/hay", None)
+        await keep(r, "pkg:generic/hay", "1.0")
+        await keep(r, "pkg:generic/hay", "2.0")
+        await keep(r, "pkg:generic/hay", None)
 
         assert await found(r, "2") == {"hay"}
         with pytest.raises(NotFoundError):
@@ -60,7 +60,7 @@ async def test_a_source_moves_to_the_version_that_its_last_run_read(house: House
 
 async def test_a_version_that_nobody_has_is_named_with_those_that_there_are(house: House) -> None:
     async with house.open() as r:
-        await keep(r, "pkg:pypi/hay", "1.0")
+        await keep(r, "pkg:generic/hay", "1.0")
 
         with pytest.raises(NotFoundError, match=r"No source has a version that '9\.x' means") as caught:
             await r.search("apple", version="9.x")

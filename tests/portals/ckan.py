@@ -36,6 +36,8 @@ class CkanPortal(Site):
         self.broken_above: int | None = None
         self.after_page: Callable[[int], None] | None = None
         self.failures: list[web.Response] = []
+        self.drops = 0
+        self.endless = False
 
     def put(self, key: str, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:  # type: ignore[override]
         """A dataset as it is from now on."""
@@ -80,6 +82,9 @@ class CkanPortal(Site):
         return response
 
     async def _reply(self, request: web.Request) -> web.Response:
+        if self.drops and request.transport is not None:
+            self.drops -= 1
+            request.transport.close()
         if self.failures:
             return self.failures.pop(0)
         if self.down:
@@ -106,6 +111,8 @@ class CkanPortal(Site):
         found = self._found(query)
         start = 0 if "start" in self.ignores else start
         page = found[start : start + rows]
+        if self.endless:
+            page = [{**found[0], "id": f"e{start + number:09}"} for number in range(rows)]
         if "fl" in query and "fl" not in self.ignores:
             page = [{"id": record["id"]} if "id" in record else {} for record in page]
         result = {"count": max(0, len(found) + self.miscount), "sort": query.get("sort"), "results": page}

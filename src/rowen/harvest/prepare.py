@@ -87,12 +87,8 @@ class _Worker:
 
     async def ask(self, batch: list[Task]) -> list[Prepared | Refused]:
         if self._process is None:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", COMMAND),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            await self._start()
+        assert self._process is not None  # noqa: S101 (it was just started)
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None and answers is not None  # noqa: S101, PT018 (both are pipes)
         question = pickle.dumps(batch, protocol=5)
@@ -101,6 +97,22 @@ class _Worker:
         (size,) = LENGTH.unpack(await answers.readexactly(LENGTH.size))
         result: list[Prepared | Refused] = pickle.loads(await answers.readexactly(size))  # noqa: S301 (our own child)
         return result
+
+    async def _start(self) -> None:
+        """Start the process; a cancellation in the middle must not lose sight of it."""
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", COMMAND),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        )
+        try:
+            self._process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            self._process = await starting
+            raise
 
     async def stop(self) -> None:
         process, self._process = self._process, None

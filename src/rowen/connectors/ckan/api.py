@@ -1,6 +1,5 @@
 """Asking CKAN's action API, and reading what comes back under that name."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,14 +9,13 @@ from urllib.parse import urlencode
 
 from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.ckan.options import CkanOptions
-from rowen.errors import FetchTimeoutError, SourceError, SourceGoneError
+from rowen.errors import FetchError, FetchTimeoutError, SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 
 __all__ = ["Answer", "Api", "TooMuchError"]
 
-log = logging.getLogger(__name__)
 _OVERTAXED = frozenset({500, 502, 504})
 _REFUSED = frozenset({401, 403})
 
@@ -85,15 +83,19 @@ class Api:
         return f"+{dated} +({own})" if dated and own else dated or own
 
     async def _ask(self, action: str, wanted: dict[str, str | int], limit_s: float | None) -> Response:
-        """Ask once; be patient with a portal that is busy, but ask one that is too slow for less instead."""
+        """Be patient with a portal that is busy, but do not ask one that is too slow for so much again."""
         url = f"{self._action}/{action}?{urlencode(wanted)}"
+        could_be_less = wanted["rows"] not in (0, 1)
         try:
-            response = await self._get(url, tries=1, limit_s=limit_s)
+            response = await self._get(url, tries=1 if could_be_less else None, limit_s=limit_s)
+            again = not response.ok and response.status not in _OVERTAXED
         except FetchTimeoutError as problem:
             raise TooMuchError(str(problem), hint=problem.hint) from problem
-        if response.ok:
-            return response
-        if response.status not in _OVERTAXED or wanted["rows"] in (0, 1):
+        except FetchError as problem:
+            again = problem.retryable
+            if not again:
+                raise
+        if again and could_be_less:
             response = await self._get(url, limit_s=limit_s)
         if response.status in _OVERTAXED:
             raise TooMuchError(f"{self._action} answered with status {response.status} for {wanted['rows']} rows.")
@@ -125,16 +127,14 @@ class Api:
         return data.get("result", data) if isinstance(data, dict) else data
 
     def _answer(self, response: Response, asked: int) -> Answer:
-        result = self._result(response)
-        rows = result.get("results") if isinstance(result, dict) else None
-        if not isinstance(result, dict) or not isinstance(rows, list):
-            if isinstance(result, dict) and rows is None and "count" in result:
-                rows = []
-            else:
-                raise UnreadableError(f"{self._action} answered with JSON that is no list of datasets.")
-        count = result.get("count")
-        known = isinstance(count, int) and not isinstance(count, bool)
-        return Answer(count if known else None, rows, self._clock(response), asked)
+        match self._result(response):
+            case {"count": int(count), "results": list(rows)} if not isinstance(count, bool):
+                return Answer(count, rows, self._clock(response), asked)
+            case {"results": list(rows)}:
+                return Answer(None, rows, self._clock(response), asked)
+            case {"count": int(), "results": None}:
+                return Answer(0, [], self._clock(response), asked)
+        raise UnreadableError(f"{self._action} answered with JSON that is no list of datasets.")
 
     def _clock(self, response: Response) -> datetime:
         try:

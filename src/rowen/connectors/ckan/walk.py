@@ -23,6 +23,9 @@ __all__ = ["Unread", "Walk", "id_of", "mark_of"]
 
 log = logging.getLogger(__name__)
 
+MOST_UNDECLARED = 100_000
+"""Rows beyond twice the declared count that are taken for a wrong count rather than for a listing without end."""
+
 
 class Unread(NamedTuple):
     """A row whose record could not even be received."""
@@ -130,6 +133,8 @@ class Walk:
         if not fresh and not stepped_back:
             self.repeated = end > self._frontier
             return True
+        if self.unique > 2 * (answer.count or 0) + MOST_UNDECLARED:
+            raise SourceError(f"The listing does not end: {self.unique} rows came, {answer.count} are declared.")
         self._frontier = max(self._frontier, end)
         self.position = end
         self.after = mark_of(answer.rows[-1]) if answer.rows else self.after

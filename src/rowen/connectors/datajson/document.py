@@ -22,6 +22,7 @@ from rowen.model.url import key
 __all__ = ["Document", "Validators"]
 
 LONGEST_S = 3600.0
+MOST_PAGES = 10_000
 _LISTS = frozenset({"dataset", "datasetSeries", "service"})
 _CATALOGS = frozenset({"catalog"})
 _NEXT = re.compile(r'<([^>]+)>\s*;[^,]*\brel="?next"?', re.IGNORECASE)
@@ -71,6 +72,8 @@ class Document:
             if self.pages and self.unique == before:
                 return
             self.pages += 1
+            if self.pages >= MOST_PAGES:
+                raise SourceError(f"{self._url} does not end: {self.pages} pages were read.")
             following = following or self._guess(url)
 
     def _open(self, url: str, held: Validators | None) -> Any:
