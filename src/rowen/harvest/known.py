@@ -38,13 +38,13 @@ class StoredKnown:
         async with self._database.connection() as connection:
             rows = await items.held(connection, self._source_id, list(by_key), recipe=self._recipe)
         found = {}
-        ids, distrust = self._ids, self._distrust
+        ids, make = self._ids, Held._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links in rows:
             url = by_key[item_key]
             ids[url] = item_id
-            if distrust:
-                etag = last_modified = None
-            found[url] = Held(url, etag, last_modified, body_hash, tuple(links.split("\n")) if links else (), depth)
+            found[url] = make((url, etag, last_modified, body_hash, tuple(links.split("\n")) if links else (), depth))
+        if self._distrust:
+            return {url: held._replace(etag=None, last_modified=None) for url, held in found.items()}
         return found
 
     async def everything(self) -> AsyncIterator[Sequence[Held]]:

@@ -33,6 +33,8 @@ __all__ = ["Harvest", "Order"]
 QUEUE_GROUPS = 2
 PATIENCE_S = 1.0
 
+_ENDINGS = frozenset({Complete, Incomplete})
+
 log = logging.getLogger(__name__)
 
 
@@ -184,11 +186,8 @@ class Harvest:
         try:
             async with aclosing(self._observations) as observations:
                 async for observation in observations:
-                    if isinstance(observation, Complete):
-                        self._complete = observation
-                        return
-                    if isinstance(observation, Incomplete):
-                        self._trouble = SourceError(observation.why)
+                    if type(observation) in _ENDINGS:
+                        self._end(observation)
                         return
                     if self._group.add(observation):
                         await self._hand_over()
@@ -198,6 +197,13 @@ class Harvest:
             raise SourceError(
                 f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}"
             ) from problem
+
+    def _end(self, ending: Observation) -> None:
+        match ending:
+            case Complete():
+                self._complete = ending
+            case Incomplete(why):
+                self._trouble = SourceError(why)
 
     async def _hand_over_in_time(self) -> None:
         """Send a group on its way when the source is slow, unless the store is slower."""
