@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-external soak bench serve clean
+.PHONY: help setup demo check test test-external corpus soak bench serve clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ test: setup ## Run all tests
 test-external: setup ## Run all tests against the server of ROWEN_TEST_DATABASE_URL
 	@test -n "$$ROWEN_TEST_DATABASE_URL" || { echo "Set ROWEN_TEST_DATABASE_URL first."; exit 2; }
 	$(BIN)/pytest
+
+corpus: setup ## Digest recorded responses of real portals: make corpus CORPUS=folder
+	CORPUS=$(CORPUS) $(BIN)/pytest tests/corpus
 
 soak: setup ## Let the refresh-equals-rebuild machines run long
 	ROWEN_TEST_EXAMPLES=200 ROWEN_TEST_STEPS=30 $(BIN)/pytest tests/refresh

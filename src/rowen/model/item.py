@@ -64,13 +64,11 @@ class Document:
         put(self, "text", normalise(self.text))
         put(self, "tags", tuple(sorted({tag for raw in self.tags if (tag := " ".join(normalise(raw).split()))})))
         put(self, "record", _storable(self.record))
-        put(self, "content_hash", content_hash(self.title, self.text, self.tags))
-        put(
-            self,
-            "record_hash",
-            record_hash(self.content_hash, self.url, self.language, self.media_type, self.record),
-        )
-        put(self, "record_json", canonical_json(self.record).decode())
+        written = canonical_json(self.record)
+        content = content_hash(self.title, self.text, self.tags)
+        put(self, "content_hash", content)
+        put(self, "record_hash", record_hash(content, self.url, self.language, self.media_type, written))
+        put(self, "record_json", written.decode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,8 @@ def _storable(value: Any) -> Any:
     """The same JSON value with text in its stored form, and numbers that JSON has no word for as text."""
     match value:
         case str():
-            return normalise(value)
+            # Most strings of a record are plain, and looking at them is cheaper than normalising them.
+            return value if value.isascii() and value.isprintable() and value[-1:] != " " else normalise(value)
         case float() if not math.isfinite(value):
             return str(value)
         case Mapping():

@@ -29,7 +29,8 @@ class Memory:
 
     `modified` is the newest date that was stored, by the portal's clock; `walked` when, by ours, it was last
     seen whole. `filters` tells whether it minds the modified filter, as found at `probed`. `unheld` are the records
-    that it lists although no item stands for them: not read, not wanted, said to be deleted.
+    that it lists although no item stands for them: not read, not wanted, said to be deleted. Unless the last whole
+    look `proved` what there is, counts that agree prove nothing: something gone may make up for something missed.
     """
 
     modified: str | None = None
@@ -38,6 +39,7 @@ class Memory:
     probed: str | None = None
     unheld: frozenset[str] = field(default_factory=frozenset)
     place: Place | None = None
+    proved: bool = False
 
     @classmethod
     def of(cls, cursor: Any) -> "Memory":

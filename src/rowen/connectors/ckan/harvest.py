@@ -60,7 +60,7 @@ class Harvest:
         elif memory.modified is None or memory.filters is False or memory.is_due(self._now(), days):
             parts = self._full()
         else:
-            parts = self._catch_up()
+            parts = self._catch_up(proving=not memory.proved)
         async with aclosing(parts) as observations:
             async for observation in observations:
                 yield observation
@@ -78,6 +78,7 @@ class Harvest:
                 yield observation
         else:
             await self._probe(walk)
+            self._memory = replace(self._memory, proved=True)
             yield Checkpoint(self._settled(walk, whole=True))
             yield Complete(expected=walk.unique - len(self._reading.unheld))
 
@@ -94,7 +95,7 @@ class Harvest:
             return
         whole = place.since is None
         self._memory = self._settled_memory(walk, whole=whole)
-        async for observation in self._catch_up(proving=whole):
+        async for observation in self._catch_up(proving=whole or not self._memory.proved):
             yield observation
 
     async def _catch_up(self, *, proving: bool = False) -> AsyncGenerator[Observation]:
@@ -151,8 +152,10 @@ class Harvest:
             return
         self._reading.unheld &= {*listed, *missing, *(mark for mark in self._reading.unheld if mark[0] == "?")}
         await self._probe(walked)
+        proved = roll.unique >= (roll.declared or 0) and len(missing) <= MOST_MISSING
+        self._memory = replace(self._memory, proved=proved)
         yield Checkpoint(self._settled(walked, whole=whole))
-        if roll.unique < (roll.declared or 0) or len(missing) > MOST_MISSING:
+        if not proved:
             yield Incomplete(self._shortfall(roll))
         else:
             yield Complete(expected=roll.unique - len(self._reading.unheld))
