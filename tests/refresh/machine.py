@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, ClassVar, Protocol
 
 import psycopg
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -27,6 +27,8 @@ from tests.logical import contents, index_of, replayed
 PROFILE = settings(
     derandomize="ROWEN_TEST_EXAMPLES" not in os.environ,
     database=None,
+    # An example takes seconds: to make one smaller takes longer than to read it as it is.
+    phases=(Phase.generate,),
     max_examples=int(os.environ.get("ROWEN_TEST_EXAMPLES", "12")),
     stateful_step_count=int(os.environ.get("ROWEN_TEST_STEPS", "14")),
     deadline=None,
