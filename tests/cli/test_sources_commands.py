@@ -20,7 +20,7 @@ def test_add_says_name_kind_and_url_and_on_stderr_the_next_step(cli: Cli) -> Non
     ("arguments", "said"),
     [
         (("./nowhere",), "'./nowhere' cannot be read"),
-        (("./docs", "--kind", "telepathy"), "The kinds are: files"),
+        (("./docs", "--kind", "telepathy"), "The kinds are: "),
         (("./docs", "--option", "colour=red"), "Its options: "),
         (("./docs", "--option", "colour"), "KEY=VALUE"),
         (("./docs", "--option", "max_bytes=-1"), "Option 'max_bytes' of kind 'files'"),
