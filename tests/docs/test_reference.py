@@ -25,7 +25,6 @@ PYTHON = (DOCS / "reference" / "python.md").read_text("utf-8")
 ARCHITECTURE = (DOCS / "architecture.md").read_text("utf-8")
 
 PAGE_OF = {
-    "ckan": "ckan.md",
     "datajson": "datajson.md",
     "files": "files.md",
     "git": "repositories.md",
