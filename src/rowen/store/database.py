@@ -23,6 +23,7 @@ __all__ = ["Connection", "Database", "in_our_words"]
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
 POOL_SIZE = 8
+RUN_NEEDS = 3
 
 
 class Database:
@@ -58,7 +59,7 @@ class Database:
         self._pool = AsyncConnectionPool(
             self._conninfo,
             min_size=1,
-            max_size=POOL_SIZE,
+            max_size=max(POOL_SIZE, RUN_NEEDS * self.settings.side_by_side),
             open=False,
             timeout=self.settings.database_patience_s,
             configure=_configure,
@@ -107,8 +108,9 @@ class Database:
         """A pooled connection in autocommit mode, for reading."""
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
-        with in_our_words(self.place):
+        with in_our_words(self.place), _cancellable():
             async with self._pool.connection() as connection:
+                _mind_cancellation()
                 yield connection
 
     @asynccontextmanager
@@ -116,6 +118,23 @@ class Database:
         """One transaction: all of it or nothing."""
         async with self.connection() as connection, connection.transaction():
             yield connection
+
+
+@contextmanager
+def _cancellable() -> Iterator[None]:
+    """Keep a broken connection from taking the place of a cancellation that waits for its end."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout):
+        _mind_cancellation()
+        raise
+
+
+def _mind_cancellation() -> None:
+    """Raise the cancellation that the pool loses when a connection comes at the same moment (python/cpython#86296)."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _alive(connection: Connection) -> None:

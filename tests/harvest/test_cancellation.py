@@ -1,0 +1,72 @@
+"""When one stage of the flow fails, the others end too, although a cancellation can get lost on its way."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from rowen import Checkpoint, Fetched, Known, Observation
+from rowen.errors import StoreUnavailableError
+from rowen.harvest import run
+from rowen.settings import Settings
+from rowen.store import database
+from rowen.store.database import Database
+from tests.conftest import House
+from tests.portals.scripted import Scripted, page
+from tests.refresh.machine import failing_at
+
+
+class Deaf(Scripted):
+    """A source that does not hear the first cancellation, and never ends."""
+
+    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+        number = 0
+        heard = True
+        while True:
+            number += 1
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                if not heard:
+                    raise
+                heard = False
+            yield Fetched(page(number))
+            yield Checkpoint(number)
+
+
+async def test_a_source_that_is_deaf_to_a_cancellation_does_not_hang_a_failed_run(
+    house: House, kinds: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds(Deaf)
+    monkeypatch.setattr(run, "PERSISTENCE_S", 0.1)
+    async with house.open() as r:
+        await r.add("scripted:one", name="one")
+        with failing_at(60), pytest.raises(StoreUnavailableError):
+            async with asyncio.timeout(20):
+                await r.sync("one")
+
+
+async def test_a_cancellation_that_meets_a_connection_from_the_pool_is_not_lost(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "POOL_SIZE", 1)
+    held = Database(Settings(database_url=house.conninfo))
+    await held.open()
+
+    async def work() -> None:
+        async with held.connection():
+            pass
+        await asyncio.Event().wait()
+
+    for steps in range(60):
+        async with held.connection():
+            task = asyncio.create_task(work())
+            await asyncio.sleep(0.001)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=2)
+
+        assert done, f"cancelled {steps} steps after the connection was given back"
+    await held.close()
