@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.model.hashes import canonical_json, content_hash
 from rowen.model.item import Document
+from rowen.model.record import _changed, storable
 from rowen.model.text import normalise
 
 anything = st.recursive(
@@ -60,3 +62,32 @@ def test_every_record_can_be_stored_and_equal_ones_hash_alike(value: Any) -> Non
 
 def test_whole_numbers_of_any_size_stay_exact() -> None:
     assert canonical_json({"n": 2**70}) == b'{"n":1180591620717411303424}'
+
+
+@given(anything)
+def test_a_record_that_is_looked_at_as_written_is_the_one_that_is_gone_through(value: Any) -> None:
+    record = {"value": value, "plain": "hay"}
+
+    stored, written = storable(record)
+
+    assert written == canonical_json(_changed(record)).decode()
+    assert json.loads(written) == _changed(stored)
+
+
+@pytest.mark.parametrize(
+    "text", ["a\r\nb", "a \nb", "\na", "a\n", "a ", "a\t", "e\u0301", "a\xa0", "\u2028", "a\\ ", "\ud800", '" ', "\x7f"]
+)
+def test_no_text_slips_past_its_stored_form(text: str) -> None:
+    assert Document("https://example.org/", "t", "x", record={text: [text]}).record == {
+        normalise(text): [normalise(text)]
+    }
+
+
+def test_a_record_nested_too_deeply_is_refused_however_it_is_written() -> None:
+    for innermost in ("plain", "not plain\r"):
+        record: dict[str, Any] = {"value": innermost}
+        for _ in range(300):
+            record = {"inner": record}
+
+        with pytest.raises(RecursionError):
+            Document("https://example.org/", "t", "x", record=record)

@@ -17,7 +17,8 @@ class Options(TypedDict, total=False):
     """What may be said of any request.
 
     `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the unpacked
-    body, `limit_s` the time of one try, `tries` how often it is tried. Without `follow`, a redirect is the answer.
+    body, `limit_s` the time of one try, `idle_s` how long the server may be silent in it, `tries` how often it is
+    tried. Without `follow`, a redirect is the answer.
     """
 
     etag: str | None
@@ -28,6 +29,7 @@ class Options(TypedDict, total=False):
     body: bytes | None
     max_bytes: int | None
     limit_s: float | None
+    idle_s: float | None
     tries: int | None
     follow: bool
 
@@ -46,6 +48,7 @@ class Ask:
     body: bytes | None = field(default=None, repr=False)
     conditional: bool = False
     follow: bool = True
+    idle_s: float | None = None
 
     def wire_headers(self) -> Mapping[str, str]:
         """The headers to send to the target, with the secrets that are meant for it."""
@@ -96,6 +99,7 @@ def ask(method: str, url: str, options: Options, defaults: Defaults) -> Ask:
         options.get("body"),
         bool(etag or modified),
         options.get("follow", True),
+        options.get("idle_s"),
     )
 
 

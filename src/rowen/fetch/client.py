@@ -265,7 +265,7 @@ class Client:
                 headers=wanted.wire_headers(),
                 data=wanted.body,
                 allow_redirects=False,
-                timeout=self._timeout(wanted.limit_s),
+                timeout=self._timeout(wanted.limit_s, wanted.idle_s),
             )
         except (*TRANSPORT_ERRORS, ValueError) as problem:
             error = translated(problem, target)
@@ -281,14 +281,15 @@ class Client:
         with exchange:
             raise BadAnswerError(f"{redact(wanted.target.url)} answered 304 although nothing was said to be held.")
 
-    def _timeout(self, limit_s: float) -> aiohttp.ClientTimeout:
-        if limit_s == self._usual_timeout.total:
+    def _timeout(self, limit_s: float, idle_s: float | None) -> aiohttp.ClientTimeout:
+        if limit_s == self._usual_timeout.total and idle_s is None:
             return self._usual_timeout
-        return _timeout(self._settings, limit_s)
+        return _timeout(self._settings, limit_s, idle_s)
 
 
-def _timeout(settings: Settings, total_s: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total_s, sock_connect=settings.connect_limit_s, sock_read=settings.idle_limit_s)
+def _timeout(settings: Settings, total_s: float, idle_s: float | None = None) -> aiohttp.ClientTimeout:
+    idle_s = settings.idle_limit_s if idle_s is None else idle_s
+    return aiohttp.ClientTimeout(total=total_s, sock_connect=settings.connect_limit_s, sock_read=idle_s)
 
 
 def _check(hops: tuple[Hop, ...]) -> None:

@@ -12,7 +12,7 @@ from rowen.fetch.target import parse
 
 __all__ = ["Credentials", "resolve"]
 
-_REFERENCE = re.compile(r"(?P<scheme>(?:Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
+_REFERENCE = re.compile(r"(?P<scheme>(?:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 

@@ -13,12 +13,12 @@ __all__ = ["Hash", "body_hash", "canonical_json", "content_hash", "record_hash",
 
 Hash = bytes
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+
 
 def canonical_json(value: Any) -> bytes:
     """The same bytes for equal values: keys sorted, no white space, integers of any size exact."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str).encode(
-        "utf-8", "surrogatepass"
-    )
+    return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
 
 
 def body_hash(body: bytes) -> Hash:

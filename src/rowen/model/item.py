@@ -1,11 +1,11 @@
 """Items and what one look at them gives."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from rowen.model.hashes import Hash, body_hash, canonical_json, content_hash, record_hash
+from rowen.model.hashes import Hash, body_hash, content_hash, record_hash
+from rowen.model.record import storable
 from rowen.model.text import normalise
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Cursor",
     "Document",
     "Failed",
+    "FellBack",
     "Fetched",
     "Gone",
     "Incomplete",
@@ -60,15 +61,16 @@ class Document:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "title", " ".join(normalise(self.title).split()))
+        put(self, "title", _line(self.title))
         put(self, "text", normalise(self.text))
-        put(self, "tags", tuple(sorted({tag for raw in self.tags if (tag := " ".join(normalise(raw).split()))})))
-        put(self, "record", _storable(self.record))
-        written = canonical_json(self.record)
+        put(self, "tags", tuple(sorted({tag for raw in self.tags if (tag := _line(raw))})))
+        record, record_json = storable(self.record)
         content = content_hash(self.title, self.text, self.tags)
+        written = record_json.encode("utf-8", "surrogatepass")
+        put(self, "record", record)
         put(self, "content_hash", content)
         put(self, "record_hash", record_hash(content, self.url, self.language, self.media_type, written))
-        put(self, "record_json", written.decode())
+        put(self, "record_json", record_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,22 +173,16 @@ class Incomplete:
     why: str
 
 
-Observation: TypeAlias = Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | Complete | Incomplete
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """A cheaper way failed or lied, so that the source is looked at whole instead."""
+
+    why: str
 
 
-def _storable(value: Any) -> Any:
-    """The same JSON value with text in its stored form, and numbers that JSON has no word for as text."""
-    match value:
-        case str():
-            # Most strings of a record are plain, and looking at them is cheaper than normalising them.
-            return value if value.isascii() and value.isprintable() and value[-1:] != " " else normalise(value)
-        case float() if not math.isfinite(value):
-            return str(value)
-        case Mapping():
-            return {normalise(str(k)): _storable(v) for k, v in value.items()}
-        case list() | tuple():
-            return [_storable(v) for v in value]
-        case None | bool() | int() | float():
-            return value
-        case _:
-            return str(value)
+Observation: TypeAlias = Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | FellBack | Complete | Incomplete
+
+
+def _line(text: str) -> str:
+    plain = text.isascii() and text.isprintable()
+    return " ".join((text if plain else normalise(text)).split())

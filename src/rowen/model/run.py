@@ -10,7 +10,7 @@ __all__ = ["Change", "ChangeKind", "Mode", "Outcome", "Run", "Status", "Tally"]
 
 Mode: TypeAlias = Literal["full", "incremental"]
 Status: TypeAlias = Literal["running", "completed", "partial", "cancelled", "failed"]
-ChangeKind: TypeAlias = Literal["created", "updated", "amended", "deleted"]
+ChangeKind: TypeAlias = Literal["created", "updated", "amended", "deleted", "moved"]
 
 
 class Outcome(StrEnum):
@@ -37,7 +37,9 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     duplicates: int = 0
+    moved: int = 0
     deletions_held: int = 0
+    fell_back: int = 0
 
     requests: int = 0
     not_modified: int = 0
@@ -48,6 +50,9 @@ class Tally:
     embedded: int = 0
     embeddings_reused: int = 0
     embeddings_pending: int = 0
+    embeddings_truncated: int = 0
+    embedding_tokens: int = 0
+    embedding_usd: float = 0.0
 
     stopped_at_validator: int = 0
     stopped_at_body: int = 0
@@ -117,3 +122,4 @@ class Change:
     source: str
     at: datetime
     run: int | None = None
+    moved_from: str | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from rowen.connectors.catalog.languages import code_of
 from rowen.model.item import Document, Validators
+from rowen.model.twins import DATASET
 
 __all__ = ["Dataset", "Resource"]
 
@@ -57,7 +58,7 @@ class Dataset:
             tags=self.tags,
             record=self._record(),
             language=language or (code_of(self.languages[0]) if len(self.languages) == 1 else None),
-            media_type="application/vnd.rowen.dataset+json",
+            media_type=DATASET,
             validators=validators or Validators(),
         )
 

@@ -45,7 +45,10 @@ def moment(value: Any) -> datetime | None:
 def _of_text(text: str) -> str | None:
     if len(text) > 16 and text[10] == "T":
         with suppress(ValueError, OverflowError):
-            return _written(_in_utc(datetime.fromisoformat(text)))
+            said = datetime.fromisoformat(text)
+            if said.tzinfo is None and said.year >= EARLIEST_YEAR:
+                return said.isoformat() + "Z"
+            return _written(_in_utc(said))
     if _DIGITS.fullmatch(text):
         return _of_digits(text.partition(".")[0])
     if _MONTH.fullmatch(text):

@@ -85,14 +85,9 @@ def code_of(language: str) -> str | None:
 
 def word(value: Any) -> str:
     """A text, or a number written as one; nothing else is a word."""
-    match value:
-        case bool() | None:
-            return ""
-        case str():
-            return value.strip()
-        case int() | float():
-            return str(value)
-    return ""
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
 def _by_language(value: Any) -> dict[str, str]:

@@ -1,0 +1,166 @@
+"""Walking a listing in the order of its dates: no window ends it, and no deletion shifts it under our feet.
+
+Each page is asked for by the last date that was seen, and begins with the last record that was: if it does not, records
+of that same second have gone or come, and the second is read anew. An edited record moves to the end, where it is met
+again. A source that does not mind the question or the order is walked by number instead.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from rowen.connectors.catalog.listing import Page, Row
+from rowen.model.item import Fetched
+
+__all__ = ["Answer", "Question", "chronology"]
+
+_CLOSED = "The catalog shows no more than {} records at once. Nothing was deleted."
+
+
+class Question(NamedTuple):
+    """Records dated at or after a second, or all of them, oldest first; so many are to be skipped."""
+
+    after: datetime | None
+    skip: int
+
+
+class Answer(NamedTuple):
+    """What a source answers: `declared` is how many there are to this question, `more` that this was not the end.
+
+    `doubt` is why this answer, and so the whole walk, proves nothing.
+    """
+
+    rows: list[Row]
+    declared: int | None
+    clock: datetime | None
+    more: bool
+    doubt: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """How far a walk has come. `since` and `after` are seconds.
+
+    `ties` and `undated` are records that stand before the next one, `last` is the record that should come again. In a
+    second whose records `shuffle` nothing is joined any more; a source that is not `ordered` is asked by number.
+    """
+
+    since: int | None = None
+    after: int | None = None
+    ties: int = 0
+    undated: int = 0
+    seen: int = 0
+    declared: int | None = None
+    last: str | None = None
+    shuffles: bool = False
+    ordered: bool = True
+
+    def question(self, *, undated_kept: bool) -> Question:
+        """What to ask for here."""
+        if not self.ordered:
+            return Question(_moment(self.since), self.seen)
+        keeps = undated_kept or self.after is None
+        before = self.ties + (self.undated if keeps else 0)
+        return Question(_moment(self.after), before - 1 if self.last and before else before)
+
+    def joined(self, answer: Answer) -> bool:
+        """Whether an answer begins where the one before ended."""
+        return self.last is None or not self.ordered or (bool(answer.rows) and answer.rows[0].url == self.last)
+
+    def again(self) -> "_Spot":
+        """The second of this spot from its beginning; when that does not help, without looking at the joint."""
+        return replace(self, ties=0, undated=0, last=None, shuffles=True)
+
+    def moved(self, answer: Answer, *, wide: bool) -> "_Spot":
+        """Where to go on after an answer; one that is not `wide` has no room for a joint."""
+        dates = [_second(row.modified) for row in answer.rows if row.modified is not None]
+        seen = self.seen + len(answer.rows)
+        if not self.ordered:
+            return replace(self, seen=seen)
+        if dates != sorted(dates) or (dates and self.after is not None and dates[0] < self.after):
+            # What this answer holds may have come before: it is not counted, and its place is asked for by number.
+            return replace(self, seen=seen if self.after == self.since else self.seen, ordered=False, last=None)
+        after = dates[-1] if dates else self.after
+        kept = after == self.after
+        tail = answer.rows if kept else answer.rows[_first_of(answer.rows, after) :]
+        undated = sum(map(_is_undated, answer.rows))
+        ties = len(tail) - sum(map(_is_undated, tail)) + (self.ties if kept else 0)
+        shuffles = self.shuffles and kept
+        return replace(
+            self,
+            after=after,
+            ties=ties,
+            undated=self.undated + undated,
+            seen=seen,
+            last=answer.rows[-1].url if wide and answer.rows and not shuffles else None,
+            shuffles=shuffles,
+        )
+
+    def rest(self, answer: Answer) -> "_Spot | None":
+        """Where to look for what the order did not show, at its end: records without a date."""
+        if self.since is not None or not self.ordered or not answer.rows or self.seen >= (self.declared or 0):
+            return None
+        return replace(self, ordered=False, last=None)
+
+
+async def chronology(
+    ask: Callable[[Question], Awaitable[Answer]],
+    *,
+    window: int,
+    undated_kept: bool,
+    confirmed: bool = False,
+    since: datetime | None = None,
+    place: Any = None,
+) -> AsyncGenerator[Page]:
+    """The pages of a listing; `window` is how many records a source lets us skip.
+
+    `undated_kept` tells that records without a date are among the answers to every question; `confirmed`, that only
+    an empty page ends a whole listing, whatever count is declared.
+    """
+    begin = _second(since) if since else None
+    spot = _Spot(**place) if place else _Spot(since=begin, after=begin)
+    while True:
+        answer = await ask(spot.question(undated_kept=undated_kept))
+        if not spot.joined(answer):
+            spot = spot.again()
+            continue
+        wide = len(answer.rows) > 1
+        if spot.last is not None and spot.ordered:
+            if not wide and answer.more:
+                spot = replace(spot, last=None)
+                continue
+            answer = answer._replace(rows=answer.rows[1:])
+        declared = answer.declared if spot.seen == 0 or not spot.ordered else None
+        spot = replace(spot, declared=spot.declared if spot.declared is not None else answer.declared)
+        moved = spot.moved(answer, wide=wide)
+        more = answer.more or (confirmed and spot.since is None)
+        following = moved if more and answer.rows else moved.rest(answer)
+        closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
+        yield Page(
+            answer.rows,
+            place=asdict(following) if following and not closed else None,
+            declared=declared,
+            clock=answer.clock,
+            doubt=answer.doubt or (_CLOSED.format(window) if closed else None),
+        )
+        if following is None or closed:
+            return
+        spot = following
+
+
+def _is_undated(row: Row) -> bool:
+    """Whether a record has no date; of one that cannot be read nobody knows, and it stands where it stands."""
+    return row.modified is None and isinstance(row.seen, Fetched)
+
+
+def _first_of(rows: list[Row], second: int | None) -> int:
+    return next(at for at, row in enumerate(rows) if row.modified is not None and _second(row.modified) == second)
+
+
+def _second(at: datetime) -> int:
+    return int(at.timestamp() // 1)
+
+
+def _moment(second: int | None) -> datetime | None:
+    return None if second is None else datetime.fromtimestamp(second, UTC)

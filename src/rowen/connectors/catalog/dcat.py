@@ -1,0 +1,269 @@
+"""What DCAT says of a dataset, a series or a service becomes a dataset, whether it came in a document or in rows."""
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import quote
+
+from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.graph import Graph, Iri, Literal, Node, Term
+from rowen.connectors.catalog.languages import code_of, one_of, wordings
+from rowen.connectors.catalog.text import plain
+from rowen.model.hashes import body_hash, canonical_json
+from rowen.model.url import canonical
+
+__all__ = ["ITEMS", "Reading", "dataset_of", "item_url"]
+
+ITEMS = frozenset({"dcat:Dataset", "dcat:DatasetSeries", "dcat:DataService"})
+"""The classes whose nodes are items."""
+
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+_LONGEST_PLACE = 2000
+_NAMES = (
+    "foaf:name",
+    "skos:prefLabel",
+    "rdfs:label",
+    "vcard:fn",
+    "schema:name",
+    "dct:title",
+    "vcard:organization-name",
+)
+_TITLES = ("dct:title", "dc:title", "schema:name", "rdfs:label", "foaf:name", "skos:prefLabel")
+_DESCRIPTIONS = ("dct:description", "dc:description", "dct:abstract", "schema:description", "rdfs:comment")
+_MODIFIED = ("dct:modified", "schema:dateModified", "dct:updated")
+_ISSUED = ("dct:issued", "schema:datePublished", "dct:created", "dct:date", "dc:date")
+_DISTRIBUTIONS = ("dcat:distribution", "dcat:distributions", "schema:distribution")
+_PLACES = ("skos:prefLabel", "rdfs:label", "locn:geographicName", "schema:name", "foaf:name", "dct:title")
+_SHAPES = ("dcat:bbox", "dcat:centroid", "locn:geometry", "gsp:asWKT")
+_STARTS = ("dcat:startDate", "schema:startDate", "time:hasBeginning", "dct:start")
+_ENDS = ("dcat:endDate", "schema:endDate", "time:hasEnd", "dct:end")
+_INSTANTS = ("time:inXSDDate", "time:inXSDDateTimeStamp", "time:inXSDDateTime", "time:inXSDgYear")
+_MEDIA_TYPE = re.compile(r".*/media-types/+", re.IGNORECASE)
+_FILE_TYPE = re.compile(r".*/file-type/", re.IGNORECASE)
+_AUTHORITY = re.compile(r".*/authority/[\w-]+/")
+_SIZE = re.compile(r"(\d{1,18})(?:\.0*)?")
+
+
+class Reading(NamedTuple):
+    """A dataset, and when it is said to have been modified."""
+
+    dataset: Dataset
+    modified: datetime | None
+
+
+def dataset_of(
+    graph: Graph, node: Node, source: str, *, language: str | None = None, borders: Container[Node] = ()
+) -> Reading:
+    """What is said of a node in a catalog that is found at `source`; whatever is lacking is left out.
+
+    Raises `ValueError` where what is said is broken, or too much.
+    """
+    titles, descriptions = (
+        _by_language(graph.values(node, *_TITLES), min),
+        _by_language(graph.values(node, *_DESCRIPTIONS), _together),
+    )
+    said = wordings(titles, descriptions, preferred=language)
+    main, record = said.language, graph.written(node, borders)
+    url, identifier = item_url(graph, node, source), _identifier(graph, node)
+    modified = max(_texts(graph.values(node, *_MODIFIED)), key=lambda text: iso(text) or "", default="")
+    dataset = Dataset(
+        url=url,
+        identifier=identifier or (str(node) if isinstance(node, Iri) else ""),
+        title=said.title or identifier or (str(node) if isinstance(node, Iri) else "") or "Untitled",
+        description=said.description,
+        tags=tuple(_tags(graph, node)),
+        publisher=_first(_labels(graph, graph.values(node, "dct:publisher", "dct:creator", "schema:publisher"), main)),
+        licence=_licence(graph, node, main),
+        languages=_languages(graph, node, main, said.others),
+        issued=min(filter(None, map(iso, _texts(graph.values(node, *_ISSUED)))), default=None),
+        modified=iso(modified),
+        spatial="; ".join(_places(graph, node, main)),
+        temporal=", ".join(_periods(graph, node)),
+        landing_page=_first(_addresses(graph.values(node, "dcat:landingPage", "foaf:page", "foaf:homepage"))),
+        resources=tuple(_resources(graph, node, main)),
+        texts=said.others,
+        source=record,
+    )
+    return Reading(dataset, moment(modified))
+
+
+def item_url(graph: Graph, node: Node, source: str) -> str:
+    """Under which URL a node is known: its IRI if that is an address, else a route of the source.
+
+    It is the same for http and https. A fragment is no part of an address, so that an IRI with one is a route. A node
+    without a name is known by its identifier, else by its page or file together with title and publisher.
+    """
+    name = str(node) if isinstance(node, Iri) else _identifier(graph, node)
+    if _SCHEME.match(name) and ("#" not in name or re.search(r"#[/!]", name)):
+        with suppress(ValueError):
+            return canonical(name)
+    base = source.partition("#")[0]
+    if name:
+        return f"{base}#/{quote(_SCHEME.sub('', name, count=1), safe='')}"
+    return f"{base}#/unnamed/{body_hash(canonical_json(_likeness(graph, node))).hex()[:32]}"
+
+
+def _likeness(graph: Graph, node: Node) -> list[str]:
+    files = (
+        address
+        for one in graph.values(node, *_DISTRIBUTIONS)
+        for address in _addresses(graph.values(one, "dcat:downloadURL", "dcat:accessURL"))
+    )
+    place = _first(_addresses(graph.values(node, "dcat:landingPage", "foaf:page"))) or _first(files)
+    title = _first(_texts(graph.values(node, *_TITLES)))
+    return [_SCHEME.sub("", place, count=1), title, _first(_labels(graph, graph.values(node, "dct:publisher"), None))]
+
+
+def _identifier(graph: Graph, node: Node) -> str:
+    told = _first(_texts(graph.values(node, "dct:identifier", "dc:identifier", "schema:identifier")))
+    others = (
+        text
+        for one in graph.values(node, "adms:identifier")
+        for text in _texts(graph.values(one, "skos:notation", "dct:identifier"))
+    )
+    return told or _first(others)
+
+
+def _tags(graph: Graph, node: Node) -> Iterator[str]:
+    for value in graph.values(node, "dcat:keyword", "schema:keywords", "dc:subject"):
+        yield from _names_of(graph, value)
+    for name in ("dcat:theme", "dct:subject"):
+        for value in graph.values(node, name):
+            yield from _names_of(graph, value)
+
+
+def _names_of(graph: Graph, value: Term) -> Iterator[str]:
+    """What a keyword or theme is called, in all languages; an address that nothing is said of only if it is a code."""
+    if isinstance(value, Literal):
+        yield value.text
+    elif named := list(_texts(graph.values(value, *_NAMES))):
+        yield from named
+    elif _AUTHORITY.match(value):
+        yield _AUTHORITY.sub("", value, count=1)
+
+
+def _licence(graph: Graph, node: Node, language: str | None) -> str:
+    own = _first(_labels(graph, graph.values(node, "dct:license", "dct:rights", "schema:license"), language))
+    if own:
+        return own
+    files = graph.values(node, *_DISTRIBUTIONS)
+    licences = {_first(_labels(graph, graph.values(one, "dct:license", "dct:rights"), language)) for one in files}
+    return licences.pop() if len(licences) == 1 else ""
+
+
+def _languages(graph: Graph, node: Node, main: str | None, others: Iterable[str]) -> tuple[str, ...]:
+    said = _labels(graph, graph.values(node, "dct:language", "dc:language"), None, by_name=False)
+    told = sorted({code_of(one) or one for one in said})
+    return tuple(dict.fromkeys(told or ([main, *sorted(others)] if main else [])))
+
+
+def _places(graph: Graph, node: Node, language: str | None) -> list[str]:
+    found: set[str] = set()
+    for value in graph.values(node, "dct:spatial", "schema:spatialCoverage"):
+        if isinstance(value, Literal):
+            found.add(value.text.strip())
+            continue
+        named = one_of(_by_language(graph.values(value, *_PLACES), min), language)
+        shapes = _texts(graph.values(value, *_SHAPES))
+        found.add(named or min(shapes, key=lambda text: (len(text), text), default="") or _name(value))
+    return sorted(place for place in found if place and len(place) <= _LONGEST_PLACE)
+
+
+def _periods(graph: Graph, node: Node) -> list[str]:
+    found: set[str] = set()
+    for value in graph.values(node, "dct:temporal", "schema:temporalCoverage"):
+        start, end = _instant(graph, value, _STARTS), _instant(graph, value, _ENDS)
+        found.add(f"{start}/{end}" if start or end else _first(_labels(graph, [value], None)))
+    return sorted(filter(None, found))
+
+
+def _instant(graph: Graph, value: Term, names: tuple[str, ...]) -> str:
+    told = [
+        text
+        for one in graph.values(value, *names)
+        for text in _texts([one] if isinstance(one, Literal) else graph.values(one, *_INSTANTS))
+    ]
+    return min((iso(text) or text for text in told), default="")
+
+
+def _resources(graph: Graph, node: Node, language: str | None) -> list[Resource]:
+    """Files and endpoints, in an order of their own: RDF has none."""
+    found = [_resource(graph, one, language) for one in graph.values(node, *_DISTRIBUTIONS)]
+    endpoints = {*_addresses(graph.values(node, "dcat:endpointURL"))}
+    found += [Resource(url=url, name="Endpoint") for url in endpoints]
+    found += [
+        Resource(url=url, name="Description of the endpoint")
+        for url in {*_addresses(graph.values(node, "dcat:endpointDescription"))}
+    ]
+    return sorted(set(found), key=lambda one: (one.name, one.url, one.format, one.description, one.size_bytes or 0))
+
+
+def _resource(graph: Graph, one: Term, language: str | None) -> Resource:
+    def label(*names: str) -> str:
+        return _first(_labels(graph, graph.values(one, *names), language))
+
+    size = next(
+        (found[1] for text in _texts(graph.values(one, "dcat:byteSize")) if (found := _SIZE.fullmatch(text))), ""
+    )
+    url = _first(_addresses(graph.values(one, "dcat:downloadURL"))) or _first(
+        _addresses(graph.values(one, "dcat:accessURL", "schema:contentUrl"))
+    )
+    said = _by_language(graph.values(one, *_DESCRIPTIONS), _together)
+    return Resource(
+        url=url or _name(one),
+        name=one_of(_by_language(graph.values(one, *_TITLES), min), language),
+        description=plain(one_of(said, language)),
+        format=_FILE_TYPE.sub("", label("dct:format", "dc:format", "schema:encodingFormat"), count=1),
+        media_type=_MEDIA_TYPE.sub("", label("dcat:mediaType"), count=1),
+        size_bytes=int(size) if size else None,
+    )
+
+
+def _labels(graph: Graph, values: Iterable[Term], language: str | None, *, by_name: bool = True) -> Iterator[str]:
+    """What each value is called: its own text, the name of the node, or else the node's address."""
+    for value in values:
+        if isinstance(value, Literal):
+            yield plain(value.text)
+        elif by_name and (named := one_of(_by_language(graph.values(value, *_NAMES), min), language)):
+            yield named
+        else:
+            yield _name(value) or _first(_texts(graph.values(value, "rdf:value", *_NAMES)))
+
+
+def _name(value: Term) -> str:
+    return str(value) if isinstance(value, Iri) else ""
+
+
+def _addresses(values: Iterable[Term]) -> Iterator[str]:
+    """Addresses, whether they are given as nodes or as texts."""
+    for value in values:
+        text = value.text.strip() if isinstance(value, Literal) else _name(value)
+        if text:
+            yield text
+
+
+def _texts(values: Iterable[Term]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, Literal) and (text := value.text.strip()):
+            yield text
+
+
+def _first(texts: Iterable[str]) -> str:
+    """One of several, always the same: the first by alphabet."""
+    return min((text for text in texts if text), default="")
+
+
+def _together(texts: Iterable[str]) -> str:
+    return "\n\n".join(sorted(texts))
+
+
+def _by_language(values: Iterable[Term], choose: Callable[[list[str]], str]) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    for value in values:
+        if isinstance(value, Literal) and (text := value.text.strip()):
+            code = (code_of(value.language) or value.language.lower()) if value.language else ""
+            found.setdefault(code, []).append(text)
+    return {code: choose(texts) for code, texts in found.items()}

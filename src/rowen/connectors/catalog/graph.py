@@ -1,0 +1,214 @@
+"""RDF as catalogs use it: nodes and what is said of them, under short names.
+
+Labels of blank nodes mean nothing beyond one answer. A node is therefore written out with all that is said of its
+blank nodes in their place, and values in an order of their own: the same record, read twice, is the same.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from rowen.model.hashes import canonical_json
+
+__all__ = ["Blank", "Graph", "Iri", "Literal", "Node", "Term", "short"]
+
+MOST_NODES = 50_000
+"""So many nodes may one record have, each counted as often as it is mentioned."""
+
+MOST_DEPTH = 30
+MOST_IRI_DEPTH = 4
+
+_NAMESPACES = {
+    "adms": ("www.w3.org/ns/adms#",),
+    "dc": ("purl.org/dc/elements/1.1/",),
+    "dcat": ("www.w3.org/ns/dcat#", "vocab.deri.ie/dcat#"),
+    "dcatap": ("data.europa.eu/r5r/",),
+    "dct": ("purl.org/dc/terms/",),
+    "dctype": ("purl.org/dc/dcmitype/",),
+    "foaf": ("xmlns.com/foaf/0.1/",),
+    "gsp": ("www.opengis.net/ont/geosparql#",),
+    "hydra": ("www.w3.org/ns/hydra/core#",),
+    "locn": ("www.w3.org/ns/locn#",),
+    "odrl": ("www.w3.org/ns/odrl/2/",),
+    "org": ("www.w3.org/ns/org#",),
+    "owl": ("www.w3.org/2002/07/owl#",),
+    "prov": ("www.w3.org/ns/prov#",),
+    "rdf": ("www.w3.org/1999/02/22-rdf-syntax-ns#",),
+    "rdfs": ("www.w3.org/2000/01/rdf-schema#",),
+    "schema": ("schema.org/",),
+    "skos": ("www.w3.org/2004/02/skos/core#",),
+    "spdx": ("spdx.org/rdf/terms#",),
+    "time": ("www.w3.org/2006/time#",),
+    "vcard": ("www.w3.org/2006/vcard/ns#",),
+    "void": ("rdfs.org/ns/void#",),
+    "xsd": ("www.w3.org/2001/XMLSchema#",),
+}
+_PREFIXES = {address: prefix for prefix, addresses in _NAMESPACES.items() for address in addresses}
+
+
+class Iri(str):
+    """A node with a name."""
+
+    __slots__ = ()
+
+
+class Blank(str):
+    """A node without a name; its label begins with `_:`."""
+
+    __slots__ = ()
+
+
+class Literal(NamedTuple):
+    """A text, in a language or of a type perhaps."""
+
+    text: str
+    language: str | None = None
+    datatype: str | None = None
+
+
+Node: TypeAlias = Iri | Blank
+Term: TypeAlias = Iri | Blank | Literal
+
+
+@lru_cache(maxsize=8192)
+def short(iri: str) -> str:
+    """The name of a property or class with a well-known prefix, http and https alike; else the IRI itself."""
+    cut = max(iri.rfind("#"), iri.rfind("/")) + 1
+    prefix = _PREFIXES.get(iri[:cut].partition("://")[2])
+    return f"{prefix}:{iri[cut:]}" if prefix else iri
+
+
+class Graph:
+    """What is said of nodes. `broken` are nodes of which something could not be read."""
+
+    def __init__(self) -> None:
+        self.triples = 0
+        self.broken: set[Node] = set()
+        # Most properties have one value, and a collection for each would be most of what a graph takes.
+        self._said: dict[Node, dict[str, Term | dict[Term, None]]] = {}
+
+    def add(self, node: Node, name: str, value: Term) -> None:
+        """Note one triple; its property has a short name."""
+        self.triples += 1
+        said = self._said.setdefault(node, {})
+        held = said.get(name)
+        if held is None:
+            said[name] = value
+        elif isinstance(held, dict):
+            held[value] = None
+        elif held != value:
+            said[name] = {held: None, value: None}
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._said
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._said)
+
+    def said(self, node: Term) -> Mapping[str, Iterable[Term]]:
+        """All that is said of a node."""
+        found = self._said.get(node, {}) if not isinstance(node, Literal) else {}
+        return {name: held if isinstance(held, dict) else (held,) for name, held in found.items()}
+
+    def says(self, node: Node, *names: str) -> bool:
+        """Whether any of these properties is said of a node."""
+        said = self._said.get(node, {})
+        return any(name in said for name in names)
+
+    def values(self, node: Term, *names: str) -> list[Term]:
+        """The values of the first of these properties that has any, in no particular order."""
+        said = self._said.get(node) if not isinstance(node, Literal) else None
+        for name in names if said else ():
+            if said and (held := said.get(name)) is not None:
+                return list(held) if isinstance(held, dict) else [held]
+        return []
+
+    def nodes(self, node: Term, *names: str) -> list[Node]:
+        """Those among the values that are nodes."""
+        return [value for value in self.values(node, *names) if not isinstance(value, Literal)]
+
+    def types(self, node: Node) -> set[str]:
+        """The short names of a node's classes."""
+        return {short(value) for value in self.values(node, "rdf:type") if isinstance(value, Iri)}
+
+    def part(self, root: Node, borders: Container[Node]) -> "Graph":
+        """What is said of a node and of those that it leads to, but for the borders."""
+        part = Graph()
+        part.adopt(self, root, borders)
+        return part
+
+    def adopt(self, other: "Graph", root: Node, borders: Container[Node] = ()) -> None:
+        """Take over what another graph says of a node and of those that it leads to."""
+        waiting, taken = [root], set[Node]()
+        while waiting and len(taken) < MOST_NODES:
+            node = waiting.pop()
+            if node in taken or node not in other or (node in borders and node != root):
+                continue
+            taken.add(node)
+            for name, values in other.said(node).items():
+                for value in values:
+                    self.add(node, name, value)
+                    if not isinstance(value, Literal) and name != "rdf:type":
+                        waiting.append(value)
+        self.broken |= taken & other.broken
+        if waiting:
+            self.broken.add(root)
+
+    def written(self, root: Node, borders: Container[Node] = ()) -> dict[str, Any]:
+        """A node as JSON, with all that it leads to, but for the borders, which are named only.
+
+        Raises `ValueError` for what would be too large, and for what could not be read.
+        """
+        return _Writing(self, borders).node(root, ())
+
+
+class _Writing:
+    """One node on its way to JSON."""
+
+    def __init__(self, graph: Graph, borders: Container[Node]) -> None:
+        self._graph = graph
+        self._borders = borders
+        self._nodes = 0
+
+    def node(self, node: Node, above: tuple[Node, ...]) -> dict[str, Any]:
+        self._nodes += 1
+        if self._nodes > MOST_NODES or len(above) > MOST_DEPTH:
+            raise ValueError("too much, or too deeply nested, is said of it")
+        if node in self._graph.broken:
+            raise ValueError("a statement about it is broken")
+        written: dict[str, Any] = {} if isinstance(node, Blank) else {"@id": str(node)}
+        for name, values in sorted(self._graph.said(node).items()):
+            if name == "rdf:type":
+                written["@type"] = sorted(short(value) if isinstance(value, Iri) else str(value) for value in values)
+            else:
+                several = sorted((self._term(value, (*above, node)) for value in values), key=canonical_json)
+                written[name] = several[0] if len(several) == 1 else several
+        return written
+
+    def _term(self, value: Term, above: tuple[Node, ...]) -> Any:
+        if isinstance(value, Literal):
+            return _literal(value)
+        if value in above:
+            return {"@id": str(value)} if isinstance(value, Iri) else {"@up": len(above) - above.index(value)}
+        if value not in self._graph or value in self._borders:
+            return {"@id": str(value)} if isinstance(value, Iri) else {}
+        if isinstance(value, Iri) and len(above) > MOST_IRI_DEPTH:
+            return {"@id": str(value)}
+        if self._graph.values(value, "rdf:first"):
+            return {"@list": [self._term(one, above) for one in self._list(value)]}
+        return self.node(value, above)
+
+    def _list(self, node: Term) -> Iterator[Term]:
+        seen = set[Term]()
+        while node not in seen and (first := self._graph.values(node, "rdf:first")):
+            seen.add(node)
+            yield first[0]
+            node = next(iter(self._graph.values(node, "rdf:rest")), node)
+
+
+def _literal(value: Literal) -> Any:
+    if value.language:
+        return {"@value": value.text, "@language": value.language}
+    if value.datatype and value.datatype not in ("xsd:string", "rdf:langString"):
+        return {"@value": value.text, "@type": value.datatype}
+    return value.text

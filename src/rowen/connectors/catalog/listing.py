@@ -1,0 +1,80 @@
+"""What a kind of catalog has to say for itself: its listing, page by page.
+
+Everything else that a run over a catalog needs (where to go on, what may have been missed, what is proved) is the same
+for all kinds, and stands in `refresh`.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+from rowen.model.item import Failed, Fetched, Gone
+
+__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "Page", "Row", "Tokens"]
+
+FAR_PAST = datetime(1900, 1, 1, tzinfo=UTC)
+FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class Row(NamedTuple):
+    """One record of a page: what it amounts to, and when its source says that it was modified."""
+
+    seen: Fetched | Gone | Failed
+    modified: datetime | None = None
+
+    @property
+    def url(self) -> str:
+        """The item that the record is about."""
+        return self.seen.item.url if isinstance(self.seen, Fetched) else self.seen.url
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a listing.
+
+    `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is how many records the
+    source says that this listing has, `clock` its own time if it tells it, `doubt` why reaching the end of this
+    listing would not prove that all was seen.
+    """
+
+    rows: Sequence[Row]
+    place: Any = None
+    declared: int | None = None
+    clock: datetime | None = None
+    doubt: str | None = None
+
+
+class Tokens(NamedTuple):
+    """What a catalog in a single document can be asked by: is it still this one?"""
+
+    url: str
+    etag: str | None
+    last_modified: str | None
+
+
+class Listing(Protocol):
+    """A catalog as its protocol shows it.
+
+    `version` is raised when a record is read into something else than before. `dated` tells whether the protocol can be
+    asked for what was modified since a moment; `rising`, whether such an answer comes oldest first. `tells_deletions`
+    is for protocols that list what was deleted. A catalog in a single document sets `tokens` once it was read, and
+    `not_modified` if it was asked by tokens and is still the same; it then gives no pages at all.
+    """
+
+    version: int
+    dated: bool
+    rising: bool
+    tells_deletions: bool
+    tokens: Tokens | None
+    not_modified: bool
+
+    def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """The pages from a place on, the first one by default; all records, or those modified since."""
+        ...
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many records there are, or were modified since, by one cheap question; None if that cannot be asked."""
+        ...

@@ -1,0 +1,65 @@
+"""Records of JSON as rows of a listing: one that cannot be read costs itself, and is kept as it came."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from rowen.connectors.catalog.answers import payload_of
+from rowen.connectors.catalog.dataset import Dataset
+from rowen.connectors.catalog.listing import Row
+from rowen.model.hashes import body_hash
+from rowen.model.item import Failed, Fetched
+
+__all__ = ["listed", "objects", "row_of", "without"]
+
+Json = Mapping[str, Any]
+
+
+def row_of(
+    record: Any,
+    read: Callable[[Json], Dataset],
+    *,
+    site: str,
+    url: str | None,
+    modified: datetime | None = None,
+    language: str | None = None,
+) -> Row:
+    """What a record amounts to. `url` is that of its item, None if it has no identifier to build one from."""
+    if not isinstance(record, Mapping):
+        return _unread(record, site, "The record is no object.")
+    if url is None:
+        return _unread(record, site, "The record has no identifier.", modified)
+    try:
+        return Row(Fetched(read(record).document(language=language)), modified)
+    except (ValueError, RecursionError) as problem:
+        return Row(Failed(url, f"The record cannot be read: {problem}.", payload=payload_of(record)), modified)
+
+
+def _unread(record: Any, site: str, why: str, modified: datetime | None = None) -> Row:
+    """A record that is no item: known by what it says."""
+    payload = payload_of(record)
+    return Row(Failed(f"{site}#/unread/{body_hash(payload or b'').hex()[:32]}", why, payload=payload), modified)
+
+
+def listed(value: Any) -> list[Any]:
+    """What stands where a list belongs: a list, one value, or nothing."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]
+
+
+def objects(value: Any) -> list[Json]:
+    """The objects of what should be a list of them."""
+    return [one for one in listed(value) if isinstance(one, Mapping)]
+
+
+def without(record: Json, names: frozenset[str]) -> dict[str, Any]:
+    """A record without what moves by itself, and without objects that hold nothing else."""
+    kept: dict[str, Any] = {}
+    for name, value in record.items():
+        if name in names:
+            continue
+        rest = without(value, names) if isinstance(value, Mapping) else value
+        if rest != {} or value == {}:
+            kept[name] = rest
+    return kept

@@ -1,0 +1,143 @@
+"""One pass over a listing: each record once, the next page on its way while this one is dealt with."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from rowen.connectors.catalog.listing import Page, Row
+from rowen.errors import RowenError, SourceError
+from rowen.model.url import key
+
+__all__ = ["Marks", "Walk"]
+
+MOST_UNDECLARED = 100_000
+"""Records beyond twice the declared count that are taken for a wrong count rather than for a listing without end."""
+
+_MOST_STALE = 2
+_LIE_SHARE = 0.5
+_TOLERANCE = timedelta(days=1)
+
+
+class Marks:
+    """Which items a run has seen, by eight bytes of their keys."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def add(self, url: str) -> bool:
+        """Whether the item is new here."""
+        mark = int.from_bytes(key(url)[:8], "big")
+        if mark in self._seen:
+            return False
+        self._seen.add(mark)
+        return True
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+class Walk:
+    """The pages of a listing, with nothing in them that came before.
+
+    `received` counts records, `repeated` tells that pages came again, `disobeyed` that records are
+    older than what was asked for, `newest` is the latest date among them. `ascending` tells that the oldest came
+    first, `shrank` that the source declared fewer records on the way than before, `refused` that not even a first page
+    came.
+    """
+
+    def __init__(self, pages: AsyncGenerator[Page], marks: Marks, *, since: datetime | None = None) -> None:
+        self.declared: int | None = None
+        self.clock: datetime | None = None
+        self.newest: datetime | None = None
+        self.place: Any = None
+        self.doubt: str | None = None
+        self.received = self.fresh = 0
+        self.repeated = self.disobeyed = self.shrank = self.refused = False
+        self.ascending = True
+        self._pages = pages
+        self._marks = marks
+        self._first = not len(marks)
+        self._since = since
+        self._places: set[int] = set()
+        self._shown: set[int] = set()
+        self._stale = 0
+
+    async def rows(self) -> AsyncGenerator[list[Row]]:
+        """The records of each page that were not seen before."""
+        async with aclosing(_ahead(self._pages)) as pages:
+            async for page in pages:
+                fresh = self._take(page)
+                yield fresh
+                if self.disobeyed or self._is_endless(page):
+                    return
+
+    def join(self, other: "Walk") -> None:
+        """Take over what another part of the same walk leaves in doubt."""
+        self.doubt = self.doubt or other.doubt
+        self.repeated = self.repeated or other.repeated
+        self.shrank = self.shrank or other.shrank
+
+    def _take(self, page: Page) -> list[Row]:
+        if page.declared is not None:
+            self.shrank = self.shrank or page.declared < (self.declared or 0)
+            self.declared = page.declared
+        self.clock = self.clock or page.clock
+        self.doubt = self.doubt or page.doubt
+        self.place = page.place
+        self.received += len(page.rows)
+        fresh = [row for row in page.rows if self._marks.add(row.url)]
+        self._stale = self._stale + 1 if self._is_stale(page, fresh) else 0
+        self.fresh += len(fresh)
+        dates = [row.modified for row in page.rows if row.modified is not None]
+        ordered = [*([self.newest] if self.newest else []), *dates]
+        self.ascending = self.ascending and ordered == sorted(ordered)
+        self.newest = max(ordered, default=None)
+        self.disobeyed = self._since is not None and _is_older(dates, self._since)
+        return fresh
+
+    def _is_stale(self, page: Page, fresh: list[Row]) -> bool:
+        """Whether the page came before; on a second look, when no record is new, only a page as a whole tells."""
+        if self._first or fresh:
+            return not fresh
+        shown = hash(frozenset(row.url for row in page.rows))
+        known = shown in self._shown
+        self._shown.add(shown)
+        return known
+
+    def _is_endless(self, page: Page) -> bool:
+        if page.place is None:
+            return False
+        mark = hash(json.dumps(page.place, sort_keys=True, default=str))
+        self.repeated = mark in self._places or self._stale >= _MOST_STALE
+        self._places.add(mark)
+        if self.declared is not None and self.received > 2 * self.declared + MOST_UNDECLARED:
+            raise SourceError(
+                f"The listing does not end: {self.received} records came, {self.declared} are declared.",
+                hint="Nothing was deleted.",
+            )
+        return self.repeated
+
+
+async def _ahead(pages: AsyncGenerator[Page]) -> AsyncGenerator[Page]:
+    """The same pages, the next one asked for while this one is looked at."""
+    async with aclosing(pages):
+        coming = asyncio.ensure_future(anext(pages, None))
+        try:
+            while (page := await coming) is not None:
+                coming = asyncio.ensure_future(anext(pages, None))
+                yield page
+        finally:
+            coming.cancel()
+            with suppress(asyncio.CancelledError, RowenError):
+                await coming
+
+
+def _is_older(dates: list[datetime], since: datetime) -> bool:
+    """Whether so many records are older than what was asked for that the filter cannot have been minded.
+
+    Protocols that know days only may answer with the whole day.
+    """
+    return bool(dates) and sum(at < since - _TOLERANCE for at in dates) >= _LIE_SHARE * len(dates)

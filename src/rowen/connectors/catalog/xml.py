@@ -1,0 +1,273 @@
+"""XML as catalogs send it, read while it comes in: what is wanted of it becomes trees, the rest is dropped.
+
+Type definitions, and with them entities and whatever lies outside, are refused: no catalog needs them. Wrong bytes and
+control characters, which many let through, are replaced. Memory holds one piece and one record.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.charset import Decoder
+from rowen.errors import SourceError
+
+__all__ = ["Element", "Found", "Reader", "elements", "local", "plain_tree", "read_xml", "said"]
+
+MOST_RECORD_CHARS = 16 << 20
+MOST_RECORD_ELEMENTS = 200_000
+MOST_ANSWER_ELEMENTS = 1_000_000
+MOST_DEPTH = 100
+MOST_TAG_BYTES = 4 << 20
+"""A longer tag or comment is refused: the parser would read its beginning again with each piece."""
+
+_PIECE_BYTES = 1 << 18
+_MOST_NAMES = 10_000
+_LONGEST_NAME = 200
+_SPACE = re.compile(r"\s+")
+_TRUNCATED = frozenset({"no element found", "unclosed token", "unclosed CDATA section", "partial character"})
+
+
+class Found(NamedTuple):
+    """An element that was looked for, with all that is in it. One that is not whole says why."""
+
+    tree: Element
+    why: str | None = None
+
+
+class Reader:
+    """Fed with pieces of a document, it gives the elements of the given names, as soon as they end.
+
+    Names are local (`record`) or with their namespace (`{http://…}record`). All children of elements in `within` are
+    given as well, whatever their names. Of elements in `heads` only the name and the attributes are given, as soon as
+    they begin. What is in a given element is part of it, and not given again. `root` is the name of the document,
+    `elements` counts those that were given, with all that is in them.
+    """
+
+    def __init__(
+        self,
+        names: frozenset[str] = frozenset(),
+        *,
+        within: frozenset[str] = frozenset(),
+        heads: frozenset[str] = frozenset(),
+        charset: str | None = None,
+        most_chars: int = MOST_RECORD_CHARS,
+    ) -> None:
+        self.root: str | None = None
+        self.elements = 0
+        self._names, self._within, self._heads = names, within, heads
+        self._most_chars = most_chars
+        self._decoder = Decoder(charset)
+        self._ready: list[Found] = []
+        self._open: list[str] = []
+        self._record: _Record | None = None
+        self._fed_bytes = 0
+        self._ended = False
+        self._known: dict[str, str] = {}
+        self._parser = self._make_parser()
+
+    def feed(self, piece: bytes) -> Iterator[Found]:
+        """The elements that end in this piece."""
+        self._parse(self._decoder.feed(piece))
+        yield from self._taken()
+
+    def close(self) -> Iterator[Found]:
+        """Say that nothing more comes; raises if the document did not end."""
+        self._parse(self._decoder.close(), final=True)
+        yield from self._taken()
+
+    def _taken(self) -> list[Found]:
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _make_parser(self) -> expat.XMLParserType:
+        parser = expat.ParserCreate(namespace_separator="}")
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.StartDoctypeDeclHandler = self._refuse
+        return parser
+
+    def _parse(self, text: str, *, final: bool = False) -> None:
+        if self._ended or not (text or final):
+            # What follows the end of the document, a warning of the server's language perhaps, is none of it.
+            return
+        try:
+            self._parser.Parse(text, final)
+        except expat.ExpatError as problem:
+            self._fail(problem)
+        self._fed_bytes += len(text.encode())
+        if self._fed_bytes - self._parser.CurrentByteIndex > MOST_TAG_BYTES + len(text) * 4:
+            raise UnreadableError("The document has a tag that is too long.", hint="Nothing was deleted.")
+
+    def _fail(self, problem: expat.ExpatError) -> None:
+        if self._ended:
+            return
+        what = expat.ErrorString(problem.code)
+        if what in _TRUNCATED:
+            raise UnreadableError("The document ends too early.", hint="Nothing was deleted.") from None
+        raise UnreadableError(
+            f"The document is broken XML: {what} in line {problem.lineno}.", hint="Nothing was deleted."
+        ) from None
+
+    @staticmethod
+    def _refuse(name: str, system_id: str | None, public_id: str | None, has_internal_subset: bool) -> None:
+        if name.lower() == "html":
+            raise _web_page()
+        raise SourceError(
+            "The document has a type definition, which may hold entities without end: it was not read.",
+            hint="Nothing was deleted.",
+        )
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        name = self._clark(name)
+        if self._record is not None:
+            self._record.start(name, {self._clark(key): value for key, value in attributes.items()})
+            return
+        if not self._open:
+            self.root = name
+            if local(name).lower() == "html":
+                raise _web_page()
+        if len(self._open) > MOST_DEPTH:
+            raise UnreadableError("The document is nested too deeply.", hint="Nothing was deleted.")
+        inside = self._open[-1] if self._open else ""
+        if _is_in(name, self._names) or _is_in(inside, self._within):
+            self._record = _Record(self._most_chars)
+            self._parser.CharacterDataHandler = self._record.data
+            self._record.start(name, {self._clark(key): value for key, value in attributes.items()})
+            return
+        self._open.append(name)
+        if _is_in(name, self._heads):
+            self._ready.append(Found(Element(name, {self._clark(key): value for key, value in attributes.items()})))
+
+    def _end(self, name: str) -> None:
+        if self._record is None:
+            self._open.pop()
+        elif found := self._record.end(self._clark(name)):
+            self._ready.append(found)
+            self.elements += self._record.elements
+            self._record = None
+            self._parser.CharacterDataHandler = None
+        self._ended = self._record is None and not self._open
+
+    def _clark(self, name: str) -> str:
+        """A name as trees have it; the same string each time, which saves memory."""
+        known = self._known.get(name)
+        if known is None:
+            known = f"{{{name}" if "}" in name else name
+            if len(self._known) < _MOST_NAMES and len(name) < _LONGEST_NAME:
+                self._known[name] = known
+        return known
+
+
+class _Record:
+    """A tree that grows, up to a limit; what comes beyond it is dropped."""
+
+    def __init__(self, most_chars: int) -> None:
+        self._most_chars = most_chars
+        self.elements = self._chars = self._depth = self._built = 0
+        self._why: str | None = None
+        self._builder = TreeBuilder()
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        self.elements += 1
+        self._chars += len(name) + sum(len(key) + len(value) for key, value in attributes.items())
+        self._why = self._why or self._trouble()
+        if self._why is None or self._depth == 1:
+            self._built += 1
+            self._builder.start(name, attributes)
+
+    def data(self, text: str) -> None:
+        self._chars += len(text)
+        self._why = self._why or self._trouble()
+        if self._why is None:
+            self._builder.data(text)
+
+    def end(self, name: str) -> Found | None:
+        """The tree, if this was its end."""
+        if self._depth == self._built:
+            self._built -= 1
+            self._builder.end(name)
+        self._depth -= 1
+        return None if self._depth else Found(self._builder.close(), self._why)
+
+    def _trouble(self) -> str | None:
+        if self._depth > MOST_DEPTH:
+            return "The record is nested too deeply."
+        is_large = self.elements > MOST_RECORD_ELEMENTS or self._chars > self._most_chars
+        return "The record is too large to be read." if is_large else None
+
+
+async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerator[Found]:
+    """What a reader finds in a document that comes in pieces; raises if it does not end."""
+    async for piece in pieces:
+        for found in reader.feed(piece):
+            yield found
+    for found in reader.close():
+        yield found
+
+
+def read_xml(body: bytes, reader: Reader) -> list[Found]:
+    """What a reader finds in a whole document, unless that is too much to be held at once."""
+    found: list[Found] = []
+    for at in range(0, len(body), _PIECE_BYTES):
+        found.extend(reader.feed(body[at : at + _PIECE_BYTES]))
+        if reader.elements > MOST_ANSWER_ELEMENTS:
+            raise UnreadableError("The document is too large to be read at once.", hint="Nothing was deleted.")
+    return [*found, *reader.close()]
+
+
+def local(name: str) -> str:
+    """A name without its namespace."""
+    return name.rpartition("}")[2]
+
+
+def said(tree: Element | None) -> str:
+    """All the words in an element, on one line."""
+    return "" if tree is None else _SPACE.sub(" ", "".join(tree.itertext())).strip()
+
+
+def plain_tree(
+    tree: Element, prefixes: Mapping[str, str], *, leave_out: Callable[[Element], bool] | None = None
+) -> Any:
+    """An element as plain JSON: a text, or an object of its attributes (`@name`), children and text (`#text`).
+
+    Namespaces become the given prefixes, whatever the document calls them; those without one stand in full. Children
+    of one name are a list if there are several. What is to be left out is looked at with its children.
+    """
+    children: dict[str, list[Any]] = {}
+    for child in tree:
+        if leave_out is None or not leave_out(child):
+            name = _prefixed(child.tag, prefixes)
+            children.setdefault(name, []).append(plain_tree(child, prefixes, leave_out=leave_out))
+    words = [part.strip() for part in (tree.text, *(child.tail for child in tree)) if part and part.strip()]
+    text = " ".join(words)
+    if not children and not tree.attrib:
+        return text
+    attributes = {f"@{_prefixed(name, prefixes)}": value for name, value in tree.attrib.items()}
+    rest = {name: values[0] if len(values) == 1 else values for name, values in children.items()}
+    return {**attributes, **rest, **({"#text": text} if text else {})}
+
+
+def _prefixed(name: str, prefixes: Mapping[str, str]) -> str:
+    namespace, _, rest = name.removeprefix("{").rpartition("}")
+    if not namespace:
+        return rest
+    prefix = prefixes.get(namespace)
+    if prefix is None:
+        return name
+    return f"{prefix}:{rest}" if prefix else rest
+
+
+def _is_in(name: str, names: frozenset[str]) -> bool:
+    return bool(names) and (name in names or local(name) in names)
+
+
+def _web_page() -> SourceError:
+    return SourceError(
+        "A web page came instead of data.",
+        hint="The catalog may be down for maintenance, or refuse the request. Nothing was deleted.",
+    )

@@ -1,0 +1,102 @@
+"""A first look at an address: which kind of source is behind it?
+
+Kinds are asked in turn, first what they see in the address's own answer, then whether they find more. They share what
+was fetched, and there is an end to it: many kinds together cost few requests.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from rowen.errors import FetchError
+from rowen.fetch.client import Client
+from rowen.fetch.response import Response
+
+__all__ = ["Look"]
+
+LIMIT_S = 15.0
+MOST_REQUESTS = 12
+ENOUGH_BYTES = 1 << 18
+"""So much of an answer is looked at: the beginning of a large one tells what it is."""
+
+
+class _Question(NamedTuple):
+    url: str
+    accept: str
+    body: bytes | None
+
+
+class Look:
+    """What some URLs at an address answer. `page` is what the address itself answers, if it does; `status` its status.
+
+    Unless it `may_ask`, only what is known already is answered.
+    """
+
+    def __init__(self, client: Client, url: str) -> None:
+        self.url = url
+        self.page: Response | None = None
+        self.status = 0
+        self.may_ask = True
+        self._client = client
+        self._requests = 0
+        self._answers: dict[_Question, Response | None] = {}
+
+    @property
+    def base(self) -> str:
+        """The address without query, fragment and final slash."""
+        return self.url.partition("?")[0].partition("#")[0].rstrip("/")
+
+    @property
+    def origin(self) -> str:
+        """The address's scheme and host."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    async def begin(self) -> None:
+        """Fetch the address itself; raises where nobody answers."""
+        question = _Question(self.url, "*/*", None)
+        answer = await self._ask(question, None)
+        self.status = answer.status
+        self.page = self._answers[question] = answer if answer.ok else None
+
+    async def get(
+        self,
+        url: str,
+        *,
+        accept: str = "application/json",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response | None:
+        """The beginning of a good answer of a URL; None if there is none."""
+        question = _Question(url, accept, body)
+        if question not in self._answers:
+            if not self.may_ask or self._requests >= MOST_REQUESTS:
+                return None
+            self._answers[question] = await self._good(question, headers)
+        return self._answers[question]
+
+    async def _good(self, question: _Question, headers: Mapping[str, str] | None) -> Response | None:
+        try:
+            answer = await self._ask(question, headers)
+        except FetchError:
+            return None
+        return answer if answer.ok else None
+
+    async def _ask(self, question: _Question, headers: Mapping[str, str] | None) -> Response:
+        self._requests += 1
+        begun = b""
+        async with self._client.stream(
+            question.url,
+            method="POST" if question.body is not None else "GET",
+            accept=question.accept,
+            body=question.body,
+            headers=headers,
+            limit_s=LIMIT_S,
+            tries=1,
+        ) as answer:
+            async for piece in answer:
+                begun += piece
+                if len(begun) >= ENOUGH_BYTES:
+                    break
+        return replace(answer.head, body=begun)

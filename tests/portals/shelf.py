@@ -1,0 +1,214 @@
+"""A catalog in the test itself, for the engine that all catalogs share; an index that does what the flow would do."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rowen.connectors.base import Held
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.refresh import Refresh
+from rowen.errors import SourceError
+from rowen.model.item import (
+    Checkpoint,
+    Complete,
+    Document,
+    Failed,
+    FellBack,
+    Fetched,
+    Gone,
+    Incomplete,
+    Unchanged,
+)
+from rowen.model.run import Mode
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Catalog:
+    """A catalog with a clock of its own: names with their dates, and every way to lie about them."""
+
+    dates: dict[str, datetime | None] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    clock: datetime = START
+    size: int = 10
+    miscount: int = 0
+    counts: bool = True
+    ignores_filter: bool = False
+    empty_when_filtered: bool = False
+    short_when_filtered: int = 0
+    repeats: bool = False
+    endless: bool = False
+    lists_nothing: bool = False
+    twice: list[str] = field(default_factory=list)
+    broken: frozenset[str] = frozenset()
+    gone: set[str] = field(default_factory=set)
+    doubt_at: int | None = None
+    expired: bool = False
+    etag: str | None = None
+    after_page: Callable[[int], None] | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def put(self, name: str, words: str = "", *, hours: float = 1.0, dated: bool = True) -> None:
+        self.clock += timedelta(hours=hours)
+        self.dates.pop(name, None)
+        self.dates[name] = self.clock if dated else None
+        self.words[name] = words or f"About {name}."
+
+    def fill(self, count: int) -> None:
+        for number in range(count):
+            self.put(f"n{number:03}")
+
+    def invent(self, number: int) -> str:
+        """One more record that was never there."""
+        name = f"e{number}"
+        self.words[name], self.dates[name] = "Made up.", self.clock
+        return name
+
+    def found(self, since: datetime | None) -> list[str]:
+        if self.lists_nothing or (since and self.empty_when_filtered):
+            return []
+        names = [*self.dates, *self.twice]
+        if since is None or self.ignores_filter:
+            return names
+        held = [name for name in names if (at := self.dates[name]) is not None and at >= since]
+        return held[: len(held) - self.short_when_filtered]
+
+
+class Shelf:
+    """The catalog's listing: by place in a list, ten at a time."""
+
+    version = 1
+
+    def __init__(self, catalog: Catalog, *, dated: bool = True, rising: bool = True, tells: bool = False) -> None:
+        self.dated, self.rising, self.tells_deletions = dated, rising, tells
+        self.tokens: Tokens | None = None
+        self.not_modified = False
+        self._catalog = catalog
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        catalog = self._catalog
+        start = place or 0
+        if tokens and tokens.etag == catalog.etag:
+            catalog.asked.append("tokens")
+            self.not_modified = True
+            return
+        if place is not None and catalog.expired:
+            raise SourceError("The token has expired.")
+        self.tokens = Tokens("u", catalog.etag, None) if catalog.etag else None
+        while start is not None:
+            catalog.asked.append("since" if since else "page")
+            found = catalog.found(since)
+            shown = found[0 if catalog.repeats else start :][: catalog.size]
+            if catalog.endless:
+                shown = [catalog.invent(start + number) for number in range(catalog.size)]
+            following = start + len(shown)
+            declared = len(found) + catalog.miscount + (catalog.short_when_filtered if since else 0)
+            more = bool(shown) and (following < len(found) or catalog.repeats or catalog.endless)
+            doubt = "The window is full." if catalog.doubt_at is not None and following > catalog.doubt_at else None
+            yield Page(
+                [self._row(name) for name in shown],
+                place=following if more and not doubt else None,
+                declared=declared if catalog.counts else None,
+                clock=catalog.clock,
+                doubt=doubt,
+            )
+            if catalog.after_page:
+                catalog.after_page(following)
+            start = following if more and not doubt else None
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        if not self._catalog.counts:
+            return None
+        self._catalog.asked.append("count")
+        return max(0, len(self._catalog.found(since)) + self._catalog.miscount)
+
+    def _row(self, name: str) -> Row:
+        at = self._catalog.dates[name]
+        if name in self._catalog.broken:
+            return Row(Failed(url_of(name), "broken"), at)
+        if name in self._catalog.gone:
+            return Row(Gone(url_of(name)), at)
+        return Row(Fetched(Document(url_of(name), name, self._catalog.words[name])), at)
+
+
+def url_of(name: str) -> str:
+    return f"https://catalog.example/{name}"
+
+
+class Index:
+    """What the flow would hold: items, a cursor, and a sweep after what is complete."""
+
+    mode: Mode = "incremental"
+
+    def __init__(self, now: datetime = START) -> None:
+        self.items: dict[str, str] = {}
+        self.cursor: Any = None
+        self.now = now
+        self.ending: Complete | Incomplete | None = None
+        self.fell_back: list[str] = []
+        self.deleted: set[str] = set()
+        self.unchanged = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.items)
+
+    async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
+        return {url: Held(url, None, None, None, (), 0) for url in urls if url in self.items}
+
+    async def everything(self) -> AsyncIterator[Sequence[Held]]:
+        yield [Held(url, None, None, None, (), 0) for url in self.items]
+
+    async def sync(self, listing: Shelf, *, full: bool = False, die_after: int | None = None, **options: Any) -> None:
+        """One run, ended by force after so many checkpoints."""
+        self.ending, self.fell_back, self.unchanged = None, [], 0
+        seen: set[str] = set()
+        run = _Known(self, None if full else self.cursor)
+        refresh = Refresh(listing, run, CatalogOptions(**options), now=lambda: self.now)
+        async for observation in refresh.pull():
+            match observation:
+                case Fetched(item=Document() as item):
+                    if item.url not in seen:
+                        self.items[item.url] = item.text
+                    seen.add(item.url)
+                case Gone(url=url):
+                    self.items.pop(url, None)
+                case Failed(url=url) | Unchanged(url=url):
+                    self.unchanged += isinstance(observation, Unchanged)
+                    seen.add(url)
+                case Checkpoint(cursor=cursor):
+                    self.cursor = cursor
+                    die_after = die_after - 1 if die_after is not None else None
+                    if die_after == 0:
+                        await refresh.pull().aclose()
+                        return
+                case FellBack(why=why):
+                    self.fell_back.append(why)
+                case Complete() | Incomplete():
+                    self.ending = observation
+        if isinstance(self.ending, Complete):
+            assert self.ending.expected is None or len(seen) >= self.ending.expected
+            self.deleted = set(self.items) - seen
+            for url in self.deleted:
+                del self.items[url]
+
+
+class _Known:
+    """The index as it was when a run began."""
+
+    mode: Mode = "incremental"
+
+    def __init__(self, index: Index, cursor: Any) -> None:
+        self.cursor = cursor
+        self.count = index.count
+        self.look_up = index.look_up
+        self.everything = index.everything
+
+
+def expected(catalog: Catalog) -> dict[str, str]:
+    return {url_of(name): catalog.words[name] for name in catalog.dates if name not in catalog.gone}
