@@ -7,7 +7,7 @@ from tests.conftest import House
 _ITEMS = """
 select source.kind, item.url, item.title, item.text, item.tags, item.record, item.language, item.media_type,
        encode(item.key, 'hex'), encode(item.content_hash, 'hex'), encode(item.record_hash, 'hex'),
-       item_check.depth, item_check.links, encode(item_check.body_hash, 'hex'),
+       item.twins, item_check.depth, item_check.links, encode(item_check.body_hash, 'hex'),
        (select json_agg(json_build_array(chunk.heading, chunk.anchor, chunk.text, encode(chunk.text_hash, 'hex'),
                                          chunk.tsv::text) order by chunk.position)
           from chunk where chunk.item_id = item.id)
@@ -25,10 +25,15 @@ def replayed(house: House) -> dict[str, str]:
     """What a reader of the change log would believe: URL → content hash."""
     held: dict[str, str] = {}
     numbers = []
-    for number, kind, url, content in house.query(
-        "select number, kind, url, encode(content_hash, 'hex') from change order by number"
+    for number, kind, url, content, moved_from in house.query(
+        "select number, kind, url, encode(content_hash, 'hex'), moved_from from change order by number"
     ):
         numbers.append(number)
+        if kind == "moved":
+            del held[moved_from]
+            assert url not in held, (number, url)
+            held[url] = content
+            continue
         assert (kind == "created") == (kind != "deleted" and url not in held), (number, kind, url)
         if kind == "deleted":
             del held[url]

@@ -108,8 +108,9 @@ class ChangingDataJson(DataJsonSite):
         self.add(name, chance.choice([*WORDS, 707]), **{"description": text, "landingPage": text[:9], **odd})
 
     def _rename(self, chance: Random) -> None:
-        """All addresses change their scheme."""
-        before, after = chance.choice([("http:", "https:"), ("https:", "http:")])
+        """All addresses change their scheme, or their host."""
+        both = [("http:", "https:"), ("portal.example", "hub.example")]
+        before, after = chance.choice([*both, *((after, before) for before, after in both)])
         for record in self.records:
             if isinstance(record.get("identifier"), str):
                 record["identifier"] = record["identifier"].replace(before, after)

@@ -1,8 +1,9 @@
 """A plan becomes one transaction."""
 
+import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from rowen.errors import StoreRejectedError
 from rowen.harvest.passages import Edit, first_edit, plan_edit
@@ -10,14 +11,17 @@ from rowen.harvest.plan import Plan, Write, check_of
 from rowen.harvest.seen import Seen
 from rowen.harvest.sieve import Recipe
 from rowen.model.hashes import Hash
-from rowen.model.item import Failed
+from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
 from rowen.model.source import Source
 from rowen.model.text import normalise
-from rowen.store import changes, chunks, items, quarantine, runs, sources
+from rowen.store import changes, chunks, embeddings, items, moves, quarantine, runs, sources
 from rowen.store.database import Connection, Database
 
 __all__ = ["Committer"]
+
+CHECKPOINT_S = 5.0
+"""How long a checkpoint waits for something else to write."""
 
 _ANNOUNCED: dict[Outcome, ChangeKind] = {
     Outcome.CREATED: "created",
@@ -37,25 +41,49 @@ class Committer:
     revisions_kept: int
     seen: Seen
     failed: set[Hash]
+    clock: Callable[[], float] = time.monotonic
+    _waiting: Checkpoint | None = None
+    _cursor: Cursor = field(init=False)
+    _moved_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._cursor = self.source.cursor
+        self._moved_at = self.clock()
 
     async def commit(self, plan: Plan) -> Counter[str]:
         """Write a plan whole; what the database refuses is found by halving, and quarantined alone.
 
-        Returns the counts to add to those of the plan.
+        Returns the counts to add to those of the plan. A checkpoint that comes with nothing else to write waits a
+        while for company: a walk over an unchanged source is a matter of few transactions.
         """
-        if plan.empty:
+        checkpoint = _later(self._waiting, plan.checkpoint)
+        if plan.idle and (checkpoint is None or self.clock() < self._moved_at + CHECKPOINT_S):
+            self._waiting = checkpoint
             return Counter()
+        self._waiting = None
+        return await self._commit(replace(plan, checkpoint=checkpoint))
+
+    async def finish(self) -> None:
+        """Write the checkpoint that still waits, unless the cursor is there already."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None or (waiting.cursor == self._cursor and waiting.version in (None, self.source.version)):
+            return
+        await self._commit(Plan(checkpoint=waiting))
+
+    async def _commit(self, plan: Plan) -> Counter[str]:
         try:
             async with self.database.transaction() as c:
-                return await self._write(c, plan)
+                counts = await self._write(c, plan)
         except StoreRejectedError as refusal:
             if not plan.writes:
                 raise
-            counts: Counter[str] = Counter()
+            counts = Counter()
             for part in _parts(plan, refusal):
                 counts.update(part.counts)
-                counts.update(await self.commit(part))
-            return counts
+                counts.update(await self._commit(part))
+        self._moved_at = self.clock()
+        self._cursor = plan.checkpoint.cursor if plan.checkpoint is not None else self._cursor
+        return counts
 
     async def _write(self, c: Connection, plan: Plan) -> Counter[str]:
         await runs.fence(c, self.run_id)
@@ -85,6 +113,7 @@ class Committer:
         known = [(write, write.stored) for write in plan.writes if write.stored is not None]
         revised = [stored.id for write, stored in known if write.verdict.revised]
         await items.keep_revisions(c, revised, kept=self.revisions_kept)
+        await moves.rekey(c, [(stored.id, write.key) for write, stored in known if write.moved_from is not None])
         await items.update(
             c,
             [(stored.id, write.document, write.verdict.revised) for write, stored in known],
@@ -99,11 +128,14 @@ class Committer:
         await chunks.delete(c, [chunk_id for edit in edits for chunk_id in edit.delete])
         retitled = await chunks.retitle(c, [ids[write.key] for write in plan.writes if write.renamed])
         await chunks.move(c, [place for edit in edits for place in edit.move])
-        await chunks.insert(c, [chunk for edit in edits for chunk in edit.insert])
+        fresh = [chunk for edit in edits for chunk in edit.insert]
+        reused = await embeddings.reused(c, [new.chunk.text_hash for new in fresh]) if fresh else 0
+        await chunks.insert(c, fresh)
         written = sum(len(edit.insert) + len(edit.move) for edit in edits)
         return Counter(
             chunks_written=written,
             chunks_kept=sum(edit.kept for edit in edits),
+            embeddings_reused=reused,
             rows_written=written + retitled + sum(len(edit.delete) for edit in edits),
         )
 
@@ -116,11 +148,10 @@ def _edit(write: Write, item_id: int, stored: dict[int, list[chunks.StoredChunk]
 
 def _lines(plan: Plan) -> Iterator[changes.Line]:
     for write in plan.writes:
-        if kind := _ANNOUNCED.get(write.verdict.outcome):
+        if kind := "moved" if write.moved_from is not None else _ANNOUNCED.get(write.verdict.outcome):
             document = write.document
-            yield changes.Line(
-                kind, write.key, document.url, document.title, document.content_hash, document.record_hash
-            )
+            hashes = document.content_hash, document.record_hash
+            yield changes.Line(kind, write.key, document.url, document.title, *hashes, write.moved_from)
 
 
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
@@ -134,6 +165,13 @@ def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
     middle = len(plan.writes) // 2
     yield Plan(writes=plan.writes[:middle])
     yield replace(plan, writes=plan.writes[middle:], counts=Counter())
+
+
+def _later(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | None:
+    """The later of two checkpoints, with the version that was told last."""
+    if one is None or other is None:
+        return other or one
+    return replace(other, version=other.version or one.version)
 
 
 def _storable(failed: Failed) -> Failed:

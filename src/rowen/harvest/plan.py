@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from rowen.harvest import sieve
 from rowen.harvest.group import Group
 from rowen.harvest.known import StoredKnown
+from rowen.harvest.moves import Movers
 from rowen.harvest.prepare import Workers
 from rowen.harvest.seen import Seen
 from rowen.harvest.worker import Prepared, Refused
@@ -15,6 +16,7 @@ from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
 from rowen.model.run import Outcome
 from rowen.model.source import Source
+from rowen.model.twins import DATASET
 from rowen.model.url import key as key_of
 from rowen.store import items
 from rowen.store.database import Database
@@ -25,13 +27,14 @@ __all__ = ["Plan", "Planner", "Write"]
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One document on its way into the store."""
+    """One document on its way into the store; `moved_from` is the URL of the item that it was before."""
 
     key: Hash
     document: Document
     verdict: sieve.Verdict
     stored: Stored | None
     chunks: list[Chunk]
+    moved_from: str | None = None
 
     @property
     def renamed(self) -> bool:
@@ -53,11 +56,9 @@ class Plan:
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
-    def empty(self) -> bool:
-        """Whether the store need not be touched."""
-        return not (
-            self.writes or self.checks or self.gone or self.failed or self.released or self.checkpoint is not None
-        )
+    def idle(self) -> bool:
+        """Whether nothing but the cursor would move."""
+        return not (self.writes or self.checks or self.gone or self.failed or self.released)
 
 
 class Planner:
@@ -83,11 +84,14 @@ class Planner:
         self._quarantined = quarantined
         self._arriving: set[Hash] = set()
         self._leaving: set[Hash] = set()
+        self._movers = Movers(database, source, held=known.count, seen=self.seen)
 
     def settle(self, plan: Plan) -> None:
         """Note that a plan was committed."""
         self._arriving.difference_update(write.key for write in plan.writes if write.stored is None)
-        self._leaving.difference_update(plan.gone)
+        moved = [write for write in plan.writes if write.moved_from is not None]
+        self._arriving.difference_update(write.key for write in moved)
+        self._leaving.difference_update(plan.gone, (key_of(write.moved_from or "") for write in moved))
 
     async def plan(self, group: Group, settled: Callable[[], Awaitable[None]]) -> Plan:
         """What is to be done for a group; `settled` waits until all earlier plans are committed."""
@@ -180,14 +184,16 @@ class Planner:
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored], plan: Plan
     ) -> None:
         uncut: list[Write] = []
+        moved = await self._moved(documents, stored)
         for key, document, chunks in documents:
-            row = stored.get(key)
+            moved_from, row = moved.get(key) or (None, stored.get(key))
             verdict = sieve.judge(document, row, self._recipe)
             plan.counts[verdict.outcome] += 1
+            plan.counts["moved"] += moved_from is not None
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
             self._release([key], plan)
             if verdict.write_item:
-                write = Write(key, document, verdict, row, chunks or [])
+                write = Write(key, document, verdict, row, chunks or [], moved_from)
                 plan.writes.append(write)
                 if verdict.write_chunks and chunks is None:
                     uncut.append(write)
@@ -198,6 +204,15 @@ class Planner:
                 write.chunks.extend(answer.chunks)
             else:
                 self._refuse(write, answer, stored, plan)
+
+    async def _moved(
+        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored]
+    ) -> dict[Hash, tuple[str | None, Stored | None]]:
+        """Which documents are items of ours under other keys."""
+        new = [(key, one) for key, one, _ in documents if one.media_type == DATASET and key not in stored]
+        found = await self._movers.find(new, fetched=len(documents))
+        self._leaving.update(key_of(url) for url, _ in found.values())
+        return dict(found)
 
     def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:
         plan.writes.remove(write)
@@ -222,6 +237,9 @@ class Planner:
     def _fail(self, key: Hash, failed: Failed, stored: dict[Hash, Stored], plan: Plan) -> None:
         self._see(stored.get(key))
         self._arriving.discard(key)
+        if key in self.failed:
+            plan.counts["duplicates"] += 1
+            return
         self.failed.add(key)
         plan.failed.append((key, failed))
         plan.counts[Outcome.FAILED] += 1

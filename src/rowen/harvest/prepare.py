@@ -16,6 +16,7 @@ __all__ = ["Workers"]
 BATCH_TASKS = 16
 BATCH_BYTES = 256 * 1024
 INLINE_BYTES = 96 * 1024
+CUTTING_SHARE = 8
 TIME_LIMIT_S = 60.0
 COMMAND = "from rowen.harvest.worker import main; main()"
 
@@ -132,14 +133,17 @@ def _blame(problem: Exception, time_limit_s: float) -> Refused:
 
 
 def _weight(task: Task) -> int:
-    """How much work a task is. A document of a binary format is a batch of its own, and never read inline."""
+    """How much work a task is. A document of a binary format is a batch of its own, and never read inline.
+
+    A text that is only to be cut is worth a worker's while when it is long: sending it costs as much as cutting it.
+    """
     match task:
         case Uncut(raw):
             return _weight(raw)
         case Raw():
             return max(len(task.body), BATCH_BYTES) if is_document(task) else len(task.body)
         case Document():
-            return len(task.text)
+            return len(task.text) // CUTTING_SHARE
 
 
 def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from rowen.connectors.base import Connector, Meter
 from rowen.errors import RowenError, SourceError
+from rowen.harvest.collector import seldom_collecting
 from rowen.harvest.commit import Committer
 from rowen.harvest.group import Group
 from rowen.harvest.known import StoredKnown
@@ -21,17 +22,18 @@ from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.prepare import Workers
 from rowen.harvest.sieve import Recipe
 from rowen.harvest.sweep import Guard, sweep
-from rowen.model.item import Complete, Incomplete, Observation
+from rowen.model.item import Complete, FellBack, Incomplete, Observation
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import items, quarantine, runs
+from rowen.store import items, quarantine, runs, twins
 from rowen.store.database import Database
 
 __all__ = ["Harvest", "Order"]
 
 QUEUE_GROUPS = 2
 PATIENCE_S = 1.0
+PERSISTENCE_S = 5.0
 
 _ENDINGS = frozenset({Complete, Incomplete})
 
@@ -123,6 +125,7 @@ class Harvest:
         return Run(0, source.name, source.kind, mode, status, complete, now, now, self.tally, _reason(self._trouble))
 
     async def _flow(self, lease: runs.Lease) -> Status:
+        self.tally.rows_written += await twins.fill(self._database, self._source.id)
         planner = await self._planner()
         committer = Committer(
             self._database,
@@ -135,7 +138,8 @@ class Harvest:
         )
         renewal = asyncio.create_task(self._renew(lease))
         try:
-            await _together(self._pull(), self._plan(planner), self._commit(committer, planner), watch=renewal)
+            with seldom_collecting():
+                await _together(self._pull(), self._plan(planner), self._commit(committer, planner), watch=renewal)
         finally:
             renewal.cancel()
             await asyncio.gather(renewal, return_exceptions=True)
@@ -189,6 +193,9 @@ class Harvest:
                     if type(observation) in _ENDINGS:
                         self._end(observation)
                         return
+                    if type(observation) is FellBack:
+                        self._fall_back(observation)
+                        continue
                     if self._group.add(observation):
                         await self._hand_over()
         except RowenError:
@@ -197,6 +204,10 @@ class Harvest:
             raise SourceError(
                 f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}"
             ) from problem
+
+    def _fall_back(self, fallen: FellBack) -> None:
+        log.warning("fell back to a whole walk of %s: %s", self._source.name, fallen.why)
+        self.tally.fell_back += 1
 
     def _end(self, ending: Observation) -> None:
         match ending:
@@ -231,6 +242,7 @@ class Harvest:
             planner.settle(plan)
             self._plans.task_done()
             self._report()
+        await committer.finish()
 
     async def _count(self, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:
@@ -263,7 +275,7 @@ class Harvest:
             self.tally.deleted += swept.deleted
             self.tally.deletions_held = swept.held_back
             self.tally.rows_written += swept.deleted
-        elif planner.seen and not self._order.dry_run:
+        elif planner.seen and self._status() != "completed" and not self._order.dry_run:
             async with self._database.transaction() as c:
                 await items.touch(c, run_id, planner.seen)
         return self._status()
@@ -310,9 +322,17 @@ async def _together(*stages: Coroutine[None, None, None], watch: asyncio.Task[No
             for task in done:
                 task.result()
     finally:
-        for task in tasks:
+        await _end(tasks)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they are over: a cancellation can get lost in code that is not ours."""
+    left = set(tasks)
+    while left:
+        for task in left:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        _, left = await asyncio.wait(left, timeout=PERSISTENCE_S)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _reason(problem: BaseException | None) -> str | None:

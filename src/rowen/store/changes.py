@@ -29,6 +29,7 @@ class Line(NamedTuple):
     title: str
     content_hash: Hash | None = None
     record_hash: Hash | None = None
+    moved_from: str | None = None
 
 
 async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[Line]) -> None:
@@ -39,11 +40,13 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
     columns: list[list[object]] = [list(column) for column in zip(*lines, strict=True)]
     await c.execute(
         """
-        insert into change (number, source_id, source, run_id, kind, key, url, title, content_hash, record_hash)
+        insert into change (number, source_id, source, run_id, kind, key, url, title, content_hash, record_hash,
+                            moved_from)
         select (select coalesce(max(number), 0) from change) + row_number() over (order by line.ordinal),
-               %s, %s, %s, line.kind, line.key, line.url, line.title, line.content_hash, line.record_hash
-          from unnest(%b::text[], %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bytea[])
-               with ordinality as line(kind, key, url, title, content_hash, record_hash, ordinal)
+               %s, %s, %s, line.kind, line.key, line.url, line.title, line.content_hash, line.record_hash,
+               line.moved_from
+          from unnest(%b::text[], %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::text[])
+               with ordinality as line(kind, key, url, title, content_hash, record_hash, moved_from, ordinal)
         """,
         [source.id, source.name, run_id, *columns],
     )
@@ -55,7 +58,7 @@ async def read(c: Connection, *, after: int = 0, limit: int | None = None, sourc
     cursor = c.cursor(row_factory=class_row(Change))
     await cursor.execute(
         """
-        select number, kind, url, title, source, at, run_id as run
+        select number, kind, url, title, source, at, run_id as run, moved_from
           from change
          where number > %(after)s and (%(source)s::text is null or source = %(source)s)
          order by number limit %(limit)s

@@ -15,7 +15,7 @@ from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.store.database import Connection, Database, in_our_words
 
-__all__ = ["Lease", "fence", "get", "recent"]
+__all__ = ["Lease", "amend", "fence", "get", "recent"]
 
 _LOCK_CLASS = 0x526F77
 _ABANDONED = "its process ended without closing it; what it had committed is kept"
@@ -111,6 +111,11 @@ async def fence(c: Connection, run_id: int) -> None:
     row = await (await c.execute("select from run where id = %s and status = 'running' for share", [run_id])).fetchone()
     if row is None:
         raise BusyError(f"Run {run_id} was taken over by another one; nothing more was written by it.")
+
+
+async def amend(c: Connection, run_id: int, tally: Tally) -> None:
+    """Replace the tally of a run that has ended."""
+    await c.execute("update run set tally = %s::jsonb where id = %s", [json.dumps(tally.to_json()), run_id])
 
 
 _SELECT = """

@@ -1,0 +1,296 @@
+"""Passages get their vectors: newest first, each text once, every answer stored as it comes.
+
+What is taken at a time is one batch: a few requests side by side. A crash loses at most that much paid work.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from rowen.enrich.base import Embedder
+from rowen.errors import CircuitOpenError, EmbedderDownError, EmbeddingError, TextsRefusedError
+from rowen.harvest.embedder import Answer, Embedders
+from rowen.settings import Settings
+from rowen.store import embeddings, vector_index
+from rowen.store.database import Database, in_our_words
+from rowen.store.embeddings import Claim, Model, Passage
+
+__all__ = ["Embedding", "Spent", "batches"]
+
+log = logging.getLogger(__name__)
+
+CHARS_PER_TOKEN = 3
+PROBE = "Is anybody there?"
+MOST_FAILURES = 6
+LONGEST_PAUSE_S = 30.0
+LEAST_MEASURED = 2_000
+INDEX_INSERTS_PER_S = 500
+"""What an index takes when rows are inserted one after the other; who is faster should build it afterwards."""
+
+
+@dataclass(slots=True)
+class Spent:
+    """What embedding has cost."""
+
+    texts: int = 0
+    tokens: int = 0
+    truncated: int = 0
+    refused: int = 0
+    usd: float = 0.0
+
+    def add(self, more: "Spent") -> None:
+        """Count something else as well."""
+        self.texts += more.texts
+        self.tokens += more.tokens
+        self.truncated += more.truncated
+        self.refused += more.refused
+        self.usd += more.usd
+
+
+@dataclass(slots=True)
+class _Backlog:
+    """Ranges of passage ids that are still to be looked through; the newest stands last."""
+
+    seen_to: int
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+    def grow(self, last: int) -> None:
+        """Note what was stored since."""
+        if last > self.seen_to:
+            self.spans.append((self.seen_to, last))
+            self.seen_to = last
+
+    def narrow(self, found: Sequence[Passage], wanted: int) -> None:
+        """Note what was found at the top of the newest range."""
+        low, _ = self.spans.pop()
+        if len(found) == wanted:
+            self.spans.append((low, found[-1].chunk_id - 1))
+
+
+class Embedding:
+    """The work under one model, by the holder of its claim."""
+
+    def __init__(
+        self,
+        database: Database,
+        embedders: Embedders,
+        embedder: Embedder,
+        *,
+        model: Model,
+        claim: Claim,
+        settings: Settings,
+        harvesting: Callable[[], bool] = lambda: False,
+        observe: Callable[["Embedding"], None] | None = None,
+        limit: int | None = None,
+        spent: Spent | None = None,
+    ) -> None:
+        self.spent = spent if spent is not None else Spent()
+        self.done = False
+        self.by_source: dict[int, Spent] = {}
+        self.model = model
+        self.failing: EmbedderDownError | None = None
+        self._database = database
+        self._embedders = embedders
+        self._embedder = embedder
+        self._claim = claim
+        self._settings = settings
+        self._harvesting = harvesting
+        self._observe = observe
+        self._left = limit
+        self._writing = asyncio.Lock()
+        self._dimensions = model.dimensions
+        self._backlog = _Backlog(model.covered_to)
+        self._stopped = asyncio.Event()
+        self._longest_wait_s = max(settings.cb_max_recovery_timeout_secs, settings.retry_after_limit_s)
+        self._store_s = self._started = 0.0
+        self._rows_before: int | None = None
+
+    def stop(self) -> None:
+        """End after the requests that are out; their answers are stored."""
+        self._stopped.set()
+
+    async def run(self) -> bool:
+        """Embed until nothing is left, and say whether that is so; raises when the embedder fails again and again."""
+        self._started = time.monotonic()
+        self._backlog = _Backlog(self.model.covered_to)
+        failures = 0
+        while not self._stopped.is_set() and (passages := await self._next()):
+            try:
+                await self._embed(passages)
+                self.failing, failures = None, 0
+            except EmbedderDownError as problem:
+                failures += 1
+                await self._wait_or_give_up(problem, failures)
+            self._report()
+            await self._mind_index(loading=True)
+        await self._mind_index(loading=False)
+        self.done = not self._stopped.is_set() and self._left != 0
+        return self.done
+
+    async def _next(self) -> list[Passage]:
+        """The newest passages without a vector, each text once; none if all have theirs."""
+        limits = self._embedder.limits
+        wanted = limits.texts * limits.concurrency
+        wanted = wanted if self._left is None else min(wanted, self._left)
+        while wanted:
+            async with self._database.connection() as c:
+                self._backlog.grow(await embeddings.last_passage(c))
+                if not self._backlog.spans:
+                    break
+                low, high = self._backlog.spans[-1]
+                found = await embeddings.pending(c, self.model.id, above=low, upto=high, limit=wanted)
+            self._backlog.narrow(found, wanted)
+            if found:
+                return list({passage.text_hash: passage for passage in found}.values())
+        return []
+
+    async def _embed(self, passages: list[Passage]) -> None:
+        """One batch: requests side by side, all of them awaited, the first failure raised."""
+        limits = self._embedder.limits
+        places = asyncio.Semaphore(1 if limits.heavy and self._harvesting() else limits.concurrency)
+
+        async def one(part: list[Passage]) -> None:
+            async with places:
+                if not self._stopped.is_set():
+                    await self._embed_part(part)
+
+        parts = batches(passages, texts=limits.texts, tokens=limits.tokens)
+        results = await asyncio.gather(*(one(part) for part in parts), return_exceptions=True)
+        problems = [result for result in results if isinstance(result, BaseException)]
+        for problem in sorted(problems, key=lambda problem: isinstance(problem, EmbedderDownError)):
+            raise problem
+
+    async def _embed_part(self, part: list[Passage]) -> None:
+        blank = [passage for passage in part if not passage.text.strip()]
+        for passage in blank:
+            await self._refuse(passage, "blank")
+        part = [passage for passage in part if passage.text.strip()]
+        if not part:
+            return
+        try:
+            answer = await self._ask([passage.text for passage in part])
+        except TextsRefusedError as problem:
+            await self._halve(part, problem)
+            return
+        await self._store(part, answer)
+
+    async def _ask(self, texts: list[str]) -> Answer:
+        return await self._embedders.ask(self._embedder, texts, dimensions=self._dimensions)
+
+    async def _halve(self, part: list[Passage], problem: TextsRefusedError) -> None:
+        """Find the text that is to blame; it alone is left out."""
+        if not self.spent.texts:
+            try:
+                await self._ask([PROBE])
+            except TextsRefusedError:
+                raise EmbeddingError(str(problem), hint=problem.hint) from problem
+        if len(part) == 1:
+            await self._refuse(part[0], str(problem))
+            return
+        middle = len(part) // 2
+        await self._embed_part(part[:middle])
+        await self._embed_part(part[middle:])
+
+    async def _refuse(self, passage: Passage, why: str) -> None:
+        self.spent.refused += 1
+        async with self._database.connection() as c:
+            await embeddings.refuse(c, self.model.id, passage.text_hash, why)
+
+    async def _store(self, part: list[Passage], answer: Answer) -> None:
+        async with self._writing:
+            await self._learn_dimensions(answer.dimensions)
+            started = time.monotonic()
+            await self._claim.store([(p.text_hash, vector) for p, vector in zip(part, answer.vectors, strict=True)])
+            self._store_s += time.monotonic() - started
+        self._count(part, answer)
+
+    async def _learn_dimensions(self, dimensions: int) -> None:
+        if self._dimensions is None:
+            async with self._database.connection() as c:
+                await embeddings.set_dimensions(c, self.model.id, dimensions)
+            self._dimensions = dimensions
+
+    def _count(self, part: list[Passage], answer: Answer) -> None:
+        """Count an answer, and for each source its share."""
+        usd = answer.tokens * (self._embedder.price or 0.0) / 1e6
+        self.spent.add(Spent(len(part), answer.tokens, answer.truncated, usd=usd))
+        if self._left is not None:
+            self._left -= len(part)
+        longest = {p.text_hash for p in sorted(part, key=lambda p: -len(p.text))[: answer.truncated]}
+        chars = sum(len(passage.text) for passage in part)
+        for passage in part:
+            share = len(passage.text) / chars
+            one = Spent(1, round(answer.tokens * share), passage.text_hash in longest, usd=usd * share)
+            self.by_source.setdefault(passage.source_id, Spent()).add(one)
+
+    async def _wait_or_give_up(self, problem: EmbedderDownError, failures: int) -> None:
+        """A provider that is busy is waited for, also while its circuit is open; one that is down only for a while."""
+        busy = problem.busy or (self.failing is not None and self.failing.busy)
+        open_circuit = isinstance(problem.__cause__, CircuitOpenError)
+        if failures >= MOST_FAILURES or (open_circuit and not busy) or problem.retry_in_s > self._longest_wait_s:
+            raise problem
+        problem.busy = busy
+        self.failing = problem
+        self._backlog = _Backlog(self.model.covered_to)
+        self._report()
+        wait_s = max(problem.retry_in_s, min(2.0 ** (failures - 1), LONGEST_PAUSE_S))
+        log.info("waited %.1f s for the embedder %s", wait_s, self._embedder.name)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), wait_s)
+
+    async def _mind_index(self, *, loading: bool) -> None:
+        """Make the index when it is due, or take it away while so much comes that it would be slower than anew."""
+        if self._stopped.is_set():
+            return
+        with in_our_words(self._database.place):
+            found = await vector_index.state(self._claim.connection, self.model.id)
+            fast = loading and self.spent.texts > INDEX_INSERTS_PER_S * (time.monotonic() - self._started)
+            if found.valid and fast and await self._drowning():
+                log.info("dropped the index of %s for a large load; it is made anew afterwards", self.model.name)
+                await vector_index.remove(self._claim.connection, self.model.id)
+            elif not found.valid and not fast and await self._rows() >= self._settings.vector_index_from:
+                await self._build_index()
+
+    async def _rows(self) -> int:
+        if self._rows_before is None:
+            async with self._database.connection() as c:
+                self._rows_before = await embeddings.stored(c, self.model.id) - self.spent.texts
+        return self._rows_before + self.spent.texts
+
+    async def _drowning(self) -> bool:
+        """Whether more time goes into the index than into the vectors, and most of the load is still to come."""
+        if self._store_s < (time.monotonic() - self._started) / 2 or self.spent.texts < LEAST_MEASURED:
+            return False
+        async with self._database.connection() as c:
+            left = await embeddings.last_passage(c) - self.model.covered_to - self.spent.texts
+        return left > max(self._settings.vector_index_from, await self._rows() // 2)
+
+    async def _build_index(self) -> None:
+        await vector_index.build(
+            self._claim.connection,
+            self.model,
+            dimensions=self._dimensions or 0,
+            rows=await self._rows(),
+            embedded=self._database.embedded is not None,
+        )
+
+    def _report(self) -> None:
+        if self._observe is not None:
+            self._observe(self)
+
+
+def batches(passages: Sequence[Passage], *, texts: int, tokens: int) -> list[list[Passage]]:
+    """Passages in requests that an embedder takes, those of like length together."""
+    parts: list[list[Passage]] = []
+    room_tokens = 0
+    for passage in sorted(passages, key=lambda passage: len(passage.text)):
+        needed = len(passage.text) // CHARS_PER_TOKEN + 1
+        if not parts or len(parts[-1]) == texts or needed > room_tokens:
+            parts.append([])
+            room_tokens = tokens
+        parts[-1].append(passage)
+        room_tokens -= needed
+    return parts

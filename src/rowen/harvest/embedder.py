@@ -1,0 +1,140 @@
+"""Which embedder is meant, and one door to all of them.
+
+The database remembers the model that its vectors are of; the settings are a wish. While the two differ, the model of
+the database goes on, since vectors of two models cannot be compared: `rowen embed` is what switches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowen.enrich import registry
+from rowen.enrich.base import Embedder, Spec, Tools
+from rowen.errors import AddressRefusedError, CircuitOpenError, EmbedderDownError, EmbeddingError, FetchError
+from rowen.settings import Settings
+from rowen.store.embeddings import Model
+
+if TYPE_CHECKING:
+    from rowen.fetch.breaker import Stats
+    from rowen.fetch.client import Client
+
+__all__ = ["Answer", "Choice", "Embedders", "in_embedding_words", "spec_of", "wish"]
+
+DEFAULT = Spec("local")
+
+_DIFFER = (
+    "The settings name the embedder {wished}, the vectors here are of {active}, which goes on being used."
+    " `rowen embed` makes those of the other one beside them, and then switches."
+)
+_OUTDATED = (
+    "The vectors here are of {active}, which this version of Rowen cannot make any more; search goes by words alone."
+    " `rowen embed` makes those of {now} beside them, and then switches."
+)
+
+
+class Choice(NamedTuple):
+    """The embedder to use, None for none, and what the user should know about it."""
+
+    embedder: Embedder | None
+    remark: str | None = None
+
+
+class Answer(NamedTuple):
+    """Unit vectors as they are stored, and what they cost."""
+
+    vectors: list[bytes]
+    dimensions: int
+    tokens: int
+    truncated: int
+
+
+def wish(settings: Settings) -> Spec | None:
+    """The embedder that the settings name; None if they leave it to the database."""
+    if settings.embedder is None:
+        return None
+    return Spec(settings.embedder, settings.embedder_model, settings.embedder_dimensions, settings.embedder_url)
+
+
+def spec_of(model: Model) -> Spec:
+    """How to call the embedder of stored vectors again."""
+    return Spec(model.kind, model.model, model.wanted, model.url)
+
+
+class Embedders:
+    """The embedders of one process; made when first asked for, with one client and one set of circuits."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: dict[Spec, Embedder] = {}
+        self._client: Client | None = None
+        self._open = AsyncExitStack()
+
+    def of(self, spec: Spec) -> Embedder:
+        """The embedder that is meant."""
+        if spec not in self._made:
+            self._made[spec] = registry.make(spec, Tools(self._opened_client, self._settings))
+        return self._made[spec]
+
+    def choose(self, active: Model | None, wanted: Spec | None) -> Choice:
+        """The embedder that goes on: the database's own if it has one, else the one that is wished for."""
+        if wanted is not None and wanted.kind == registry.NONE:
+            return Choice(None)
+        if active is None:
+            return Choice(self.of(wanted or DEFAULT))
+        meant = self.of(wanted or spec_of(active))
+        if meant.name == active.name:
+            return Choice(meant)
+        own = self.of(spec_of(active))
+        if own.name == active.name:
+            return Choice(own, _DIFFER.format(wished=meant.name, active=active.name))
+        return Choice(None, _OUTDATED.format(active=active.name, now=own.name))
+
+    async def ask(
+        self, embedder: Embedder, texts: Sequence[str], *, dimensions: int | None, question: bool = False
+    ) -> Answer:
+        """Vectors that are fit to be stored; raises `EmbeddingError` where there are none to be had."""
+        most = embedder.limits.chars_per_text
+        cut = [text[:most] for text in texts]
+        try:
+            answer = await embedder.embed(cut, question=question)
+        except FetchError as problem:
+            raise in_embedding_words(problem) from problem
+        from rowen.enrich.vectors import packed, units
+
+        found = units(answer.vectors, name=embedder.name, count=len(texts), dimensions=dimensions)
+        truncated = max(answer.truncated, sum(len(text) > most for text in texts))
+        return Answer(packed(found), found.shape[1], answer.tokens, truncated)
+
+    def circuits(self) -> dict[str, Stats]:
+        """What the circuits of the providers have seen in this process."""
+        return self._client.breakers.stats() if self._client is not None else {}
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        for embedder in self._made.values():
+            await embedder.close()
+        self._made.clear()
+        await self._open.aclose()
+        self._client = None
+
+    async def _opened_client(self) -> Client:
+        if self._client is None:
+            from rowen.fetch.client import Client
+            from rowen.fetch.politeness import Throttle
+
+            # A provider is asked as often as it allows; being polite is for those who did not invite us.
+            throttle = Throttle(delay_s=0, concurrency=8, longest_s=self._settings.retry_after_limit_s)
+            self._client = await self._open.enter_async_context(Client(self._settings, throttle=throttle))
+        return self._client
+
+
+def in_embedding_words(problem: FetchError) -> EmbeddingError:
+    """What a failed exchange means for embedding."""
+    words: dict[str, Any] = {"hint": problem.hint or "The texts keep waiting; `rowen embed` goes on where this ended."}
+    if isinstance(problem, AddressRefusedError) or not (problem.retryable or isinstance(problem, CircuitOpenError)):
+        return EmbeddingError(str(problem), **words)
+    if isinstance(problem, CircuitOpenError):
+        words["retry_in_s"] = problem.retry_in_s
+    return EmbedderDownError(str(problem), **words)

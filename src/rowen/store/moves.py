@@ -1,0 +1,50 @@
+"""Items that are to be known by another key, and what they can be recognised by."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from rowen.model.hashes import Hash
+from rowen.store.database import Connection
+
+__all__ = ["Trait", "rekey", "traits"]
+
+
+class Trait(NamedTuple):
+    """What an item says, as far as it tells it from others."""
+
+    id: int
+    key: Hash
+    url: str
+    content_hash: Hash
+    title: str
+    resources: list[str]
+
+
+async def traits(c: Connection, source_id: int, *, batch: int = 5000) -> AsyncIterator[list[Trait]]:
+    """The traits of all items of a source, in batches."""
+    after = 0
+    while True:
+        cursor = c.cursor(binary=True)
+        await cursor.execute(
+            """
+            select id, key, url, content_hash, title,
+                   array(select coalesce(one ->> 'url', '') from jsonb_path_query(record, '$.resources[*]') as one)
+              from item where source_id = %s and id > %s order by id limit %s
+            """,
+            [source_id, after, batch],
+        )
+        rows = [Trait(*row) for row in await cursor.fetchall()]
+        if not rows:
+            return
+        after = rows[-1].id
+        yield rows
+
+
+async def rekey(c: Connection, moves: Sequence[tuple[int, Hash]]) -> None:
+    """Let items be known by other keys; all else about them stays."""
+    if not moves:
+        return
+    await c.execute(
+        "update item set key = new.key from unnest(%b::bigint[], %b::bytea[]) as new(id, key) where item.id = new.id",
+        [[item_id for item_id, _ in moves], [key for _, key in moves]],
+    )

@@ -1,0 +1,111 @@
+"""Checkpoints: they move with what came before them, and cost no transaction of their own where nothing changed."""
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+from rowen import Checkpoint, Complete, Fetched, Known, Observation, SourceError
+from rowen.harvest import commit
+from rowen.store import sources
+from tests.conftest import House
+from tests.portals.scripted import Scripted, page, shows
+
+ADDRESS = "scripted:one"
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+@pytest.fixture
+def moves(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The cursors that were written, in order."""
+    written: list[Any] = []
+    move = sources.move_cursor
+
+    async def moving(c: Any, source_id: int, cursor: Any, *, version: str | None = None) -> None:
+        written.append(cursor)
+        await move(c, source_id, cursor, version=version)
+
+    monkeypatch.setattr(sources, "move_cursor", moving)
+    return written
+
+
+def walk(*, pages: int, last: Any = "end") -> list[Observation]:
+    """One page after the other, a checkpoint after each."""
+    seen: list[Observation] = []
+    for number in range(pages):
+        seen += [Fetched(page(number)), Checkpoint(number)]
+    return [*seen, Checkpoint(last), Complete()]
+
+
+async def test_a_walk_without_changes_moves_its_cursor_once(house: House, moves: list[Any]) -> None:
+    async with house.open() as r:
+        shows(*walk(pages=20))
+        await r.sync(ADDRESS)
+        moves.clear()
+        shows(*walk(pages=20, last="another end"))
+        run = await r.sync(ADDRESS, full=True)
+
+    assert (run.status, run.tally.unchanged, run.tally.rows_written) == ("completed", 20, 0)
+    assert moves == ["another end"]
+
+
+async def test_a_cursor_that_did_not_move_is_not_written(house: House, moves: list[Any]) -> None:
+    async with house.open() as r:
+        shows(*walk(pages=3))
+        await r.sync(ADDRESS)
+        moves.clear()
+        await r.sync(ADDRESS)
+
+    assert moves == []
+
+
+async def test_a_long_walk_without_changes_keeps_its_place_now_and_then(
+    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as r:
+        shows(*walk(pages=5))
+        await r.sync(ADDRESS)
+        moves.clear()
+        monkeypatch.setattr(commit, "CHECKPOINT_S", 0.0)
+        await r.sync(ADDRESS, full=True)
+
+    assert moves == [0, 1, 2, 3, 4, "end"]
+
+
+async def test_a_checkpoint_that_waits_goes_with_the_next_item_that_changed(house: House, moves: list[Any]) -> None:
+    async with house.open() as r:
+        shows(*walk(pages=5))
+        await r.sync(ADDRESS)
+        moves.clear()
+        changed = walk(pages=5)
+        changed[6] = Fetched(page(3, "Other words."))
+        shows(*changed)
+        await r.sync(ADDRESS, full=True)
+
+    assert moves == [3, "end"]
+
+
+class Breaking(Scripted):
+    """A walk that does not come to its end."""
+
+    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+        for observation in walk(pages=5)[:6]:
+            yield observation
+        raise SourceError("It went away.")
+
+
+async def test_the_place_of_a_walk_that_breaks_off_is_kept(
+    house: House, moves: list[Any], kinds: Callable[[Any], None]
+) -> None:
+    async with house.open() as r:
+        shows(*walk(pages=5))
+        await r.sync(ADDRESS)
+        moves.clear()
+        kinds(Breaking)
+        run = await r.sync(ADDRESS, full=True)
+
+    assert (run.status, moves) == ("partial", [2])

@@ -1,0 +1,23 @@
+"""The view that speaks of syncs in the words of the portals' harvesters."""
+
+from tests.conftest import House
+from tests.portals.datajson import DataJsonSite
+
+
+async def test_the_view_tells_mode_status_start_count_and_cursor_of_the_last_sync(house: House) -> None:
+    site = DataJsonSite()
+    site.fill(3)
+    try:
+        async with house.open() as r:
+            first = await r.sync(site.address)
+            site.down = True
+            second = await r.sync(site.address)
+    finally:
+        site.close()
+
+    [row] = house.query(
+        "select portal_url, last_successful_sync, last_sync_mode, sync_status, last_sync_started, datasets_synced,"
+        " cursor ->> 'items' from portal_sync_status"
+    )
+    assert (first.status, second.status) == ("completed", "failed")
+    assert row == (site.address, first.started_at, "incremental", "failed", second.started_at, 3, "3")
