@@ -16,16 +16,18 @@ class Meter:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self.own_s = self.database_s = self.wall_s = self.peak_mb = 0.0
+        self.own_s = self.workers_s = self.database_s = self.wall_s = self.peak_mb = 0.0
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Measure what happens inside."""
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
         own_s, database_s, wall_s = _own_s(), self._database_s(), time.perf_counter()
+        workers_s = _workers_s()
         yield
         self.wall_s = time.perf_counter() - wall_s
         self.own_s, self.database_s = _own_s() - own_s, self._database_s() - database_s
+        self.workers_s = _workers_s() - workers_s
         self.peak_mb = sum(map(_peak_mb, [psutil.Process(), *_workers()]))
 
     def _database_s(self) -> float:
@@ -42,7 +44,11 @@ def _workers() -> list[psutil.Process]:
 
 
 def _own_s() -> float:
-    return time.process_time() + sum(map(_cpu_s, _workers()))
+    return time.process_time() + _workers_s()
+
+
+def _workers_s() -> float:
+    return sum(map(_cpu_s, _workers()))
 
 
 def _cpu_s(process: psutil.Process) -> float:

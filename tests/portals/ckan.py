@@ -132,11 +132,19 @@ class CkanPortal(Site):
             return []
         if since and "fq" not in self.ignores:
             moment = datetime.fromisoformat(since[1]).replace(tzinfo=None)
-            found = [one for one in found if datetime.fromisoformat(one["metadata_modified"]) >= moment]
+            found = [one for one in found if (at := _indexed(one["metadata_modified"])) and at >= moment]
         if "organization:" in query.get("fq", ""):
             name = query["fq"].partition("organization:")[2].strip(")")
             found = [one for one in found if one["organization"]["name"] == name]
         return found
+
+
+def _indexed(said: Any) -> datetime | None:
+    """The date by which a record is found; what is none was never indexed."""
+    try:
+        return datetime.fromisoformat(said)
+    except (TypeError, ValueError):
+        return None
 
 
 def nested(depth: int) -> list[Any]:

@@ -5,10 +5,12 @@ from contextlib import aclosing
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.catalog.answers import read_json
 from rowen.connectors.ckan.address import Address, accept, recognise
 from rowen.connectors.ckan.api import Api
 from rowen.connectors.ckan.harvest import Harvest
 from rowen.connectors.ckan.options import CkanOptions
+from rowen.connectors.look import Look
 from rowen.model.item import Observation
 
 __all__ = ["Ckan"]
@@ -34,6 +36,18 @@ class Ckan:
     def accept(cls, address: str) -> str | None:
         """The portal of any web address that a user says to be one."""
         return accept(address)
+
+    @classmethod
+    async def probe(cls, look: Look) -> str | None:
+        """The portal at an address, if it can be searched by CKAN's API."""
+        url = accept(look.url)
+        found = await look.get(f"{Address.of(url).action}/package_search?rows=0") if url else None
+        if found is None:
+            return None
+        match read_json(found.body, look.url):
+            case {"success": True, "result": {"count": int(), "results": list()}}:
+                return url
+        return None
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Walk the portal, or read what changed."""

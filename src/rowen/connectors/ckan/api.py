@@ -32,6 +32,7 @@ class Answer:
     rows: list[Any]
     clock: datetime
     asked: int
+    size_bytes: int = 0
 
 
 class Api:
@@ -129,9 +130,9 @@ class Api:
     def _answer(self, response: Response, asked: int) -> Answer:
         match self._result(response):
             case {"count": int(count), "results": list(rows)} if not isinstance(count, bool):
-                return Answer(count, rows, self._clock(response), asked)
+                return Answer(count, rows, self._clock(response), asked, len(response.body))
             case {"results": list(rows)}:
-                return Answer(None, rows, self._clock(response), asked)
+                return Answer(None, rows, self._clock(response), asked, len(response.body))
             case {"count": int(), "results": None}:
                 return Answer(0, [], self._clock(response), asked)
         raise UnreadableError(f"{self._action} answered with JSON that is no list of datasets.")

@@ -22,13 +22,14 @@ from rowen.connectors.ckan.cursor import Memory, Place, stamp
 from rowen.connectors.ckan.options import CkanOptions
 from rowen.connectors.ckan.reading import Reading
 from rowen.connectors.ckan.walk import Walk, id_of
-from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Unchanged
+from rowen.model.item import Checkpoint, Complete, FellBack, Incomplete, Observation, Unchanged
 
 __all__ = ["Harvest"]
 
 FAR_PAST, FAR_FUTURE = "1900-01-01T00:00:00Z", "9999-01-01T00:00:00Z"
 MOST_MISSING = 200
 """More datasets than this are not asked for one by one."""
+_LIED = "The portal ignores the modified filter."
 _PROBE_SHARE = 0.9
 _LIE_SHARE = 0.5
 _TOLERANCE = timedelta(seconds=1)
@@ -58,6 +59,8 @@ class Harvest:
         if memory.place is not None:
             parts = self._go_on(memory.place)
         elif memory.modified is None or memory.filters is False or memory.is_due(self._now(), days):
+            if memory.filters is False:
+                yield FellBack(_LIED)
             parts = self._full()
         else:
             parts = self._catch_up(proving=not memory.proved)
@@ -83,7 +86,7 @@ class Harvest:
             yield Complete(expected=walk.unique - len(self._reading.unheld))
 
     async def _go_on(self, place: Place) -> AsyncGenerator[Observation]:
-        """The rest of a walk that was interrupted, then what changed since it began."""
+        """The rest of a walk that was interrupted, then what changed since it began, where the portal can tell."""
         log.info("went on with an interrupted walk at row %d", place.position)
         self._reading.newest = moment(place.newest)
         walk = self._walk(since=place.since, position=place.position, after=place.after)
@@ -95,8 +98,15 @@ class Harvest:
             return
         whole = place.since is None
         self._memory = self._settled_memory(walk, whole=whole)
-        async for observation in self._catch_up(proving=whole or not self._memory.proved):
-            yield observation
+        if whole:
+            await self._probe(walk)
+        if whole and self._memory.filters is False:
+            rest = self._call_roll(walk, whole=True)
+        else:
+            rest = self._catch_up(proving=whole or not self._memory.proved)
+        async with aclosing(rest) as observations:
+            async for observation in observations:
+                yield observation
 
     async def _catch_up(self, *, proving: bool = False) -> AsyncGenerator[Observation]:
         """What was modified since the cursor; then the count tells whether anything else is missing."""
@@ -105,7 +115,7 @@ class Harvest:
         async for observation in self._read(walk, counting=True):
             yield observation
         if since is not None and not await self._was_obeyed(walk):
-            log.warning("the portal ignores the modified filter: it is walked whole instead")
+            yield FellBack(_LIED)
             self._memory = replace(self._memory, filters=False, probed=stamp(self._now()))
             async for observation in self._full():
                 yield observation
@@ -142,6 +152,7 @@ class Harvest:
                 for url in held:
                     yield Unchanged(url)
         if len(missing) > MOST_MISSING and not whole:
+            yield FellBack(f"{len(missing)} datasets are listed that are not held, although they are not new.")
             async for observation in self._full():
                 yield observation
             return

@@ -1,5 +1,7 @@
 """What the records of a CKAN portal amount to, and what that means for the count of what we hold."""
 
+import asyncio
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,6 +15,11 @@ from rowen.connectors.ckan.walk import Unread, id_of, mark_of
 from rowen.model.item import Failed, Fetched, Gone, Observation
 
 __all__ = ["Reading"]
+
+ROWS_AT_A_TIME = 20
+"""So many rows are read without a pause: the store answers meanwhile, and must not wait for its next statement."""
+
+_BARE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
 
 
 class Reading:
@@ -29,10 +36,15 @@ class Reading:
         self._address = address
         self._known = known
         self._language = language
+        self._newest_said = ""
 
     async def observe(self, rows: Sequence[Any], *, counting: bool) -> list[Observation]:
         """What each row is; without `counting`, only what concerns `unheld` is looked up."""
-        seen = [self._judge(row) for row in rows]
+        seen: list[Fetched | Gone | Failed] = []
+        for number, row in enumerate(rows):
+            if number % ROWS_AT_A_TIME == 0:
+                await asyncio.sleep(0)
+            seen.append(self._judge(row))
         asked = [one.url for one in seen if not isinstance(one, Fetched)]
         if counting:
             asked += [one.item.url for one in seen if isinstance(one, Fetched)]
@@ -77,6 +89,15 @@ class Reading:
             return Failed(url, f"The record cannot be read: {problem}.", payload=payload_of(row))
 
     def _note(self, row: dict[str, Any]) -> None:
-        at = moment(row.get("metadata_modified"))
+        said = row.get("metadata_modified")
+        if self._newest_said and _is_earlier(said, self._newest_said):
+            return
+        at = moment(said)
         if at is not None and (self.newest is None or at > self.newest):
             self.newest = at
+            self._newest_said = said if isinstance(said, str) and _BARE.fullmatch(said) else ""
+
+
+def _is_earlier(said: Any, than: str) -> bool:
+    """Whether a date that is written like another one is not later, as their letters tell."""
+    return isinstance(said, str) and said <= than and _BARE.fullmatch(said) is not None

@@ -14,14 +14,21 @@ from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.answers import UnreadableError, payload_of
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.pages import PageSize
+from rowen.connectors.catalog.pages import LEAST_ROWS, PageSize
 from rowen.connectors.ckan.api import Answer, Api, TooMuchError
+from rowen.connectors.ckan.marks import Marks
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.model.hashes import body_hash
 
 __all__ = ["Unread", "Walk", "id_of", "mark_of"]
 
 log = logging.getLogger(__name__)
+
+MOST_PAGE_BYTES = 6 << 20
+"""Larger pages are asked for in smaller parts: read into records, they take ten times as much memory."""
+
+MOST_SETBACKS = 20
+"""Steps back after which a listing is taken for one without an order."""
 
 MOST_UNDECLARED = 100_000
 """Rows beyond twice the declared count that are taken for a wrong count rather than for a listing without end."""
@@ -71,9 +78,10 @@ class Walk:
         self._api = api
         self._size = size
         self._ids = ids
-        self._seen: set[int] = set()
+        self._seen = Marks()
         self._frontier = position
         self._joined = self._steady = True
+        self._setbacks = 0
 
     @property
     def unique(self) -> int:
@@ -87,7 +95,7 @@ class Walk:
 
     def has(self, name: str) -> bool:
         """Whether a row of this identifier came."""
-        return hash(name) in self._seen
+        return name in self._seen
 
     async def pages(self) -> AsyncGenerator[list[Any]]:
         """The rows that were not seen before, a page at a time; the next one is on its way meanwhile."""
@@ -95,8 +103,10 @@ class Walk:
         try:
             while True:
                 start, answer = await coming
-                fresh = self._take(answer)
-                ended = self._move(start, answer, fresh)
+                self._note(answer)
+                joins = self._joins(start, answer)
+                fresh = self._take(answer) if joins else []
+                ended = joins and self._move(start, answer, fresh)
                 if not ended:
                     coming = asyncio.create_task(self._page())
                 if fresh:
@@ -108,23 +118,16 @@ class Walk:
             with suppress(asyncio.CancelledError, SourceError):
                 await coming
 
-    def _take(self, answer: Answer) -> list[Any]:
+    def _note(self, answer: Answer) -> None:
         self.declared = answer.count
         self.clock = self.clock or answer.clock
-        fresh = []
-        for row in answer.rows:
-            known = len(self._seen)
-            self._seen.add(hash(mark_of(row)))
-            if len(self._seen) > known:
-                fresh.append(row)
-        return fresh
+
+    def _take(self, answer: Answer) -> list[Any]:
+        return [row for row in answer.rows if self._seen.add(mark_of(row))]
 
     def _move(self, start: int, answer: Answer, fresh: list[Any]) -> bool:
         """Note where to go on; tells whether the listing has ended."""
         end = start + len(answer.rows)
-        if not self._joins(start, answer):
-            self._step_back(start, answer)
-            return False
         stepped_back, self._joined = not self._joined, True
         if self.since and not start and end >= (answer.count or end + 1):
             # The count of all datasets is compared afterwards, which makes up for a page that confirms the end.
@@ -141,19 +144,20 @@ class Walk:
         return False
 
     def _joins(self, start: int, answer: Answer) -> bool:
+        """Whether a page follows the one before without a gap; if not, the walk has been set back."""
         if not self._steady or self.after is None or start >= self.position:
             return True
         names = [mark_of(row) for row in answer.rows]
-        return self.after in names or (bool(names) and names[0] <= self.after)
-
-    def _step_back(self, start: int, answer: Answer) -> None:
-        if not self._joined:
+        if self.after in names or (names and names[0] <= self.after):
+            return True
+        self._setbacks += 1
+        if not self._joined or self._setbacks > MOST_SETBACKS:
             log.warning("the listing keeps no order; only its count can tell whether it was seen whole")
             self._steady = False
-            self.position = start + len(answer.rows)
-            return
+            return True
         self._joined = False
         self.position = max(0, min(start, answer.count or start) - max(self._size.rows // 2, 1))
+        return False
 
     async def _page(self) -> tuple[int, Answer]:
         """The page at the current place, made smaller as long as the portal fails over it."""
@@ -168,10 +172,17 @@ class Walk:
                 if not self._size.shrink(least=1):
                     return start, await self._unread(start, problem)
             else:
-                if 0 < len(answer.rows) <= answer.asked // 2 and start + len(answer.rows) < (answer.count or 0):
-                    self._size.learn(len(answer.rows))
+                self._learn(start, answer)
                 self._size.grow()
                 return start, answer
+
+    def _learn(self, start: int, answer: Answer) -> None:
+        """Ask for no more at once than the portal gives, and than we care to hold."""
+        received = len(answer.rows)
+        if 0 < received <= answer.asked // 2 and start + received < (answer.count or 0):
+            self._size.learn(received)
+        if answer.size_bytes > MOST_PAGE_BYTES:
+            self._size.learn(min(self._size.wanted, max(LEAST_ROWS, received * MOST_PAGE_BYTES // answer.size_bytes)))
 
     async def _ask(self, start: int, rows: int, *, ids: bool) -> Answer:
         return await self._api.search(start=start, rows=rows, since=self.since, ids=ids, limit_s=self._size.limit_s)

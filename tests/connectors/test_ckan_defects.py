@@ -1,0 +1,288 @@
+"""CKAN portals against the defects D1 to D14 of other harvesters, and input at its worst; more in test_ckan_trouble."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rowen import BusyError, Rowen, Run
+from rowen.connectors.ckan import Ckan
+from rowen.connectors.ckan.marks import Marks
+from rowen.errors import RowenError
+from tests.conftest import House
+from tests.logical import contents, index_of
+from tests.portals.ckan import CkanPortal
+from tests.refresh.machine import at_statement, failing_at
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(Ckan)
+
+
+@pytest.fixture
+def portal() -> Iterator[CkanPortal]:
+    portal = CkanPortal()
+    yield portal
+    portal.close()
+
+
+async def keep(r: Rowen, portal: CkanPortal, name: str = "portal", **options: Any) -> Run:
+    await r.add(portal.address, name=name, options=options)
+    run = await r.sync(name)
+    portal.log.clear()
+    return run
+
+
+def titles(house: House) -> dict[str, str]:
+    return {url.rpartition("/")[2]: title for url, title in house.query("select url, title from item")}
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"license_title": "CC0"},
+        {"resources": [{"name": "Table", "url": "https://elsewhere.example/t.csv", "format": "CSV"}]},
+        {"tags": [{"name": "straw"}]},
+        {"metadata_created": "2001-01-01T00:00:00"},
+        {"extras": [{"key": "spatial", "value": "Bern"}]},
+    ],
+)
+async def test_d1_every_edited_field_arrives_by_either_way(
+    house: House, portal: CkanPortal, edit: dict[str, Any], full: bool
+) -> None:
+    portal.fill(3)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.put("d00001", **edit)
+        run = await r.sync("portal", full=full)
+
+    assert run.tally.updated + run.tally.amended == 1
+    [(record,)] = house.query("select record->'source' from item where url like '%/d00001'")
+    assert edit.items() <= record.items()
+
+
+async def test_d1_a_full_sync_finds_an_edit_that_left_the_date_alone(house: House, portal: CkanPortal) -> None:
+    portal.fill(3)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.records["d00001"]["license_title"] = "CC0"
+        run = await r.sync("portal", full=True)
+
+    assert (run.tally.amended, run.tally.unchanged, run.tally.chunks_written) == (1, 3, 0)
+
+
+async def test_d3_characters_that_cannot_be_stored_cost_no_record(house: House, portal: CkanPortal) -> None:
+    portal.fill(5)
+    portal.put("d00002", "Hay\x00 and clover", notes="A \ud800 lone half.", extras=[{"key": "a\x00", "value": "\x00"}])
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 6, 0)
+    assert titles(house)["d00002"] == "Hay and clover"
+
+
+@pytest.mark.parametrize("words", ["insert into item ", "insert into chunk", "insert into change"])
+async def test_d3_a_group_that_was_not_stored_does_not_move_the_cursor(
+    house: House, portal: CkanPortal, words: str, new_house: Any
+) -> None:
+    portal.fill(25)
+    portal.rows_max = 10
+
+    def fail() -> None:
+        raise RuntimeError("the machine stopped")
+
+    async with house.open() as r:
+        await r.add(portal.address, name="portal")
+        with at_statement(words, before=fail), pytest.raises(RuntimeError):
+            await r.sync("portal")
+        run = await r.sync("portal")
+    rebuilt = new_house()
+    async with rebuilt.open() as r:
+        await keep(r, portal)
+
+    assert (run.status, len(contents(house))) == ("completed", 26)
+    assert index_of(house) == index_of(rebuilt)
+
+
+async def test_d5_only_the_passages_of_an_edited_dataset_are_new(house: House, portal: CkanPortal) -> None:
+    portal.fill(3)
+    async with house.open() as r:
+        await keep(r, portal)
+        before = dict(house.query("select item.url, text_hash from chunk join item on item.id = item_id"))
+        portal.put("d00001", notes="Other words.")
+        run = await r.sync("portal")
+    after = dict(house.query("select item.url, text_hash from chunk join item on item.id = item_id"))
+
+    assert (run.tally.updated, run.tally.chunks_written) == (1, 1)
+    assert {url for url in before if before[url] != after[url]} == {f"{portal.url}/dataset/d00001"}
+
+
+async def test_d7_a_walk_that_steps_back_where_it_went_on_is_whole(house: House, portal: CkanPortal) -> None:
+    portal.fill(20)
+    place = {"since": None, "position": 9, "after": "d00006", "clock": "2024-01-01T00:00:00Z", "newest": None}
+    async with house.open() as r:
+        await keep(r, portal, page_size=4)
+        house.execute(f"update source set cursor = cursor || '{json.dumps({'place': place})}'")
+        run = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 0)
+
+
+async def test_d7_a_listing_without_an_order_comes_to_an_end(house: House, portal: CkanPortal) -> None:
+    portal.fill(60)
+    portal.ignores = {"sort"}
+    async with house.open() as r:
+        for size in (2, 3, 7):
+            run = await keep(r, portal, f"portal{size}", page_size=size)
+
+            assert run.tally.requests < 4 * 61
+            assert run.tally.deleted == 0
+
+
+async def test_d9_a_portal_one_day_ahead_loses_no_edit(house: House, portal: CkanPortal) -> None:
+    portal.fill(5)
+    portal.tick(24)
+    async with house.open() as r:
+        await keep(r, portal)
+        for number in range(3):
+            portal.put(f"d0000{number}", "Edited", tick_h=0.3)
+            run = await r.sync("portal")
+            assert (run.tally.updated, run.tally.fell_back) == (1, 0)
+
+
+async def test_d10_a_portal_that_ignores_the_filter_goes_on_where_it_was_without_a_second_walk(
+    house: House, portal: CkanPortal
+) -> None:
+    portal.fill(95)
+    portal.rows_max = 10
+    portal.ignores = {"fq"}
+
+    def fail(start: int) -> None:
+        portal.down = start > 60
+
+    portal.after_page = fail
+    async with house.open() as r:
+        broken = await keep(r, portal)
+        portal.after_page, portal.down = None, False
+        run = await r.sync("portal")
+
+    assert (broken.status, run.status, run.complete) == ("partial", "completed", True)
+    assert len(contents(house)) == 96
+    assert sum("fl" not in asked and asked["rows"] != "0" for asked in portal.questions()) <= 5
+
+
+async def test_d11_the_same_identifier_in_two_portals_is_two_items(house: House, portal: CkanPortal) -> None:
+    other = CkanPortal()
+    portal.put("same", "Here")
+    other.put("same", "There")
+    async with house.open() as r:
+        await keep(r, portal, "one")
+        await keep(r, other, "two")
+        other.close()
+
+    assert sorted(title for (title,) in house.query("select title from item")) == ["Here", "There"]
+
+
+async def test_d13_a_portal_is_never_walked_twice_at_once(house: House, portal: CkanPortal) -> None:
+    portal.fill(30)
+    portal.rows_max = 5
+    async with house.open() as r:
+        await r.add(portal.address, name="portal")
+        results = await asyncio.gather(r.sync("portal"), r.sync("portal"), return_exceptions=True)
+
+    assert sorted(type(one) for one in results if isinstance(one, BaseException)) == [BusyError]
+    assert len(contents(house)) == 31
+
+
+async def test_d13_a_run_that_lost_its_database_does_not_stay_running(house: House, portal: CkanPortal) -> None:
+    portal.fill(10)
+    async with house.open() as r:
+        await r.add(portal.address, name="portal")
+        with failing_at(25), pytest.raises(RowenError):
+            await r.sync("portal")
+        run = await r.sync("portal")
+
+    assert run.status == "completed"
+    assert house.query("select count(*) from run where status = 'running'") == [(0,)]
+
+
+async def test_d14_publisher_licence_tags_and_resources_are_filled_in(house: House, portal: CkanPortal) -> None:
+    portal.put("a", license_title="CC0", resources=[{"url": "https://x.example/a.csv", "format": "CSV", "size": "12"}])
+    async with house.open() as r:
+        await keep(r, portal)
+
+    [(tags, record)] = house.query("select tags, record from item")
+    assert (tags, record["publisher"], record["licence"]) == (["hay"], "The Farm", "CC0")
+    [resource] = record["resources"]
+    assert (resource["url"], resource["format"], resource["size_bytes"]) == ("https://x.example/a.csv", "CSV", 12)
+
+
+async def test_d14_a_deleted_dataset_is_found_no_more(house: House, portal: CkanPortal) -> None:
+    portal.fill(5)
+    portal.put("gone", "Quince")
+    async with house.open() as r:
+        await keep(r, portal)
+        del portal.records["gone"]
+        await r.sync("portal")
+
+        assert (await r.search("quince")).hits == ()
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["0001-01-01T00:00:00", "2024-02-31T00:00:00", 1_700_000_000_000, "2024-05-01 12:00", "yesterday", "", None, []],
+)
+async def test_a_wrong_date_of_modification_hides_nothing(house: House, portal: CkanPortal, said: Any) -> None:
+    portal.fill(20)
+    portal.put("odd", metadata_modified=said)
+    async with house.open() as r:
+        run = await keep(r, portal)
+        portal.put("d00001", "Edited")
+        again = await r.sync("portal")
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 22, 0)
+    assert (again.status, again.tally.updated, again.tally.fell_back) == ("completed", 1, 0)
+
+
+async def test_large_records_come_in_small_pages(
+    house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowen.connectors.ckan.walk.MOST_PAGE_BYTES", 100_000)
+    portal.fill(100)
+    for number in range(100):
+        portal.records[f"d{number:05}"]["extras"] = [{"key": "long", "value": "x" * 4000}]
+    async with house.open() as r:
+        await r.add(portal.address, name="portal", options={"page_size": 50})
+        run = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.created) == ("completed", True, 101)
+    first, *others = [int(asked["rows"]) for asked in portal.questions() if asked["rows"] != "0"]
+    assert first == 50
+    assert 10 <= max(others) < 25
+
+
+def test_what_came_already_is_told_exactly_and_in_little_memory() -> None:
+    marks, names = Marks(), [f"d{number % 40_000:05}" for number in range(60_000)]
+
+    assert sum(map(marks.add, names)) == len(marks) == 40_000
+    assert "d39999" in marks
+    assert "d40000" not in marks
+    assert not marks.add("d00000")
+    assert sys.getsizeof(marks._table) < 25 * 40_000
+
+
+async def test_a_record_of_a_hundred_megabytes_costs_only_itself(house: House, portal: CkanPortal) -> None:
+    portal.fill(3)
+    portal.put("d00001", notes="x" * 100_000_000)
+    async with house.open() as r:
+        run = await keep(r, portal, page_size=1)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 1)
+    [(url, error)] = house.query("select url, error from quarantine")
+    assert url.endswith("/d00001")
+    assert "bytes" in error or "MB" in error

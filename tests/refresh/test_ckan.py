@@ -1,0 +1,20 @@
+"""CKAN portals join the machine."""
+
+from collections.abc import Callable
+
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conftest import House, Server
+from tests.portals.ckan import ChangingCkan
+from tests.refresh.machine import PROFILE, RefreshEqualsRebuild
+
+
+def test_refreshing_a_ckan_portal_equals_rebuilding_it(server: Server, new_house: Callable[[], House]) -> None:
+    class Portals(RefreshEqualsRebuild):
+        pass
+
+    Portals.server = server
+    Portals.new_house = staticmethod(new_house)
+    Portals.new_world = staticmethod(ChangingCkan)
+    run_state_machine_as_test(Portals, settings=settings(PROFILE, max_examples=(PROFILE.max_examples + 1) // 2))
