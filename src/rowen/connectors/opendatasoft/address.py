@@ -1,0 +1,65 @@
+"""Addresses of OpenDataSoft portals: where the API is, and under which URL a dataset is known."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from rowen.errors import BadUrlError
+from rowen.fetch.target import parse
+
+__all__ = ["Address", "accept", "recognise"]
+
+_PREFIX = "opendatasoft:"
+_API = re.compile(r"(?P<site>https?://[^/]+(?:/.*?)?)/api(?P<version>/explore/v2\.\d|/v2)(?:/.*)?", re.IGNORECASE)
+_TELLING = re.compile(r"https?://[^/]+\.opendatasoft\.com(?:[/:?#].*)?|.*/api/explore/v2\.\d(?:/.*)?", re.IGNORECASE)
+_PAGE = re.compile(r"/(?:explore|pages|map|chart)(?:/.*)?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A portal by its base URL or, where it speaks another version than v2.1, the URL of its API."""
+
+    api: str
+    site: str
+
+    @classmethod
+    def of(cls, url: str) -> "Address":
+        """The address in a source URL."""
+        bare = url.rstrip("/")
+        found = _API.fullmatch(bare)
+        return cls(bare, found["site"]) if found else cls(f"{bare}/api/explore/v2.1", bare)
+
+    @property
+    def datasets(self) -> str:
+        """Where the datasets are listed."""
+        return f"{self.api}/catalog/datasets"
+
+    def item(self, identifier: str) -> str:
+        """The URL of a dataset: its page in the portal."""
+        return f"{self.site}/explore/dataset/{quote(identifier, safe='@')}/"
+
+    def part(self, identifier: str, *path: str) -> str:
+        """The URL of something that belongs to a dataset."""
+        return "/".join([self.datasets, *(quote(one, safe="@") for one in (identifier, *path))])
+
+
+def recognise(address: str) -> str | None:
+    """The source URL of `opendatasoft:https://…`, of a host of OpenDataSoft's, or of an address of its API."""
+    told = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
+    return accept(address) if told else None
+
+
+def accept(address: str) -> str | None:
+    """The source URL of an address that is said to be such a portal's, whatever it looks like."""
+    address = address.removeprefix(_PREFIX)
+    if not address.startswith(("http://", "https://")):
+        return None
+    try:
+        url = parse(address).url.partition("?")[0].rstrip("/")
+    except BadUrlError:
+        return None
+    found = _API.fullmatch(url)
+    if found is None:
+        return _PAGE.sub("", url)
+    version = found["version"].lower()
+    return found["site"] if version == "/explore/v2.1" else f"{found['site']}/api{version}"

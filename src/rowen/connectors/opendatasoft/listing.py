@@ -1,0 +1,121 @@
+"""The catalog of an OpenDataSoft portal, in the order of dates: by number it shows no more than 10,000 records."""
+
+from collections.abc import AsyncGenerator
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from rowen.connectors.catalog.answers import UnreadableError, read_json
+from rowen.connectors.catalog.chronology import Answer, Question, chronology
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.rows import row_of
+from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.opendatasoft.address import Address
+from rowen.connectors.opendatasoft.options import OpenDataSoftOptions
+from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, unwrapped
+from rowen.errors import BodyTooLargeError, SourceError
+from rowen.fetch.response import Response
+from rowen.model.item import Failed
+
+__all__ = ["OpenDataSoftListing"]
+
+WINDOW = 9_900
+"""A portal refuses what lies further on than 10,000 records."""
+
+
+class OpenDataSoftListing:
+    """The datasets of a portal. Those without a date are in every answer, since no question by date would show them."""
+
+    version = 1
+    dated = True
+    rising = True
+    tells_deletions = False
+    tokens: Tokens | None = None
+    not_modified = False
+
+    def __init__(self, talk: Talk, address: Address, options: OpenDataSoftOptions) -> None:
+        self._talk = talk
+        self._address = address
+        self._options = options
+
+    def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """The datasets, oldest first."""
+        return chronology(self._ask, window=WINDOW, undated_kept=True, confirmed=True, since=since, place=place)
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many datasets there are."""
+        url = self._url(limit=0, where=self._where(_from(since)))
+        return _total(self._read(await self._talk.get(url), "a count"))
+
+    async def _ask(self, question: Question) -> Answer:
+        try:
+            return await self._talk.page(lambda rows: self._page(question, rows))
+        except (UnreadableError, BodyTooLargeError) as problem:
+            return await self._unread(question, problem)
+
+    async def _page(self, question: Question, rows: int) -> Answer:
+        response = await self._talk.get(self._question(question, rows), could_be_less=rows > 1)
+        return self._answer(response, question, [])
+
+    async def _unread(self, question: Question, problem: SourceError) -> Answer:
+        """The place of a record that cannot be received: its identifier alone can."""
+        response = await self._talk.get(self._question(question, 1, select="dataset_id"))
+        return self._answer(response, question, [str(problem)])
+
+    def _answer(self, response: Response, question: Question, problems: list[str]) -> Answer:
+        data = self._read(response, "a list of datasets")
+        match data:
+            case {"results": list(found)} | {"datasets": list(found)}:
+                rows = [self._row(unwrapped(record), problems) for record in found]
+            case _:
+                raise UnreadableError(f"{self._address.datasets} answered with JSON that is no list of datasets.")
+        total = _total(data)
+        more = total is None or question.skip + len(rows) < total
+        return Answer(rows, total, self._talk.clock(response), more)
+
+    def _row(self, record: Any, problems: list[str]) -> Row:
+        identifier = identifier_of(record)
+        url = self._address.item(identifier) if identifier else None
+        if problems and url:
+            return Row(Failed(url, problems[0]))
+        return row_of(
+            record,
+            lambda one: dataset_of(one, self._address, language=self._options.language),
+            site=self._address.site,
+            url=url,
+            modified=moment(metas_of(record).get("modified")),
+            language=self._options.language,
+        )
+
+    def _question(self, question: Question, rows: int, **more: str) -> str:
+        dated = _from(question.after)
+        where = self._where(f"({dated} or modified is null)" if dated else None)
+        return self._url(limit=rows, where=where, offset=question.skip, order_by="modified", **more)
+
+    def _where(self, dated: str | None) -> str | None:
+        own = f"({self._options.filter})" if self._options.filter else None
+        return " and ".join(filter(None, (dated, own))) or None
+
+    def _url(self, **wanted: str | int | None) -> str:
+        return f"{self._address.datasets}?{urlencode({name: one for name, one in wanted.items() if one is not None})}"
+
+    def _read(self, response: Response, what: str) -> Any:
+        data = read_json(response.body, self._address.datasets)
+        if isinstance(data, dict) and "error_code" in data:
+            said = data.get("message") or data["error_code"]
+            raise SourceError(f"{self._address.datasets} reports an error instead of {what}: {said}.")
+        return data
+
+
+def _from(since: datetime | None) -> str | None:
+    return f"modified >= date'{since:%Y-%m-%dT%H:%M:%SZ}'" if since else None
+
+
+def _total(data: Any) -> int | None:
+    match data:
+        case {"total_count": int(total)} if not isinstance(total, bool):
+            return total
+    return None

@@ -1,0 +1,280 @@
+"""OpenDataSoft portals: what is stored of them, and how more than their window is seen."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rowen import Rowen, Run
+from rowen.connectors.look import Look
+from rowen.connectors.opendatasoft import OpenDataSoft
+from rowen.connectors.opendatasoft.address import Address
+from rowen.connectors.registry import check_options
+from rowen.errors import UsageError
+from rowen.fetch.client import Client
+from tests.conftest import House
+from tests.portals.opendatasoft import OpenDataSoftPortal
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(OpenDataSoft)
+
+
+@pytest.fixture
+def portal() -> Iterator[OpenDataSoftPortal]:
+    portal = OpenDataSoftPortal()
+    yield portal
+    portal.close()
+
+
+async def keep(r: Rowen, portal: OpenDataSoftPortal, **options: Any) -> Run:
+    await r.add(portal.address, name="portal", options=options)
+    run = await r.sync("portal")
+    portal.log.clear()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("opendatasoft:https://data.example", "https://data.example"),
+        ("opendatasoft:https://data.example/explore/?sort=modified", "https://data.example"),
+        ("opendatasoft:https://data.example/explore/dataset/hay/information/", "https://data.example"),
+        ("https://data.example/api/explore/v2.1/catalog/datasets?limit=20", "https://data.example"),
+        ("https://data.example/api/explore/v2.0/catalog", "https://data.example/api/explore/v2.0"),
+        ("opendatasoft:https://data.example/api/v2/catalog/datasets", "https://data.example/api/v2"),
+        ("https://farm.opendatasoft.com/explore/", "https://farm.opendatasoft.com"),
+        ("https://farm.opendatasoft.com", "https://farm.opendatasoft.com"),
+        ("https://data.example", None),
+        ("https://data.example/explore/", None),
+        ("https://data.example/?see=https://farm.opendatasoft.com/", None),
+        ("https://opendatasoft.com.example/", None),
+        ("opendatasoft:nonsense", None),
+        ("opendatasoft:https://[", None),
+    ],
+)
+def test_only_addresses_that_show_opendatasoft_are_recognised(address: str, url: str | None) -> None:
+    assert OpenDataSoft.recognise(address) == url
+    assert url is None or OpenDataSoft.accept(url) == url
+
+
+def test_an_address_tells_api_and_pages() -> None:
+    old = Address.of("https://data.example/api/v2")
+
+    assert Address.of("https://data.example").datasets == "https://data.example/api/explore/v2.1/catalog/datasets"
+    assert (old.datasets, old.site) == ("https://data.example/api/v2/catalog/datasets", "https://data.example")
+    assert old.item("a b@c") == "https://data.example/explore/dataset/a%20b@c/"
+
+
+async def test_a_portal_is_found_by_one_question(house: House, portal: OpenDataSoftPortal) -> None:
+    async with Client(house.settings()) as client:
+        found = await OpenDataSoft.probe(Look(client, f"{portal.url}/pages/home/"))
+        portal.body = b'{"results": []}'
+        other = await OpenDataSoft.probe(Look(client, f"{portal.url}/pages/home/"))
+        portal.body = b"<html>"
+        page = await OpenDataSoft.probe(Look(client, portal.url))
+
+    assert (found, other, page) == (portal.url, None, None)
+    assert len(portal.log) == 3
+
+
+def test_a_key_is_a_reference_never_a_value() -> None:
+    with pytest.raises(UsageError):
+        check_options("opendatasoft", {"api_key": "0123-4567"})
+
+
+async def test_a_dataset_is_stored_whole(house: House, portal: OpenDataSoftPortal) -> None:
+    metas = {"theme": "Environment", "keyword": "hay", "territory": ["A", "B"], "metadata_languages": ["de", "fr"]}
+    more = {
+        "attachments": [{"id": "manual_pdf", "title": "Manual", "mimetype": "application/pdf", "url": "odsfile://x"}],
+        "odd": {"kept": [1, None]},
+    }
+    record = portal.make("hay-1", "Hay", metas=metas, **more)
+    record["metas"]["dcat"] |= {"temporal_coverage_start": "2020-01-01", "temporal_coverage_end": None}
+    async with house.open() as r:
+        await keep(r, portal)
+
+    [(url, title, text, tags, record)] = house.query("select url, title, text, tags, record from item")
+    assert (url, title, tags) == (f"{portal.url}/explore/dataset/hay-1/", "Hay", ["Environment", "hay"])
+    assert text == "All about hay-1.\n\n## Resources\n\n- Manual"
+    assert (record["publisher"], record["licence"], record["languages"]) == ("The Farm", "CC0", ["de", "fr"])
+    assert (record["issued"], record["modified"]) == ("2020-01-31", "2024-01-01T02:00:00Z")
+    assert (record["spatial"], record["temporal"]) == ("A, B", "2020-01-01/")
+    assert [(one["url"].partition("/datasets/")[2], one["media_type"]) for one in record["resources"]] == [
+        ("hay-1/exports/csv", "text/csv"),
+        ("hay-1/exports/json", "application/json"),
+        ("hay-1/attachments/manual_pdf", "application/pdf"),
+    ]
+    assert record["source"]["odd"] == {"kept": [1, None]}
+    assert "records_count" not in record["source"]["metas"]["default"]
+
+
+async def test_records_with_nulls_are_items_all_the_same(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.make("bare", metas=dict.fromkeys(("title", "description", "keyword", "theme", "publisher", "license")))
+    portal.store("none", {"dataset_id": "none", "metas": None, "attachments": [None, 7], "has_records": None})
+    portal.store("uid", {"dataset_uid": "da_1", "metas": {"default": {"title": 707, "modified": "31 February"}}})
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 0)
+    assert sorted(house.query("select title from item")) == [("707",), ("bare",), ("none",)]
+
+
+async def test_the_older_answer_is_read_as_well(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.fill(5)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.wrapped = True
+        run = await r.sync("portal", full=True)
+
+    assert (run.tally.unchanged, run.tally.rows_written) == (6, 0)
+
+
+async def test_the_older_api_is_asked_where_the_address_says_so(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.fill(5)
+    portal.wrapped = True
+    portal.address = f"opendatasoft:{portal.url}/api/v2"
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert run.tally.created == 6
+    assert house.query("select count(*) from item where url like %s", f"{portal.url}/explore/dataset/%") == [(6,)]
+
+
+async def test_a_catalog_larger_than_the_window_is_seen_whole(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.fill(450)
+    portal.window = 200
+    async with house.open() as r:
+        run = await keep(r, portal)
+        again = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.created) == ("completed", True, 451)
+    assert (again.tally.requests, again.tally.rows_written) == (2, 0)
+
+
+async def test_records_of_one_second_are_all_seen(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.page_max = 10
+    for number in range(45):
+        portal.make(f"same{number}", tick_h=0)
+    portal.make("later")
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.requests) == ("completed", True, 46, 5 + 1 + 2)
+
+
+async def test_more_records_of_one_second_than_the_window_prove_nothing(
+    house: House, portal: OpenDataSoftPortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowen.connectors.opendatasoft.listing.WINDOW", 50)
+    for number in range(300):
+        portal.make(f"same{number}", tick_h=0)
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.complete) == ("partial", False)
+    assert "no more than 50 records" in (run.error or "")
+
+
+async def test_undated_records_are_read_in_every_run(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.fill(30)
+    portal.page_max = 10
+    for number in range(15):
+        portal.make(f"undated{number}", dated=False, tick_h=0)
+    async with house.open() as r:
+        first = await keep(r, portal)
+        portal.make("undated3", "Edited without a date", dated=False, tick_h=5)
+        run = await r.sync("portal")
+
+    assert (first.status, first.complete, first.tally.created) == ("completed", True, 46)
+    assert (run.status, run.tally.updated, run.tally.fell_back) == ("completed", 1, 0)
+
+
+async def test_a_portal_of_undated_records_is_walked_whole(house: House, portal: OpenDataSoftPortal) -> None:
+    for number in range(15):
+        portal.make(f"undated{number}", dated=False)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.make("undated3", "Edited without a date", dated=False)
+        portal.remove("undated4")
+        run = await r.sync("portal")
+
+    assert (run.complete, run.tally.updated, run.tally.deleted) == (True, 1, 1)
+
+
+async def test_an_edit_during_the_walk_is_met_again(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.fill(40)
+    portal.page_max = 10
+
+    def edit() -> None:
+        portal.after_page = None
+        portal.make("d00025", "Edited on the way")
+
+    portal.after_page = edit
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.complete, run.tally.created) == ("completed", True, 41)
+    assert ("Edited on the way",) in house.query("select title from item")
+
+
+@pytest.mark.parametrize("what", ["large", "deep"])
+async def test_a_record_that_cannot_be_received_costs_only_itself(
+    house: House, portal: OpenDataSoftPortal, what: str
+) -> None:
+    portal.fill(30)
+    odd = {"metas": {"description": "x" * 3_000_000}} if what == "large" else {}
+    portal.make("d00011", **odd)
+    portal.make("after")
+    if what == "deep":
+        portal.deep = "d00011"
+    async with house.open(body_limit_bytes=1_000_000) as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 31, 1)
+    assert house.query("select url from quarantine") == [(f"{portal.url}/explore/dataset/d00011/",)]
+
+
+async def test_strange_json_is_read_as_far_as_it_goes(house: House, portal: OpenDataSoftPortal) -> None:
+    record = b'{"dataset_id": "a", "dataset_id": "b", "metas": {"default": {"title": "Caf\xe9", "size": NaN}}}'
+    portal.body = b'\xef\xbb\xbf{"total_count": 1, "results": [%s]}' % record
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 1)
+    assert house.query("select title from item") == [("Caf\ufffd",)]
+
+
+async def test_a_key_is_sent_to_the_portal(
+    house: House, portal: OpenDataSoftPortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTAL_KEY", "hay-and-clover")
+    portal.fill(2)
+    async with house.open() as r:
+        await r.add(portal.address, name="portal", options={"api_key": "env:PORTAL_KEY"})
+        await r.sync("portal")
+
+    assert {asked["header:Authorization"] for asked in portal.questions()} == {"Apikey hay-and-clover"}
+    assert "hay-and-clover" not in str(house.query("select options, cursor from source"))
+
+
+async def test_a_filter_of_the_user_narrows_the_portal(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.fill(5)
+    portal.make("mine", metas={"theme": "Mill"})
+    async with house.open() as r:
+        run = await keep(r, portal, filter="theme = 'Mill'")
+        portal.make("mine", "Edited", metas={"theme": "Mill"})
+        again = await r.sync("portal")
+
+    assert (run.tally.created, again.tally.updated, again.tally.requests) == (1, 1, 2)
+
+
+async def test_an_error_of_the_portal_is_told(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.body = json.dumps({"error_code": "ODSQLError", "message": "ODSQL query is malformed"}).encode()
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert run.status == "failed"
+    assert "ODSQL query is malformed" in (run.error or "")

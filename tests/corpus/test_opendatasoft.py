@@ -1,0 +1,85 @@
+"""Recorded answers of OpenDataSoft portals are digested; runs where CORPUS names the folder."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.opendatasoft import OpenDataSoft
+from tests.conftest import House
+from tests.portals.opendatasoft import OpenDataSoftPortal
+
+FOLDER = Path(os.environ.get("CORPUS") or "/nowhere") / "opendatasoft"
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="CORPUS names no folder of recorded answers")
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(OpenDataSoft)
+
+
+@pytest.fixture
+def portal() -> Iterator[OpenDataSoftPortal]:
+    portal = OpenDataSoftPortal()
+    yield portal
+    portal.close()
+
+
+def test_every_file_is_looked_at() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == {
+        "campbelltown_v2_datasets.json",
+        "campbelltown_v2_facets.json",
+        "sbb_v21_catalog.json",
+    }
+
+
+async def test_a_recorded_answer_of_version_2_is_digested(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.body = (FOLDER / "campbelltown_v2_datasets.json").read_bytes()
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+        again = await r.sync(portal.address, full=True)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 6, 0)
+    assert (again.tally.unchanged, again.tally.rows_written) == (6, 0)
+    assert house.query("select count(*) from item where text like '%<%'") == [(0,)]
+    facts = "select count(record->'publisher'), count(record->'licence'), count(record->'modified') from item"
+    assert house.query(facts) == [(5, 4, 6)]
+
+
+async def test_a_recorded_answer_that_was_trimmed_is_kept_and_proves_nothing(
+    house: House, portal: OpenDataSoftPortal
+) -> None:
+    portal.body = (FOLDER / "sbb_v21_catalog.json").read_bytes()
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("partial", False, 12, 0)
+    assert "declares 61" in (run.error or "")
+
+
+async def test_the_records_of_both_are_walked_in_pages(house: House, portal: OpenDataSoftPortal) -> None:
+    old = json.loads((FOLDER / "campbelltown_v2_datasets.json").read_bytes())["datasets"]
+    new = json.loads((FOLDER / "sbb_v21_catalog.json").read_bytes())["results"]
+    for record in [*(one["dataset"] for one in old), *new]:
+        portal.records[record["dataset_id"]] = record
+        portal.dates[record["dataset_id"]] = moment(record["metas"]["default"].get("modified"))
+    portal.page_max = 4
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+        again = await r.sync(portal.address)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 18, 0)
+    assert (again.status, again.tally.rows_written) == ("completed", 0)
+
+
+async def test_a_recorded_answer_that_is_no_listing_is_refused(house: House, portal: OpenDataSoftPortal) -> None:
+    portal.body = (FOLDER / "campbelltown_v2_facets.json").read_bytes()
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+
+    assert run.status == "failed"
+    assert "no list of datasets" in (run.error or "")
