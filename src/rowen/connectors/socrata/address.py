@@ -1,0 +1,45 @@
+"""Addresses of Socrata portals."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+from rowen.errors import BadUrlError
+from rowen.fetch.target import parse
+
+__all__ = ["accept", "domain_of", "item", "recognise"]
+
+_PREFIX = "socrata:"
+_API = "/api/catalog/v1"
+_CENTRAL = re.compile(r"api\.(?:us|eu)\.socrata\.com", re.IGNORECASE)
+_TELLING = re.compile(r"https?://[^/]+(?:\.socrata\.com(?:[/:].*)?|/api/catalog/v1/?)", re.IGNORECASE)
+
+
+def recognise(address: str) -> str | None:
+    """The portal of `socrata:https://…`, of a host of Socrata's, or of an address of the catalog API."""
+    told = address.startswith(_PREFIX) or _TELLING.fullmatch(address.partition("?")[0])
+    return accept(address) if told else None
+
+
+def accept(address: str) -> str | None:
+    """The portal of any web address that a user says to be one; the shared API needs to be told which."""
+    address = address.removeprefix(_PREFIX)
+    if not address.startswith(("http://", "https://")):
+        return None
+    try:
+        parts = urlsplit(parse(address).url)
+    except BadUrlError:
+        return None
+    if not _CENTRAL.fullmatch(parts.hostname or ""):
+        return f"{parts.scheme}://{parts.netloc}"
+    domains = parse_qs(parts.query).get("domains", [""])[0].split(",")
+    return f"https://{domains[0]}" if len(domains) == 1 and re.fullmatch(r"[\w.-]+", domains[0]) else None
+
+
+def domain_of(site: str) -> str:
+    """What the API calls a portal."""
+    return urlsplit(site).hostname or ""
+
+
+def item(site: str, identifier: str) -> str:
+    """The URL of a dataset, which outlives its title."""
+    return f"{site}/d/{identifier}"

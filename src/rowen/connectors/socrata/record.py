@@ -1,0 +1,79 @@
+"""A result of Socrata's Discovery API becomes a dataset."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dates import iso
+from rowen.connectors.catalog.languages import word, wordings
+from rowen.connectors.catalog.rows import Json, listed, objects, without
+from rowen.connectors.socrata.address import item
+
+__all__ = ["dataset_of", "identifier_of", "modified_of"]
+
+# They move whenever somebody looks.
+_VOLATILE = frozenset({"page_views", "download_count", "view_count", "score"})
+_PLACES = ("spatial", "geographic", "geospatial")
+_PERIODS = ("temporal", "time-period", "time period")
+
+
+def identifier_of(record: Any) -> str:
+    """Socrata's name for an asset: twice four letters or digits."""
+    return word(_part(record, "resource").get("id"))
+
+
+def modified_of(record: Any) -> Any:
+    """When an asset, its data or its description was last changed."""
+    return _part(record, "resource").get("updatedAt")
+
+
+def dataset_of(record: Json, site: str, *, language: str | None = None) -> Dataset:
+    """What a record says; whatever it lacks is left out."""
+    resource, classes = _part(record, "resource"), _part(record, "classification")
+    identifier = identifier_of(record)
+    said = wordings(resource.get("name"), resource.get("description"), preferred=language)
+    told = {word(one.get("key")).casefold(): word(one.get("value")) for one in objects(classes.get("domain_metadata"))}
+    tags = [*listed(classes.get("domain_tags")), *listed(classes.get("tags")), classes.get("domain_category")]
+    return Dataset(
+        url=item(site, identifier),
+        identifier=identifier,
+        title=said.title or identifier,
+        description=said.description,
+        tags=tuple(filter(None, map(word, [*tags, *listed(classes.get("categories"))]))),
+        publisher=word(resource.get("attribution")) or word(_part(record, "owner").get("display_name")),
+        licence=word(_part(record, "metadata").get("license")),
+        languages=tuple(filter(None, [said.language, *sorted(said.others)])),
+        issued=iso(resource.get("publication_date")) or iso(resource.get("createdAt")),
+        modified=iso(modified_of(record)),
+        spatial=_told(told, _PLACES),
+        temporal=_told(told, _PERIODS),
+        landing_page=word(record.get("link")) or word(record.get("permalink")),
+        resources=tuple(_resources(resource, site, identifier)),
+        texts=said.others,
+        source=without(record, _VOLATILE),
+    )
+
+
+def _part(record: Any, name: str) -> Json:
+    match record:
+        case {**parts} if isinstance(found := parts.get(name), Mapping):
+            return found
+    return {}
+
+
+def _told(told: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """What a portal's own fields say, whatever group it put them into."""
+    return next((value for key, value in sorted(told.items()) if any(name in key for name in names)), "")
+
+
+def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]:
+    match word(resource.get("type")):
+        case "dataset":
+            rows = f"{site}/api/views/{identifier}/rows"
+            yield Resource(f"{rows}.csv?accessType=DOWNLOAD", format="CSV", media_type="text/csv")
+            yield Resource(f"{rows}.json?accessType=DOWNLOAD", format="JSON", media_type="application/json")
+        case "map":
+            url = f"{site}/api/geospatial/{identifier}?method=export&format=GeoJSON"
+            yield Resource(url, format="GeoJSON", media_type="application/geo+json")
+        case "file":
+            yield Resource(f"{site}/download/{identifier}", media_type=word(resource.get("blob_mime_type")))
