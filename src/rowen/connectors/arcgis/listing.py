@@ -1,0 +1,99 @@
+"""The items of ArcGIS in the order of dates: by number it shows no more than 10,000 of them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+from rowen.connectors.arcgis.dialects import Dialect, Found, read
+from rowen.connectors.arcgis.options import ArcGisOptions
+from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.chronology import Answer, Question, chronology
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.rows import row_of
+from rowen.connectors.catalog.talk import Talk
+from rowen.errors import BodyTooLargeError, SourceError
+from rowen.fetch.response import Response
+from rowen.model.item import Failed
+
+__all__ = ["ArcGisListing"]
+
+WINDOW = 9_900
+_MOST_UNREAD = 3
+
+
+class ArcGisListing:
+    """The items of a site or a search."""
+
+    version = 1
+    dated = True
+    rising = True
+    tells_deletions = False
+    tokens: Tokens | None = None
+    not_modified = False
+
+    def __init__(self, talk: Talk, dialect: Dialect, options: ArcGisOptions) -> None:
+        self._talk = talk
+        self._dialect = dialect
+        self._options = options
+        self._unread = 0
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """The items, oldest first. Whose they are is looked at before all of them, or many changes, are believed."""
+        checked = since is None
+        if checked:
+            await self._dialect.check(self._talk)
+        found = chronology(self._ask, window=WINDOW, undated_kept=False, since=since, place=place)
+        async with aclosing(found) as pages:
+            async for page in pages:
+                if not checked and page.place is not None:
+                    await self._dialect.check(self._talk)
+                    checked = True
+                yield page
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many items there are; None if there are more than ArcGIS counts."""
+        response = await self._talk.get(self._dialect.ask(since, skip=0, rows=1))
+        return self._found(response).total
+
+    async def _ask(self, question: Question) -> Answer:
+        try:
+            answer = await self._talk.page(lambda rows: self._page(question, rows))
+        except (UnreadableError, BodyTooLargeError) as problem:
+            self._unread += 1
+            if self._unread >= _MOST_UNREAD:
+                raise
+            return self._unread_answer(question, problem)
+        self._unread = 0
+        return answer
+
+    def _unread_answer(self, question: Question, problem: SourceError) -> Answer:
+        """The place of an item that cannot be received. Nobody knows which one it is: nothing may be deleted."""
+        second = int(question.after.timestamp()) if question.after else 0
+        row = Row(Failed(f"{self._dialect.url}#/unread/{second}/{question.skip}", str(problem)))
+        return Answer([row], None, None, True, f"An item could not be received: {problem} Nothing was deleted.")
+
+    async def _page(self, question: Question, rows: int) -> Answer:
+        url = self._dialect.ask(question.after, skip=question.skip, rows=rows)
+        response = await self._talk.get(url, could_be_less=rows > 1)
+        found = self._found(response)
+        return Answer([*map(self._row, found.records)], found.total, self._talk.clock(response), found.more)
+
+    def _found(self, response: Response) -> Found:
+        return self._dialect.understand(read(response.body, self._dialect.url))
+
+    def _row(self, record: Any) -> Row:
+        identifier = identifier_of(record)
+        url = self._dialect.item(identifier) if identifier else None
+        return row_of(
+            record,
+            lambda one: dataset_of(one, url or "", language=self._options.language),
+            site=self._dialect.url,
+            url=url,
+            modified=moment(facts_of(record).get("modified")),
+            language=self._options.language,
+        )
