@@ -1,0 +1,56 @@
+"""Addresses of catalogue services: where questions go, and under which URL a record is known."""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from rowen.errors import BadUrlError
+from rowen.fetch.target import parse
+
+__all__ = ["accept", "ask", "capabilities_url", "item_url", "recognise"]
+
+_PREFIX = "csw:"
+_TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+# What belongs to a question; other parameters, such as the map file of a server, belong to the service.
+_ARGUMENTS = re.compile(
+    r"service|version|request|acceptversions|sections|typenames?|elementsetname|elementname|resulttype|outputschema"
+    r"|outputformat|startposition|maxrecords|constraint\w*|sortby|namespaces?|id|requestid|hopcount",
+    re.IGNORECASE,
+)
+
+
+def recognise(address: str) -> str | None:
+    """The service of `csw:https://…`, or of an address that shows the protocol."""
+    if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
+        return accept(address)
+    return None
+
+
+def accept(address: str) -> str | None:
+    """The service of any web address that is said to be one: without the arguments of a question."""
+    address = address.removeprefix(_PREFIX)
+    if not _SCHEME.match(address):
+        return None
+    try:
+        parts = urlsplit(parse(address).url)
+    except BadUrlError:
+        return None
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if not _ARGUMENTS.fullmatch(name)]
+    return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
+
+
+def ask(base: str, arguments: Mapping[str, str]) -> str:
+    """The URL of a question."""
+    base = base.rstrip("?&")
+    return f"{base}{'&' if '?' in base else '?'}{urlencode(arguments, quote_via=quote, safe=':')}"
+
+
+def capabilities_url(base: str, version: str | None = "2.0.2") -> str:
+    """The URL of the question what a service can do."""
+    return ask(base, {"service": "CSW", "request": "GetCapabilities"} | ({"version": version} if version else {}))
+
+
+def item_url(base: str, identifier: str) -> str:
+    """Under which URL a record is known: the question for it, in the version that nearly all services speak."""
+    return ask(base, {"service": "CSW", "version": "2.0.2", "request": "GetRecordById", "id": identifier})

@@ -1,0 +1,78 @@
+"""Answers of a catalogue service: records, or a report of what is wrong."""
+
+from dataclasses import dataclass, field
+
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.xml import Element, Found, Reader, local, read_xml, said
+from rowen.errors import SourceError, SourceGoneError
+from rowen.fetch.response import Response
+
+__all__ = ["Answer", "RefusalError", "read"]
+
+_RESULTS = frozenset({"SearchResults"})
+_WRONG = frozenset({"Exception", "ServiceException"})
+_REPORTS = frozenset({"ExceptionReport", "ServiceExceptionReport"})
+_BEYOND_US = frozenset(
+    {"InvalidParameterValue", "MissingParameterValue", "OptionNotSupported", "OperationNotSupported"}
+)
+
+
+class RefusalError(UnreadableError):
+    """The service reports that it cannot answer; `is_question` tells that the question itself is not to its liking."""
+
+    is_question = False
+
+
+@dataclass(slots=True)
+class Answer:
+    """Records, and how many match the question. Where the next ones are said to begin is not worth knowing."""
+
+    records: list[Found] = field(default_factory=list)
+    matched: int | None = None
+
+
+def read(response: Response, where: str) -> Answer:
+    """The answer in a response; raises what the service reports instead."""
+    reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=response.charset)
+    try:
+        found = read_xml(response.body, reader)
+    except SourceError as problem:
+        if not response.ok:
+            raise _bad_status(response, where) from None
+        raise type(problem)(f"{where}: {problem}", hint=problem.hint) from None
+    root = local(reader.root or "")
+    if root in _REPORTS:
+        raise _refusal([one.tree for one in found], where)
+    if not response.ok:
+        raise _bad_status(response, where)
+    if root != "GetRecordsResponse":
+        raise SourceError(f"{where} answers with XML that is no list of records.", hint="Nothing was deleted.")
+    return _sorted_out(found)
+
+
+def _bad_status(response: Response, where: str) -> SourceError:
+    kind = SourceGoneError if response.status in (404, 405, 410) else UnreadableError
+    return kind(f"{where} answered with status {response.status}.", hint="Nothing was deleted.")
+
+
+def _refusal(reports: list[Element], where: str) -> RefusalError:
+    code = next((code for one in reports if (code := one.get("exceptionCode") or one.get("code"))), "")
+    words = " ".join(map(said, reports))[:300]
+    problem = RefusalError(f"{where} reports {code or 'an exception'}: {words}", hint="Nothing was deleted.")
+    problem.is_question = code in _BEYOND_US
+    return problem
+
+
+def _sorted_out(found: list[Found]) -> Answer:
+    answer = Answer()
+    for one in found:
+        if local(one.tree.tag) == "SearchResults":
+            answer.matched = _number(one.tree.get("numberOfRecordsMatched"))
+        else:
+            answer.records.append(one)
+    return answer
+
+
+def _number(words: str | None) -> int | None:
+    """A count; negative ones and other nonsense are none."""
+    return int(words) if words and words.isdecimal() and len(words) < 12 else None

@@ -1,0 +1,301 @@
+"""The records of a catalogue service, window by window."""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from rowen.connectors.catalog import chronology
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.listing import FAR_PAST, Page, Row, Tokens
+from rowen.connectors.catalog.notes import Noted
+from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.xml import Found
+from rowen.connectors.csw.address import ask, capabilities_url, item_url
+from rowen.connectors.csw.answer import Answer, RefusalError, read
+from rowen.connectors.csw.capabilities import Capabilities
+from rowen.connectors.csw.options import CswOptions
+from rowen.connectors.csw.question import Dialect, Question
+from rowen.connectors.csw.record import dataset_of, identifier_of, payload_of, stamp_of, url_of
+from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
+from rowen.model.item import Failed, Fetched
+
+__all__ = ["Catalogue"]
+
+VERSION = 1
+"""To be raised when a record is read into something else than before."""
+
+WINDOW = 10_000
+"""So many records some servers show and count, and no more."""
+
+MOST_HOLES = 3
+_PAYLOAD_BYTES = 1 << 20
+_ACCEPT = "application/xml, text/xml;q=0.9, */*;q=0.5"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Some records in a row, how many match the question, and how many were asked for."""
+
+    rows: list[Row]
+    matched: int | None
+    asked: int
+    doubt: str | None = None
+
+
+class Catalogue:
+    """A service as the refresh sees it: its listing."""
+
+    def __init__(self, talk: Talk, url: str, options: CswOptions) -> None:
+        self.version = VERSION
+        self.dated, self.rising, self.tells_deletions = True, False, False
+        self.tokens: Tokens | None = None
+        self.not_modified = False
+        self._talk = talk
+        self._url = url
+        self._options = options
+        self._dialect: Dialect | None = None
+        self._dates: tuple[str, ...] = ()
+        self._holes = 0
+        self._clock: datetime | None = None
+        self._answer = b""
+
+    def open(self, known: Noted) -> None:
+        """Speak as in the last run, if there was one."""
+        try:
+            self._dialect = Dialect(**known.notes) if known.notes else None
+        except TypeError:
+            known.forget()
+
+    def notes(self) -> Mapping[str, Any]:
+        """How the service is spoken to."""
+        return asdict(self._dialect) if self._dialect else {}
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """The pages in the order of identifiers or, beyond what a service shows at once, in that of dates."""
+        by_date, at = place.get("by_date") if place else None, place.get("at", 1) if place else 1
+        doubt = None
+        if place is None and since is None:
+            matched = await self._settle()
+            is_narrow = await self._is_narrow(matched)
+            by_date = {} if is_narrow and await self._find_date() else None
+            doubt = _beyond(matched) if is_narrow else None
+        elif since is not None and not await self._find_date():
+            yield Page([], doubt="The catalogue cannot be asked by date.")
+            return
+        # Dates of metadata are days as often as moments: all of a day is asked for.
+        day = since.replace(hour=0, minute=0, second=0, microsecond=0) if since else None
+        parts = self._numbered(at, day, doubt) if by_date is None else self._dated(by_date)
+        async for page in parts:
+            yield page
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many records there are; a count that is as many as some servers count at most is none."""
+        if since is None:
+            matched = (await self._ask(Question())).matched
+            return None if matched == WINDOW else matched
+        if not await self._find_date():
+            return 0
+        try:
+            # Some count what they do not show: a record is to be seen.
+            answer = await self._ask(Question(size=1, since=since, brief=True))
+        except UnreadableError:
+            return 0
+        return answer.matched if answer.records else 0
+
+    async def _settle(self) -> int | None:
+        """Find out how the service is spoken to; tells how many records it says to have."""
+        held = self._dialect
+        capabilities = await self._capabilities()
+        self._dates = capabilities.dates
+        first: SourceError | None = None
+        dead: set[tuple[str, bool]] = set()
+        for dialect in capabilities.dialects(self._url, self._options.profile):
+            if (dialect.url, dialect.post) in dead:
+                continue
+            self._dialect = replace(dialect, modified=held.modified if held else None)
+            try:
+                return await self._hits()
+            except RefusalError as problem:
+                first = first or problem
+            except (SourceGoneError, UnreadableError) as problem:
+                first = first or problem
+                dead.add((dialect.url, dialect.post))
+        self._dialect = held
+        raise first or SourceError(f"{self._url} cannot be asked for records.", hint="Nothing was deleted.")
+
+    async def _hits(self) -> int | None:
+        """How many records there are; a report that does not blame the question is not believed at once."""
+        try:
+            return (await self._ask(Question())).matched
+        except RefusalError as problem:
+            if problem.is_question:
+                raise
+            return (await self._ask(Question())).matched
+
+    async def _capabilities(self) -> Capabilities:
+        """What the service says that it can do; asked in two ways, since not all know how to agree on a version."""
+        why = "that is no CSW"
+        for version in ("2.0.2", None):
+            response = await self._talk.get(capabilities_url(self._url, version), accept=_ACCEPT)
+            try:
+                if found := Capabilities.read(response):
+                    return found
+            except SourceError as problem:
+                why = str(problem)
+            why = why if response.ok else f"status {response.status}"
+        raise SourceError(f"{self._url} does not tell what it can do: {why}", hint="Nothing was deleted.")
+
+    async def _is_narrow(self, matched: int | None) -> bool:
+        """Whether the service shows no more than its window: it counts just as many, or fails beyond."""
+        if matched is None or matched <= WINDOW:
+            return matched == WINDOW
+        try:
+            answer = await self._ask(Question(at=WINDOW + 1, size=1))
+        except UnreadableError:
+            return True
+        return not answer.records
+
+    async def _find_date(self) -> bool:
+        """Whether records can be asked for by date: the property is the first for which all are newer than the past."""
+        if self._dialect is None or self._dialect.modified:
+            return self._dialect is not None
+        if not self._dates:
+            self._dates = (await self._capabilities()).dates
+        plain = self._dialect
+        for name in self._dates:
+            self._dialect = replace(plain, modified=name)
+            try:
+                if (await self._ask(Question(since=FAR_PAST))).matched:
+                    return True
+            except UnreadableError as problem:
+                log.info("records cannot be asked for by %s: %s", name, problem)
+        self._dialect, self._dates = plain, ()
+        return False
+
+    async def _numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[Page]:
+        """The pages by position; only what came moves it on."""
+        largest, matched = 0, None
+        while True:
+            question = Question(at, since=since)
+            try:
+                window = await (self._window(question) if matched is None or at <= matched else self._end(question))
+            except RefusalError as problem:
+                if since is None or at > 1:
+                    raise
+                yield Page([], doubt=str(problem))
+                return
+            at, matched = at + len(window.rows), window.matched
+            is_full = len(window.rows) >= min(window.asked, largest or window.asked)
+            largest = max(largest, len(window.rows))
+            is_over = not window.rows or (matched is not None and at > matched and not is_full)
+            yield Page(
+                window.rows,
+                place=None if is_over else {"at": at},
+                declared=None if doubt else matched,
+                clock=self._clock,
+                doubt=doubt or window.doubt,
+            )
+            if is_over:
+                return
+
+    async def _end(self, question: Question) -> _Window:
+        """What comes after the last record that is declared: nothing, or a report that there is nothing."""
+        size = self._talk.size.rows
+        try:
+            answer = await self._ask(replace(question, size=size))
+        except UnreadableError:
+            return _Window([], question.at - 1, size)
+        return _Window([self._row(found) for found in answer.records], answer.matched, size)
+
+    async def _dated(self, place: Any) -> AsyncGenerator[Page]:
+        """The pages by date: no window ends them, but records without a date are in none of them."""
+
+        async def answer(question: chronology.Question) -> chronology.Answer:
+            window = await self._window(Question(question.skip + 1, since=question.after or FAR_PAST, by_date=True))
+            more = window.matched is None or question.skip + len(window.rows) < window.matched
+            doubts.extend([window.doubt] if window.doubt else [])
+            return chronology.Answer(window.rows, None, self._clock or FAR_PAST, more)
+
+        doubts: list[str] = []
+        pages = chronology.chronology(answer, window=WINDOW, undated_kept=False, place=place or None)
+        async for page in pages:
+            if any(row.modified is None for row in page.rows):
+                doubts.append(_beyond(WINDOW))
+            following = None if page.place is None else {"by_date": page.place}
+            yield replace(page, place=following, doubt=page.doubt or next(iter(doubts), None))
+
+    async def _window(self, question: Question) -> _Window:
+        """The next records: fewer of them where a window fails, until the one that is to blame stands alone."""
+        sizes: list[int] = []
+
+        async def once(size: int) -> Answer:
+            sizes.append(size)
+            answer = await self._ask(replace(question, size=size))
+            if not answer.records and answer.matched is not None and question.at <= answer.matched:
+                raise UnreadableError(f"{self._url} declares {answer.matched} records, but shows none.")
+            return answer
+
+        try:
+            answer = await self._talk.page(once)
+        except (UnreadableError, BodyTooLargeError) as problem:
+            return await self._hole(question, problem)
+        self._holes = 0
+        return _Window([self._row(found) for found in answer.records], answer.matched, sizes[-1])
+
+    async def _hole(self, question: Question, problem: SourceError) -> _Window:
+        """A single record that cannot be read: its identifier may still be had, in the plainest form."""
+        payload = self._answer
+        try:
+            answer = await self._ask(replace(question, size=1, brief=True))
+        except UnreadableError:
+            answer = await self._ask(replace(question, at=1))
+        if answer.matched is not None and question.at > answer.matched:
+            return _Window([], answer.matched, 1)
+        identifier = identifier_of(answer.records[0].tree) if answer.records else ""
+        self._holes += not identifier
+        if not identifier and (question.at == 1 or self._holes >= MOST_HOLES):
+            raise problem
+        url = item_url(self._url, identifier) if identifier else f"{self._url}#/unread/{question.at}"
+        doubt = None if identifier else "A record can neither be read nor named. Nothing was deleted."
+        row = Row(Failed(url, f"The record cannot be read: {problem}", payload=payload or None))
+        return _Window([row], answer.matched, 1, doubt)
+
+    async def _ask(self, question: Question) -> Answer:
+        dialect = self._dialect
+        if dialect is None:
+            raise SourceError(f"{self._url} was not asked yet what it can do.")
+        slow = question.size > 1
+        self._answer = b""
+        if dialect.post:
+            body = question.body(dialect)
+            response = await self._talk.post(
+                dialect.url, body, media_type="application/xml", accept=_ACCEPT, could_be_less=slow
+            )
+        else:
+            url = ask(dialect.url, question.arguments(dialect))
+            response = await self._talk.get(url, accept=_ACCEPT, could_be_less=slow)
+        self._clock = self._talk.clock(response)
+        self._answer = response.body[:_PAYLOAD_BYTES]
+        return read(response, self._url)
+
+    def _row(self, found: Found) -> Row:
+        modified = stamp_of(found.tree)
+        url = url_of(found.tree, self._url)
+        if found.why:
+            return Row(Failed(url, found.why, payload=payload_of(found.tree)), modified)
+        try:
+            dataset = dataset_of(found.tree, self._url, language=self._options.language)
+            return Row(Fetched(dataset.document(language=self._options.language)), modified)
+        except (ValueError, RecursionError) as problem:
+            why = f"The record cannot be read: {problem}."
+            return Row(Failed(url, why, payload=payload_of(found.tree)), modified)
+
+
+def _beyond(matched: int | None) -> str:
+    return f"The catalogue counts {matched} records, but shows no more than {WINDOW}. Nothing was deleted."

@@ -1,0 +1,134 @@
+"""A record of a catalogue service becomes a dataset: by ISO 19115 in either writing, or by Dublin Core."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.languages import code_of, wordings
+from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.xml import Element, local, plain_tree, said
+from rowen.connectors.csw import iso19115
+from rowen.connectors.csw.address import item_url
+from rowen.model.hashes import body_hash, canonical_json
+
+__all__ = ["dataset_of", "identifier_of", "payload_of", "stamp_of", "url_of"]
+
+_PARTS = "cat cit dqc fcc gcx gex lan lis mac mas mcc mco mda mdb mds mdt mex mmi mpc mrc mrd mri mrl mrs msr"
+_PREFIXES = {
+    "http://www.isotc211.org/2005/gmd": "gmd",
+    "http://www.isotc211.org/2005/gco": "gco",
+    "http://www.isotc211.org/2005/gmi": "gmi",
+    "http://www.isotc211.org/2005/gmx": "gmx",
+    "http://www.isotc211.org/2005/gts": "gts",
+    "http://www.isotc211.org/2005/srv": "srv",
+    "http://standards.iso.org/iso/19115/-3/gco/1.0": "gco",
+    "http://standards.iso.org/iso/19115/-3/srv/2.0": "srv",
+    "http://standards.iso.org/iso/19115/-3/srv/2.1": "srv",
+    "http://www.opengis.net/gml": "gml",
+    "http://www.opengis.net/gml/3.2": "gml",
+    "http://www.opengis.net/ows": "ows",
+    "http://www.opengis.net/ows/2.0": "ows",
+    "http://www.opengis.net/cat/csw/2.0.2": "csw",
+    "http://www.opengis.net/cat/csw/3.0": "csw",
+    "http://purl.org/dc/elements/1.1/": "dc",
+    "http://purl.org/dc/terms/": "dct",
+    "http://www.w3.org/1999/xlink": "xlink",
+    **{f"http://standards.iso.org/iso/19115/-3/{part}/{n}.0": part for part in _PARTS.split() for n in (1, 2)},
+}
+# Numbers of elements are given anew with each answer, and where schemas lie is no part of what a record says.
+_PASSING = re.compile(r"\{http://www\.opengis\.net/gml(/3\.2)?\}id|\{http://www\.w3\.org/2001/XMLSchema-instance\}.*")
+_PAYLOAD_CHARS = 1 << 20
+
+
+def dataset_of(record: Element, base: str, *, language: str | None = None) -> Dataset:
+    """What a record says; whatever it lacks is left out."""
+    identifier = identifier_of(record)
+    for tree in record.iter():
+        for name in [name for name in tree.attrib if _PASSING.fullmatch(name)]:
+            del tree.attrib[name]
+    whole = plain_tree(record, _PREFIXES)
+    source: Mapping[str, Any] = whole if isinstance(whole, dict) else {}
+    bare = Dataset(url_of(record, base), identifier, title="", source=source)
+    read = iso19115.dataset if iso19115.is_iso(record) else _of_dublin_core
+    dataset = read(bare, record, language)
+    return replace(dataset, title=plain(dataset.title) or identifier or "Untitled")
+
+
+def identifier_of(record: Element) -> str:
+    """The identifier of a record, as its service knows it."""
+    if iso19115.is_iso(record):
+        return iso19115.identifier(record)
+    return next((words for one in record.findall("{*}identifier") if (words := said(one))), "")
+
+
+def url_of(record: Element, base: str) -> str:
+    """Under which URL a record is known.
+
+    One without an identifier is known by its title and organisation; it becomes another one when these change.
+    """
+    if identifier := identifier_of(record):
+        return item_url(base, identifier)
+    bare = Dataset("", "", title="")
+    alike = iso19115.dataset(bare, record, None) if iso19115.is_iso(record) else _of_dublin_core(bare, record, None)
+    return f"{base}#/unnamed/{body_hash(canonical_json([alike.title, alike.publisher])).hex()[:32]}"
+
+
+def stamp_of(record: Element) -> datetime | None:
+    """When the record was modified, as far as it tells."""
+    if iso19115.is_iso(record):
+        return moment(iso19115.stamp(record))
+    return moment(said(record.find("{*}modified"))) or moment(said(record.find("{*}date")))
+
+
+def payload_of(record: Element) -> bytes:
+    """A record as it is kept in quarantine."""
+    return " ".join(record.itertext())[:_PAYLOAD_CHARS].encode("utf-8", "replace")
+
+
+def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dataset:
+    texts = list(dict.fromkeys([*_words(record, "abstract"), *_words(record, "description")]))
+    wording = wordings(next(iter(_words(record, "title")), ""), "\n\n".join(texts), preferred=language)
+    resources = tuple(_resources(record))
+    boxes = [" ".join(said(corner) for corner in box) for box in record.findall("{*}BoundingBox")]
+    return replace(
+        bare,
+        title=wording.title,
+        description=wording.description,
+        tags=tuple(_words(record, "subject")),
+        publisher=next(iter([*_words(record, "publisher"), *_words(record, "creator")]), ""),
+        licence=next(
+            iter([*_words(record, "license"), *_words(record, "rights"), *_words(record, "accessRights")]), ""
+        ),
+        languages=tuple(code_of(words) or words for words in _words(record, "language")),
+        issued=next((date for name in ("issued", "created") if (date := iso(said(record.find(f"{{*}}{name}"))))), None),
+        modified=iso(said(record.find("{*}modified"))) or iso(said(record.find("{*}date"))),
+        spatial="; ".join([*_words(record, "spatial"), *_words(record, "coverage"), *boxes]),
+        temporal=", ".join(_words(record, "temporal")),
+        landing_page=next((one.url for one in resources if one.format == "WWW:LINK"), ""),
+        resources=resources,
+    )
+
+
+def _words(record: Element, name: str) -> list[str]:
+    return list(dict.fromkeys(words for one in record.findall(f"{{*}}{name}") if (words := _lines(one))))
+
+
+def _lines(tree: Element) -> str:
+    return "\n".join(line.strip() for line in "".join(tree.itertext()).strip().splitlines())
+
+
+def _resources(record: Element) -> Iterator[Resource]:
+    for one in record:
+        if local(one.tag) in ("URI", "references") and said(one).startswith(("http://", "https://", "ftp://")):
+            how = one.get("protocol") or one.get("scheme") or ""
+            yield Resource(
+                said(one),
+                name=one.get("name", ""),
+                description=one.get("description", ""),
+                format=iso19115.form_of(how),
+                media_type=how if "/" in how and ":" not in how else "",
+            )
