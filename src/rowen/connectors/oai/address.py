@@ -1,0 +1,53 @@
+"""Addresses of OAI-PMH repositories: the base URL, and under which URL a record is known."""
+
+import re
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from rowen.errors import BadUrlError
+from rowen.fetch.target import parse
+
+__all__ = ["accept", "ask", "item_url", "recognise"]
+
+_PREFIX = "oai:"
+_VERBS = "Identify|ListMetadataFormats|ListSets|ListIdentifiers|ListRecords|GetRecord"
+_TELLING = re.compile(
+    rf"[?&]verb=(?:{_VERBS})\b|/(?:oai2?d?|oai-?pmh2?|oai/request|oaihandler)/?(?:\?|$)", re.IGNORECASE
+)
+_ARGUMENTS = frozenset({"verb", "metadataprefix", "from", "until", "set", "identifier", "resumptiontoken"})
+_SCHEME = re.compile(r"https?://", re.IGNORECASE)
+
+
+def recognise(address: str) -> str | None:
+    """The base URL of `oai:https://…`, or of an address that shows the protocol."""
+    if address.startswith(_PREFIX) or (_SCHEME.match(address) and _TELLING.search(address.partition("#")[0])):
+        return accept(address)
+    return None
+
+
+def accept(address: str) -> str | None:
+    """The base URL of any web address that is said to be a repository's: without the arguments of a question."""
+    address = address.removeprefix(_PREFIX)
+    if not _SCHEME.match(address):
+        return None
+    try:
+        parts = urlsplit(parse(address).url)
+    except BadUrlError:
+        return None
+    kept = [(name, value) for name, value in parse_qsl(parts.query) if name.lower() not in _ARGUMENTS]
+    return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
+
+
+def ask(base: str, verb: str, **arguments: str | None) -> str:
+    """The URL of a question; `from_` stands for `from`, which Python keeps for itself."""
+    said = {name.rstrip("_"): value for name, value in arguments.items() if value is not None}
+    return f"{base}{'&' if '?' in base else '?'}{urlencode({'verb': verb, **said}, quote_via=quote, safe='')}"
+
+
+def item_url(base: str, identifier: str) -> str:
+    """Under which URL a record is known: the question for it in the format that every repository has.
+
+    An identifier that is a web address stands in a route instead, without its scheme, which repositories change.
+    """
+    if _SCHEME.match(identifier):
+        return f"{base}#/{quote(_SCHEME.sub('', identifier, count=1), safe='')}"
+    return ask(base, "GetRecord", metadataPrefix="oai_dc", identifier=identifier)

@@ -1,0 +1,170 @@
+"""Answers of an OAI-PMH repository: records, a token, or what is wrong with the question."""
+
+import re
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.charset import Decoder
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.xml import (
+    MOST_ANSWER_ELEMENTS,
+    MOST_RECORD_CHARS,
+    Element,
+    Found,
+    Reader,
+    elements,
+    local,
+    read_xml,
+    said,
+)
+from rowen.errors import SourceError, SourceGoneError
+from rowen.fetch.response import Response, Stream
+
+__all__ = ["Answer", "BadTokenError", "Broken", "NothingError", "RefusalError", "StatusError", "read", "read_stream"]
+
+_NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
+_MOST_MENDED = 10_000
+_BEGINS = re.compile(r"<(?:\w+:)?record\b[^<>]*>\s*<(?:\w+:)?header\b")
+_CLOSE = re.compile(r"</(?:\w+:)?(?:ListRecords|GetRecord)\s*>")
+_REST = re.compile(rf"<(?:\w+:)?resumptionToken\b|{_CLOSE.pattern}")
+_ENDS = re.compile(r"</(?:\w+:)?OAI-PMH\s*>\s*\Z")
+_DECLARATION = re.compile(r"\A<\?xml\b[^<>]*>")
+_IDENTIFIER = re.compile(r"<(?:\w+:)?identifier\b[^<>]*>([^<>&]+)</")
+
+
+class StatusError(SourceError):
+    """The repository answers with the status of an error, and without a word of its protocol."""
+
+
+class RefusalError(SourceError):
+    """The repository says in words of its protocol that a question is wrong."""
+
+
+class BadTokenError(RefusalError):
+    """The token is unknown to the repository, or no longer known."""
+
+
+class NothingError(RefusalError):
+    """There are no records to this question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A record that is no XML, as it was sent; its identifier, if that can be made out."""
+
+    body: str
+    why: str
+    identifier: str | None
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a repository answers. `token` is where the list goes on, `size` how many records it says the list has."""
+
+    records: list[Found | Broken] = field(default_factory=list)
+    token: str | None = None
+    size: int | None = None
+    clock: datetime | None = None
+    others: list[Element] = field(default_factory=list)
+
+
+def read(response: Response, where: str) -> Answer:
+    """The answer in a response; raises what the repository says is wrong."""
+    reader = Reader(_NAMES, charset=response.charset, most_chars=MOST_RECORD_CHARS)
+    try:
+        found: list[Found | Broken] = [*read_xml(response.body, reader)]
+    except UnreadableError as problem:
+        if not response.ok:
+            raise _bad_status(response, where) from None
+        if reader.elements > MOST_ANSWER_ELEMENTS:
+            raise SourceError(f"{where}: {problem}", hint=problem.hint) from None
+        found = list(_mended(response, UnreadableError(f"{where}: {problem}", hint=problem.hint)))
+    except SourceError as problem:
+        if not response.ok:
+            raise _bad_status(response, where) from None
+        raise SourceError(f"{where}: {problem}", hint=problem.hint) from None
+    if reader.root is not None and local(reader.root) != "OAI-PMH":
+        if not response.ok:
+            raise _bad_status(response, where)
+        raise SourceError(f"{where} answers with XML that is not OAI-PMH.", hint="Nothing was deleted.")
+    answer = _sorted_out(found, where)
+    if not response.ok:
+        raise _bad_status(response, where)
+    return answer
+
+
+async def read_stream(stream: Stream, where: str) -> Answer:
+    """The answer in a response that is too large to be held: only what is wanted of it is."""
+    reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
+    if not stream.head.ok:
+        raise _bad_status(stream.head, where)
+    found: list[Found | Broken] = []
+    async with aclosing(elements(stream, reader)) as trees:
+        async for one in trees:
+            found.append(one)
+            if reader.elements > MOST_ANSWER_ELEMENTS:
+                raise SourceError(f"{where} answers with too many records at once.", hint="Nothing was deleted.")
+    return _sorted_out(found, where)
+
+
+def _bad_status(response: Response, where: str) -> SourceError:
+    kind = SourceGoneError if response.status in (404, 410) else StatusError
+    return kind(f"{where} answered with status {response.status}.", hint="Nothing was deleted.")
+
+
+def _sorted_out(found: list[Found | Broken], where: str) -> Answer:
+    answer = Answer()
+    for one in found:
+        if isinstance(one, Broken):
+            answer.records.append(one)
+            continue
+        match local(one.tree.tag):
+            case "record" | "header":
+                answer.records.append(one)
+            case "resumptionToken":
+                size = one.tree.get("completeListSize", "")
+                answer.token = said(one.tree) or None
+                answer.size = int(size) if size.isdecimal() and len(size) < 12 else None
+            case "responseDate":
+                answer.clock = moment(said(one.tree))
+            case "error":
+                raise _refusal(one.tree, where)
+            case _:
+                answer.others.append(one.tree)
+    return answer
+
+
+def _refusal(error: Element, where: str) -> RefusalError:
+    code, words = error.get("code", ""), said(error)
+    kind = {"badResumptionToken": BadTokenError, "noRecordsMatch": NothingError}.get(code, RefusalError)
+    return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.", hint="Nothing was deleted.")
+
+
+def _mended(response: Response, problem: UnreadableError) -> Iterator[Found | Broken]:
+    """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
+    decoder = Decoder(response.charset)
+    text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
+    begins = [found.start() for found in _BEGINS.finditer(text)]
+    rest = _REST.search(text, begins[-1]) if begins else None
+    close = _CLOSE.search(text, rest.start()) if rest else None
+    if rest is None or close is None or not _ENDS.search(text, close.start()) or len(begins) > _MOST_MENDED:
+        raise problem
+    head, tail = text[: begins[0]], text[close.start() :]
+    for begin, end in zip(begins, [*begins[1:], rest.start()], strict=True):
+        yield _alone(head, text[begin:end], tail)
+    yield from _read(head + text[rest.start() :])
+
+
+def _alone(head: str, piece: str, tail: str) -> Found | Broken:
+    try:
+        return next(one for one in _read(head + piece + tail) if local(one.tree.tag) == "record")
+    except (UnreadableError, StopIteration) as problem:
+        identifier = _IDENTIFIER.search(piece)
+        return Broken(piece, str(problem), identifier[1].strip() if identifier else None)
+
+
+def _read(text: str) -> list[Found]:
+    return read_xml(text.encode("utf-8", "replace"), Reader(_NAMES, charset="utf-8"))

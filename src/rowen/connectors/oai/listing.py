@@ -1,0 +1,290 @@
+"""The records of an OAI-PMH repository, from token to token."""
+
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.memory import stamp
+from rowen.connectors.catalog.notes import Noted
+from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.xml import Element, Found, local, said
+from rowen.connectors.oai.address import ask, item_url
+from rowen.connectors.oai.answer import (
+    Answer,
+    BadTokenError,
+    Broken,
+    NothingError,
+    RefusalError,
+    StatusError,
+    read,
+    read_stream,
+)
+from rowen.connectors.oai.options import OaiOptions
+from rowen.connectors.oai.record import dataset_of
+from rowen.errors import BodyTooLargeError, SourceError
+from rowen.model.hashes import body_hash
+from rowen.model.item import Failed, Fetched, Gone
+
+__all__ = ["Habits", "Repository"]
+
+VERSION = 1
+"""To be raised when a record is read into something else than before."""
+
+MOST_BYTES = 512 << 20
+MOST_RESTARTS = 3
+MOST_EMPTY = 100
+_ACCEPT = "text/xml, application/xml;q=0.9, */*;q=0.5"
+_TRIES = 2
+_PAYLOAD_CHARS = 1 << 20
+_FORMATS = (
+    ("http://datacite.org/schema/kernel-4", "oai_datacite4", "datacite4"),
+    ("http://schema.datacite.org/oai/oai-1.1", "http://schema.datacite.org/oai/oai-1.0", "oai_datacite", "datacite"),
+    ("http://datacite.org/schema/kernel-3", "oai_datacite3", "datacite3"),
+    ("http://www.openarchives.org/OAI/2.0/oai_dc", "oai_dc"),
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What a repository says of itself, and the format in which it is read."""
+
+    prefix: str = "oai_dc"
+    deleted: str = "no"
+    seconds: bool = False
+    earliest: str | None = None
+
+    @classmethod
+    def of(cls, notes: Mapping[str, Any]) -> "Habits | None":
+        """The habits in a connector's notes."""
+        try:
+            return cls(**notes) if notes else None
+        except TypeError:
+            return None
+
+
+class Repository:
+    """A repository as the refresh sees it: its listing."""
+
+    def __init__(self, talk: Talk, url: str, options: OaiOptions) -> None:
+        self.version = VERSION
+        self.dated, self.rising, self.tells_deletions = True, False, False
+        self.tokens: Tokens | None = None
+        self.not_modified = False
+        self.habits = Habits()
+        self._talk = talk
+        self._url = url
+        self._options = options
+        self._is_identified = False
+        self._sets: tuple[str | None, ...] = options.sets or (None,)
+
+    def notes(self) -> Mapping[str, Any]:
+        """What need not be asked for again."""
+        return asdict(self.habits)
+
+    async def open(self, known: Noted) -> None:
+        """Choose the format; if it is another one than before, all is to be read anew."""
+        prefix = self._options.prefix or await self._best_format()
+        held = Habits.of(known.notes)
+        if held is None or held.prefix != prefix:
+            known.forget()
+            await self._identify(prefix)
+        else:
+            self._settle(held)
+
+    def _settle(self, habits: Habits) -> None:
+        self.habits = habits
+        self.tells_deletions = habits.deleted in ("persistent", "transient")
+
+    async def _best_format(self) -> str:
+        try:
+            answer = await self._ask(ask(self._url, "ListMetadataFormats"))
+        except RefusalError:
+            return "oai_dc"
+        return _best(answer.others)
+
+    async def _identify(self, prefix: str) -> None:
+        self._is_identified = True
+        self._settle(Habits(prefix))
+        try:
+            answer = await self._ask(ask(self._url, "Identify"))
+        except RefusalError as problem:
+            log.warning("a repository would not identify itself: %s", problem)
+            return
+        for tree in answer.others:
+            granularity = said(tree.find("{*}granularity")).upper()
+            deleted = said(tree.find("{*}deletedRecord")).lower()
+            earliest = moment(said(tree.find("{*}earliestDatestamp")))
+            first = stamp(earliest) if earliest else None
+            self._settle(Habits(prefix, deleted or "no", "T" in granularity, first))
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """The pages of all sets, one after the other."""
+        if since is None and place is None and not self._is_identified:
+            await self._identify(self.habits.prefix)
+        first, token = (place["set"], place["token"]) if place else (0, None)
+        for number in range(first, len(self._sets)):
+            async for page in self._chain(number, since, token):
+                yield page
+            token = None
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many records there are; of those since a moment, as many as the first page shows may do."""
+        if since is not None:
+            return max([await self._count_since(name, since) for name in self._sets])
+        if len(self._sets) > 1:
+            return None
+        try:
+            answer = await self._ask(self._first("ListIdentifiers", self._sets[0], None))
+        except NothingError:
+            return 0
+        is_told = answer.token is None or answer.size is not None
+        return max(answer.size or 0, len(answer.records)) if is_told else None
+
+    async def _count_since(self, name: str | None, since: datetime) -> int:
+        try:
+            answer = await self._ask(self._first("ListRecords", name, since))
+        except NothingError:
+            return 0
+        except SourceError as problem:
+            log.info("a repository did not count what was modified: %s", problem)
+            return 0
+        return max(answer.size or 0, len(answer.records))
+
+    async def _chain(self, number: int, since: datetime | None, token: str | None) -> AsyncGenerator[Page]:
+        """The pages of one set. A token that came in this run, and is no longer known, has the list begun anew."""
+        given = passed = restarts = empty = 0
+        while True:
+            try:
+                answer = await self._listed(number, since, token)
+            except BadTokenError:
+                restarts += 1
+                if not given or restarts > MOST_RESTARTS:
+                    raise
+                log.warning("a token was no longer known: the list was begun anew")
+                token, passed = None, 0
+                continue
+            except (RefusalError, StatusError) as problem:
+                if since is None or token:
+                    raise
+                yield Page([], doubt=str(problem))
+                return
+            passed += len(answer.records)
+            empty = 0 if answer.records else empty + 1
+            is_over = answer.token is None or (answer.token == token and empty > 0) or empty > MOST_EMPTY
+            if answer.token is None and token is None and answer.size is None:
+                answer.size = len(answer.records)
+            if is_over or passed > given:
+                given = passed
+                yield self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
+            if is_over:
+                return
+            token = answer.token
+
+    async def _listed(self, number: int, since: datetime | None, token: str | None) -> Answer:
+        if token:
+            return await self._ask(ask(self._url, "ListRecords", resumptionToken=token))
+        try:
+            return await self._ask(self._first("ListRecords", self._sets[number], since))
+        except NothingError:
+            return Answer(size=0)
+
+    def _page(self, answer: Answer, number: int, *, is_over: bool, begun_anew: bool) -> Page:
+        following = (number + 1, None) if is_over else (number, answer.token)
+        declared = answer.size if len(self._sets) == 1 else None
+        doubt = None
+        if is_over and answer.token is not None:
+            doubt = "The list does not end: tokens come without records. Nothing was deleted."
+        elif any(isinstance(one, Broken) and one.identifier is None for one in answer.records):
+            doubt = "A record is no XML, and its identifier cannot be made out. Nothing was deleted."
+        elif begun_anew and declared is None:
+            doubt = "A token expired, and nothing tells how many records there should be. Nothing was deleted."
+        return Page(
+            [self._row(one) for one in answer.records],
+            place=None if following[0] == len(self._sets) else {"set": following[0], "token": following[1]},
+            declared=declared,
+            clock=answer.clock,
+            doubt=doubt,
+        )
+
+    def _first(self, verb: str, name: str | None, since: datetime | None) -> str:
+        return ask(self._url, verb, metadataPrefix=self.habits.prefix, set=name, from_=self._from(since))
+
+    def _from(self, since: datetime | None) -> str | None:
+        """A moment in the repository's granularity, and not before its first one, which some refuse."""
+        if since is None:
+            return None
+        earliest = moment(self.habits.earliest)
+        at = max(since, earliest) if earliest else since
+        return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ" if self.habits.seconds else "%Y-%m-%d")
+
+    async def _ask(self, url: str) -> Answer:
+        """An answer that can be read; one that breaks off is asked for again, one that is too large in pieces."""
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._ask_once(url)
+            except UnreadableError as problem:
+                log.info("an answer could not be read, and was asked for again: %s", problem)
+        return await self._ask_once(url)
+
+    async def _ask_once(self, url: str) -> Answer:
+        try:
+            return read(await self._talk.get(url, accept=_ACCEPT), self._url)
+        except BodyTooLargeError as problem:
+            log.info("an answer was too large, and was asked for in pieces: %s", problem)
+        async with self._talk.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
+            return await read_stream(stream, self._url)
+
+    def _row(self, found: Found | Broken) -> Row:
+        if isinstance(found, Broken):
+            url = item_url(self._url, found.identifier) if found.identifier else self._nowhere(found.body)
+            return Row(Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body)))
+        tree = found.tree
+        header = tree if local(tree.tag) == "header" else tree.find("{*}header")
+        identifier = said(header.find("{*}identifier")) if header is not None else ""
+        if header is None or not identifier:
+            words = " ".join(tree.itertext())
+            return Row(Failed(self._nowhere(words), "The record has no identifier.", payload=_payload(words)))
+        modified = moment(said(header.find("{*}datestamp")))
+        return Row(self._seen(identifier, header, found), modified)
+
+    def _seen(self, identifier: str, header: Element, found: Found) -> Fetched | Gone | Failed:
+        url = item_url(self._url, identifier)
+        if header.get("status") == "deleted":
+            return Gone(url, "The repository says that it was deleted.")
+        metadata = found.tree.find("{*}metadata")
+        why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
+        if why or metadata is None:
+            return Failed(url, why or "", payload=_payload(" ".join(found.tree.itertext())))
+        try:
+            dataset = dataset_of(found.tree, url, language=self._options.language)
+            return Fetched(dataset.document(language=self._options.language))
+        except (ValueError, RecursionError) as problem:
+            return Failed(
+                url, f"The record cannot be read: {problem}.", payload=_payload(" ".join(metadata.itertext()))
+            )
+
+    def _nowhere(self, body: str) -> str:
+        return f"{self._url}#/unread/{body_hash(body.encode('utf-8', 'replace')).hex()[:32]}"
+
+
+def _best(formats: list[Element]) -> str:
+    """The richest format that we can read, else Dublin Core, which all must have, else the first one."""
+    offered = {said(one.find("{*}metadataPrefix")): said(one.find("{*}metadataNamespace")) for one in formats}
+    for wanted in _FORMATS:
+        for prefix, namespace in offered.items():
+            if namespace.rstrip("/") in wanted or prefix in wanted:
+                return prefix
+    return next(iter(offered), "oai_dc")
+
+
+def _payload(words: str) -> bytes:
+    return words[:_PAYLOAD_CHARS].encode("utf-8", "replace")
