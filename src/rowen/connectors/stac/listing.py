@@ -1,0 +1,140 @@
+"""The collections of a STAC API, page by page, however its pages are linked."""
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
+from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.stac.address import item_url
+from rowen.connectors.stac.record import dataset_of, joined, links_of
+from rowen.fetch.response import Response
+from rowen.model.hashes import body_hash
+from rowen.model.item import Failed, Fetched
+
+__all__ = ["Collections"]
+
+VERSION = 1
+"""To be raised when a collection is read into something else than before."""
+
+_MEDIA_TYPE = "application/json"
+
+
+class _Question(NamedTuple):
+    """How a page is asked for: by its address alone, or by a body that is posted there."""
+
+    url: str
+    body: dict[str, Any] | None = None
+
+
+class Collections:
+    """The listing of an API. `url` is where it begins, `root` the source's own address."""
+
+    version = VERSION
+    dated = False
+    rising = False
+    tells_deletions = False
+
+    def __init__(
+        self,
+        talk: Talk,
+        url: str,
+        *,
+        root: str,
+        limit: int | None = None,
+        language: str | None = None,
+        first: Response | None = None,
+    ) -> None:
+        self.tokens: Tokens | None = None
+        self.not_modified = False
+        self._talk = talk
+        self._url = f"{url}{'&' if '?' in url else '?'}limit={limit}" if limit else url
+        self._root = root
+        self._language = language
+        self._first = first
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """All collections; `since` cannot be asked for."""
+        at: _Question | None = _Question(*place) if place else _Question(self._url)
+        before: Page | None = None
+        while at is not None:
+            response = await self._answer(at, tokens)
+            self.not_modified = response.not_modified
+            if response.not_modified:
+                return
+            page = _after(before, self._page(response, at))
+            if at == (self._url, None) and page.place is None and not response.redirects:
+                self.tokens = Tokens(self._url, response.etag, response.last_modified)
+            before, at, tokens = page, _Question(*page.place) if page.place else None, None
+            yield page
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """Nothing that could be asked."""
+        return None
+
+    async def _answer(self, at: _Question, tokens: Tokens | None) -> Response:
+        if self._first is not None and at == (self._url, None):
+            first, self._first = self._first, None
+            return first
+        if at.body is None:
+            known = tokens if tokens is not None and tokens.url == at.url else None
+            return await self._talk.get(at.url, tokens=known)
+        body = json.dumps(at.body).encode()
+        return await self._talk.post(at.url, body, media_type=_MEDIA_TYPE, accept=_MEDIA_TYPE)
+
+    def _page(self, response: Response, asked: _Question) -> Page:
+        data = read_json(response.body, self._root)
+        if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
+            raise UnreadableError(f"{self._root} answered with JSON that is no list of collections.")
+        rows = [self._row(record, response.url) for record in data["collections"]]
+        return Page(rows, _following(data, response.url, asked), _declared(data), self._talk.clock(response))
+
+    def _row(self, record: Any, base: str) -> Row:
+        identifier = word(record.get("id")) if isinstance(record, Mapping) else ""
+        if not identifier:
+            payload = payload_of(record)
+            nowhere = f"{item_url(self._root, '')}unnamed/{body_hash(payload or b'').hex()[:32]}"
+            return Row(Failed(nowhere, "The collection has no identifier.", payload=payload))
+        url = item_url(self._root, identifier)
+        try:
+            document = dataset_of(record, url, base=base).document(language=self._language)
+        except (ValueError, RecursionError) as problem:
+            return Row(Failed(url, f"The collection cannot be read: {problem}.", payload=payload_of(record)))
+        return Row(Fetched(document))
+
+
+def _after(before: Page | None, page: Page) -> Page:
+    """A page as what comes after another one."""
+    if before is None:
+        return page
+    if None not in (before.declared, page.declared) and before.declared != page.declared:
+        # Where one went, another may have slipped past the border between two pages.
+        page = replace(page, doubt="The list of collections changed while it was read. Nothing was deleted.")
+    page = replace(page, declared=before.declared) if page.declared is None else page
+    # There are servers that link a next page for ever.
+    return page if page.rows or before.rows else replace(page, place=None)
+
+
+def _following(data: Mapping[str, Any], base: str, asked: _Question) -> list[Any] | None:
+    """How the next page is asked for, in plain JSON."""
+    for link in links_of(data, "next"):
+        url = joined(base, word(link["href"]))
+        if word(link.get("method")).upper() != "POST":
+            return [url, None]
+        body = link.get("body")
+        merged = {**(asked.body or {}), **(body if isinstance(body, dict) else {})}
+        return [url, merged if link.get("merge") is True else body if isinstance(body, dict) else {}]
+    return None
+
+
+def _declared(data: Mapping[str, Any]) -> int | None:
+    """How many collections there are, by the field of OGC's or that of an extension."""
+    context = data.get("context")
+    told = data.get("numberMatched", context.get("matched") if isinstance(context, Mapping) else None)
+    return told if isinstance(told, int) and not isinstance(told, bool) and told >= 0 else None

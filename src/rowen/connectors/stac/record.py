@@ -1,0 +1,140 @@
+"""A STAC Collection, 1.0 or 1.1, becomes a dataset."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urljoin
+
+from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dates import iso
+from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.text import plain
+
+__all__ = ["dataset_of", "joined", "links_of"]
+
+_MAKERS = ("producer", "licensor", "processor", "host")
+_NO_LICENCE = frozenset({"", "proprietary", "various", "other"})
+_PAGES = ("about", "describedby", "alternate")
+
+
+def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
+    """What a collection says; `url` is what it is known by, `base` what its links are relative to."""
+    identifier = word(record.get("id"))
+    return Dataset(
+        url=url,
+        identifier=identifier,
+        title=word(record.get("title")) or identifier,
+        description=plain(word(record.get("description"))),
+        tags=tuple(filter(None, map(word, _list(record.get("keywords"))))),
+        publisher=_publisher(record),
+        licence=_licence(record, base),
+        languages=tuple(_languages(record)),
+        issued=iso(record.get("published")) or iso(record.get("created")),
+        modified=iso(record.get("updated")),
+        spatial=_place(record),
+        temporal=", ".join(_periods(record)),
+        landing_page=_page(record, base),
+        resources=tuple(_resource(name, asset, base) for name, asset in _assets(record)),
+        source=record,
+    )
+
+
+def links_of(record: Mapping[str, Any], *relations: str) -> Iterator[Mapping[str, Any]]:
+    """The links of a document that have one of these relations and lead anywhere."""
+    for link in _objects(record.get("links")):
+        if word(link.get("rel")) in relations and word(link.get("href")):
+            yield link
+
+
+def joined(base: str, href: str) -> str:
+    """Where a link leads; what cannot be joined is left as it is."""
+    with suppress(ValueError):
+        return urljoin(base, href) if href else ""
+    return href
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in _list(value) if isinstance(one, Mapping)]
+
+
+def _publisher(record: Mapping[str, Any]) -> str:
+    """Who made it; if nobody is said to have, who licenses, processes or hosts it."""
+    providers = [(word(one.get("name")), _list(one.get("roles"))) for one in _objects(record.get("providers"))]
+    for role in _MAKERS:
+        if names := [name for name, roles in providers if name and role in roles]:
+            return ", ".join(dict.fromkeys(names))
+    return next((name for name, _ in providers if name), "")
+
+
+def _licence(record: Mapping[str, Any], base: str) -> str:
+    """The licence's name; where that says nothing, the address of its text."""
+    name = word(record.get("license"))
+    if name.lower() not in _NO_LICENCE:
+        return name
+    return next((joined(base, word(link["href"])) for link in links_of(record, "license")), name)
+
+
+def _languages(record: Mapping[str, Any]) -> Iterator[str]:
+    """The language extension names the record's own and then the others."""
+    codes = [_code(record.get("language")), *map(_code, _list(record.get("languages")))]
+    yield from dict.fromkeys(filter(None, codes))
+
+
+def _code(value: Any) -> str:
+    return word(value.get("code") if isinstance(value, Mapping) else value)
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    """The first box, which is around all others, as west, south, east, north."""
+    boxes = _list(_extent(record, "spatial").get("bbox"))
+    box = boxes[0] if boxes and isinstance(boxes[0], list) else boxes
+    numbers = [one for one in box if isinstance(one, int | float) and not isinstance(one, bool)]
+    if len(numbers) != len(box) or len(numbers) not in (4, 6):
+        return ""
+    flat = numbers if len(numbers) == 4 else [*numbers[:2], *numbers[3:5]]
+    return ",".join(f"{number:.10g}" for number in flat)
+
+
+def _periods(record: Mapping[str, Any]) -> Iterator[str]:
+    for span in _list(_extent(record, "temporal").get("interval")):
+        match span:
+            case [start, end] if start or end:
+                yield "/".join(iso(value) or word(value) or ".." for value in (start, end))
+
+
+def _extent(record: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    extent = record.get("extent")
+    found = extent.get(part) if isinstance(extent, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _page(record: Mapping[str, Any], base: str) -> str:
+    """A page for people, if the collection links one."""
+    for relation in _PAGES:
+        for link in links_of(record, relation):
+            if word(link.get("type")).startswith("text/html") or (relation != "alternate" and not link.get("type")):
+                return joined(base, word(link["href"]))
+    return ""
+
+
+def _assets(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    assets = record.get("assets")
+    if isinstance(assets, Mapping):
+        yield from ((str(name), one) for name, one in assets.items() if isinstance(one, Mapping))
+
+
+def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
+    size = asset.get("file:size")
+    return Resource(
+        url=joined(base, word(asset.get("href"))),
+        name=word(asset.get("title")) or name,
+        description=plain(word(asset.get("description"))),
+        media_type=word(asset.get("type")),
+        size_bytes=size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None,
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]

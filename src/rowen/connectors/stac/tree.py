@@ -1,0 +1,211 @@
+"""A static catalog: documents that lead to others. Each is asked for with the tokens that came with it.
+
+An unchanged one leads on along the children that we hold of it, so that a refresh goes where a rebuild would. What is
+behind a document that cannot be read is unknown: nothing is deleted then.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rowen.connectors.base import Held, Known
+from rowen.connectors.catalog.answers import payload_of, read_json
+from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.listing import Tokens
+from rowen.connectors.catalog.walk import Marks
+from rowen.connectors.stac.listing import VERSION
+from rowen.connectors.stac.options import StacOptions
+from rowen.connectors.stac.record import dataset_of, joined, links_of
+from rowen.errors import SourceError
+from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.response import Response
+from rowen.fetch.target import redact
+from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
+
+__all__ = ["Tree", "kind_of"]
+
+_AT_ONCE = 6
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalog:
+    """What is kept of a document that is no item: its tokens and where it leads."""
+
+    etag: str | None
+    last_modified: str | None
+    children: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """One look at one document. `catalog` is what to keep of it, `trouble` why it could not be read."""
+
+    seen: Observation | None = None
+    children: tuple[str, ...] = ()
+    catalog: _Catalog | None = None
+    trouble: str | None = None
+
+
+class Tree:
+    """One walk over a static catalog, breadth first, always in the same order."""
+
+    def __init__(self, client: Client, url: str, options: StacOptions, known: Known) -> None:
+        self._client = client
+        self._url = url
+        self._options = options
+        self._known = known
+        self._credentials = Credentials.of(url, options.headers) if options.headers else None
+        self._before = _catalogs(known.cursor)
+        self._catalogs: dict[str, _Catalog] = {}
+        self._marks = Marks()
+        self._items = self._broken = 0
+        self._doubt: str | None = None
+
+    async def tokens(self) -> Tokens | None:
+        """Those of the root, if it is a document that we know."""
+        held = await self._known.look_up([self._url])
+        return self._tokens(self._url, held.get(self._url))
+
+    async def walk(self, root: Response) -> AsyncGenerator[Observation]:
+        """Everything below the root, which has answered already."""
+        self._marks.add(self._url)
+        level: list[str] = [self._url]
+        for _ in range(self._options.depth + 1):
+            following: list[str] = []
+            async for url, visit in self._visits(level, root):
+                self._note(url, visit)
+                if visit.seen is not None:
+                    yield visit.seen
+                following += [child for child in visit.children if self._is_new(child)]
+            level = following
+        cursor = {"version": VERSION, "catalogs": {url: _written(one) for url, one in self._catalogs.items()}}
+        if cursor != self._known.cursor:
+            yield Checkpoint(cursor)
+        yield self._ending()
+
+    def _ending(self) -> Observation:
+        if self._doubt:
+            others = f" The same goes for {self._broken - 1} more." if self._broken > 1 else ""
+            return Incomplete(f"{self._doubt}{others} Nothing was deleted.")
+        if not self._items and self._known.count:
+            return Incomplete(f"The catalog lists nothing, although {self._known.count} are held. Nothing was deleted.")
+        return Complete(expected=self._items)
+
+    def _is_new(self, url: str) -> bool:
+        if len(self._marks) >= self._options.max_documents:
+            self._doubt = self._doubt or f"The catalog has more than {self._options.max_documents} documents."
+            return False
+        return self._marks.add(url)
+
+    def _note(self, url: str, visit: _Visit) -> None:
+        self._items += isinstance(visit.seen, Fetched | Unchanged)
+        if visit.catalog is not None and (visit.catalog.etag or visit.catalog.last_modified):
+            self._catalogs[url] = visit.catalog
+        if visit.trouble is not None:
+            self._broken += 1
+            self._doubt = self._doubt or visit.trouble
+
+    async def _visits(self, level: Sequence[str], root: Response) -> AsyncGenerator[tuple[str, _Visit]]:
+        """Looks at the documents of a level, some side by side, in their order."""
+        waiting: deque[tuple[str, asyncio.Task[_Visit]]] = deque()
+        try:
+            for start in range(0, len(level), _BATCH):
+                batch = level[start : start + _BATCH]
+                held = await self._known.look_up(batch)
+                for url in batch:
+                    given = root if url == self._url else None
+                    waiting.append((url, asyncio.create_task(self._visit(url, held.get(url), given))))
+                    if len(waiting) >= _AT_ONCE:
+                        yield waiting[0][0], await waiting[0][1]
+                        waiting.popleft()
+            while waiting:
+                yield waiting[0][0], await waiting[0][1]
+                waiting.popleft()
+        finally:
+            for _, task in waiting:
+                task.cancel()
+            await asyncio.gather(*(task for _, task in waiting), return_exceptions=True)
+
+    async def _visit(self, url: str, held: Held | None, given: Response | None) -> _Visit:
+        before = self._before.get(url)
+        try:
+            response = given or await self._ask(url, self._tokens(url, held))
+            if response.not_modified:
+                return _unchanged(url, held, before)
+            return self._read(url, response)
+        except SourceError as problem:
+            if given is not None:
+                raise
+            trouble = f"{redact(url)} could not be read: {problem}"
+            if held is None and before is not None:
+                return _Visit(None, before.children, before, trouble)
+            return _Visit(Failed(url, str(problem), problem.hint), held.links if held else (), None, trouble)
+
+    def _tokens(self, url: str, held: Held | None) -> Tokens | None:
+        known = held or self._before.get(url)
+        return Tokens(url, known.etag, known.last_modified) if known else None
+
+    async def _ask(self, url: str, tokens: Tokens | None) -> Response:
+        response = await self._client.get(
+            url,
+            etag=tokens.etag if tokens else None,
+            last_modified=tokens.last_modified if tokens else None,
+            credentials=self._credentials,
+            accept="application/json",
+        )
+        if response.ok or response.not_modified:
+            return response
+        raise SourceError(f"{redact(url)} answered with status {response.status}.")
+
+    def _read(self, url: str, response: Response) -> _Visit:
+        data = read_json(response.body, redact(url))
+        kind = kind_of(data)
+        if kind is None:
+            raise SourceError(f"{redact(url)} is neither a STAC catalog nor a collection.")
+        children = tuple(_children(data, response.url))
+        etag, modified = (None, None) if response.redirects else (response.etag, response.last_modified)
+        if kind == "Catalog":
+            return _Visit(None, children, _Catalog(etag, modified, children))
+        try:
+            dataset = dataset_of(data, url, base=response.url)
+            document = dataset.document(validators=Validators(etag, modified), language=self._options.language)
+        except (ValueError, RecursionError) as problem:
+            return _Visit(Failed(url, f"The collection cannot be read: {problem}.", payload=payload_of(data)), children)
+        return _Visit(Fetched(replace(document, links=children)), children)
+
+
+def kind_of(data: Any) -> str | None:
+    """Whether a document is a Catalog or a Collection; before 1.0 it did not say."""
+    if not isinstance(data, Mapping):
+        return None
+    if data.get("type") in ("Catalog", "Collection"):
+        return str(data["type"])
+    if "stac_version" not in data or "type" in data:
+        return None
+    return "Collection" if "extent" in data else "Catalog"
+
+
+def _unchanged(url: str, held: Held | None, before: _Catalog | None) -> _Visit:
+    if held is not None:
+        return _Visit(Unchanged(url), held.links)
+    return _Visit(None, before.children if before else (), before)
+
+
+def _children(data: Mapping[str, Any], base: str) -> list[str]:
+    urls = (joined(base, word(link["href"])).partition("#")[0] for link in links_of(data, "child"))
+    return list(dict.fromkeys(url for url in urls if url.startswith(("http://", "https://"))))
+
+
+def _catalogs(cursor: Any) -> dict[str, _Catalog]:
+    if not isinstance(cursor, dict) or cursor.get("version") != VERSION:
+        return {}
+    found = cursor.get("catalogs")
+    return {url: _Catalog(one[0], one[1], tuple(one[2])) for url, one in found.items()} if found else {}
+
+
+def _written(one: _Catalog) -> list[Any]:
+    return [one.etag, one.last_modified, list(one.children)]

@@ -1,0 +1,400 @@
+"""STAC APIs: pages of any kind, one item a collection, nothing deleted that was not proved to be gone."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from rowen import Rowen, Run
+from rowen.connectors.stac import Stac
+from rowen.errors import UsageError
+from tests.conftest import House
+from tests.logical import contents
+from tests.portals.site import Page
+from tests.portals.stac import StacApi, collection
+
+
+@pytest.fixture
+def api() -> Iterator[StacApi]:
+    api = StacApi()
+    yield api
+    api.close()
+
+
+async def keep(r: Rowen, api: StacApi, **options: Any) -> Run:
+    await r.add(api.address, name="api", options=options)
+    run = await r.sync("api")
+    api.log.clear()
+    return run
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("stac:https://data.example/v1/", "https://data.example/v1/"),
+        ("stac:https://data.example/v1/collections", "https://data.example/v1/"),
+        ("stac:https://data.example/collections?q=hay", "https://data.example/collections?q=hay"),
+        ("stac:https://data.example/catalog.json", "https://data.example/catalog.json"),
+        ("https://data.example/api/stac", "https://data.example/api/stac"),
+        ("https://data.example/api/stac/v1/collections", "https://data.example/api/stac/v1/"),
+        ("https://data.example/stac/v1.0.0/", "https://data.example/stac/v1.0.0/"),
+        ("https://docs.example/guide/stac", None),
+        ("https://stac.example/", None),
+        ("https://data.example/catalog.json", None),
+        ("stac:nonsense", None),
+    ],
+)
+def test_only_addresses_that_show_a_stac_catalog_are_recognised(address: str, url: str | None) -> None:
+    assert Stac.recognise(address) == url
+    assert url is None or Stac.accept(url) == url
+
+
+async def test_a_collection_is_stored_whole(house: House, api: StacApi) -> None:
+    api.put(
+        "hay",
+        "Hay",
+        license="proprietary",
+        created="2020-05-01T00:00:00Z",
+        updated="2024-02-03T04:05:06.5Z",
+        language={"code": "en", "name": "English"},
+        links=[{"rel": "license", "href": "/licence.html"}, {"rel": "about", "href": "hay.html", "type": "text/html"}],
+        assets={
+            "table": {"href": "hay.csv", "type": "text/csv", "title": "Table", "file:size": 7},
+            "plain": {"href": "s3://bucket/hay", "description": "<b>All</b> of it."},
+        },
+        **{"odd:thing": {"kept": [1, None]}},
+    )
+    async with house.open() as r:
+        run = await keep(r, api)
+
+    [(url, title, text, tags, language, record)] = house.query(
+        "select url, title, text, tags, language, record from item"
+    )
+    assert (run.status, run.complete, run.tally.requests) == ("completed", True, 2)
+    assert (url, title, tags, language) == (f"{api.url}/v1/collections/hay", "Hay", ["clover", "hay"], "en")
+    assert text == "All about *hay*.\n\n## Resources\n\n- Table\n- plain: All of it."
+    assert (record["publisher"], record["licence"]) == ("The Farm", f"{api.url}/licence.html")
+    assert (record["issued"], record["modified"]) == ("2020-05-01T00:00:00Z", "2024-02-03T04:05:06.500000Z")
+    assert (record["spatial"], record["temporal"]) == ("-10,40.5,5,60", "2020-01-01T00:00:00Z/..")
+    assert record["landing_page"] == f"{api.url}/v1/hay.html"
+    assert [one["url"] for one in record["resources"]] == [f"{api.url}/v1/hay.csv", "s3://bucket/hay"]
+    assert (record["resources"][0]["size_bytes"], record["resources"][0]["media_type"]) == (7, "text/csv")
+    assert record["source"] == json.loads(json.dumps(api.records["hay"]))
+
+
+@pytest.mark.parametrize("validator", ["etag", "modified", "both"])
+async def test_an_unchanged_api_costs_two_requests_and_no_list(house: House, api: StacApi, validator: str) -> None:
+    api.fill(300)
+    api.validator = validator
+    async with house.open() as r:
+        first = await keep(r, api)
+        run = await r.sync("api")
+
+    assert (first.status, first.tally.created) == ("completed", 300)
+    assert (run.complete, run.tally.requests, run.tally.not_modified) == (True, 2, 1)
+    assert (run.tally.unchanged, run.tally.rows_written) == (300, 0)
+
+
+async def test_an_api_without_validators_is_compared_and_writes_nothing(house: House, api: StacApi) -> None:
+    api.fill(30)
+    api.validator, api.page_size = "none", 10
+    async with house.open() as r:
+        await keep(r, api)
+        run = await r.sync("api")
+
+    assert (run.status, run.tally.requests, run.tally.unchanged, run.tally.rows_written) == ("completed", 4, 30, 0)
+
+
+@pytest.mark.parametrize("style", ["get", "relative", "post", "merge"])
+@pytest.mark.parametrize("declares", [True, False])
+async def test_pages_are_followed_however_they_are_linked(
+    house: House, api: StacApi, style: str, declares: bool
+) -> None:
+    api.fill(25)
+    api.style, api.page_size, api.declares = style, 10, declares
+    async with house.open() as r:
+        run = await keep(r, api)
+        api.records.pop("c0003")
+        api.put("c0004", "Another title")
+        again = await r.sync("api")
+
+    assert (run.status, run.tally.created, run.tally.requests) == ("completed", 25, 4)
+    assert (again.tally.updated, again.tally.deleted, again.tally.unchanged) == (1, 1, 23)
+
+
+async def test_a_change_writes_only_what_changed(house: House, api: StacApi) -> None:
+    api.fill(1000)
+    async with house.open() as r:
+        await keep(r, api)
+        api.records["c0003"]["title"] = "Another title"
+        api.records["c0004"]["license"] = "CC0-1.0"
+        run = await r.sync("api")
+
+    assert (run.tally.updated, run.tally.amended, run.tally.unchanged) == (1, 1, 998)
+    assert (run.tally.requests, run.tally.rows_written <= 8) == (2, True)
+
+
+async def test_d2_a_list_cut_off_or_none_at_all_deletes_nothing(house: House, api: StacApi) -> None:
+    api.fill(30)
+    none = [b"", b"<html>Maintenance</html>", b'{"collections": []}', b'{"collections": null}', b"[]", b"{}", b"null"]
+    cut = json.dumps(api._listing(0)).encode()[:-9]
+    async with house.open() as r:
+        await keep(r, api)
+        for api.body in [*none, cut, b"[" * 100_000]:
+            run = await r.sync("api", accept_deletions=True)
+
+            assert run.status in ("partial", "failed"), api.body[:40]
+            assert run.error
+            assert len(contents(house)) == 30
+        api.body = None
+        assert (await r.sync("api")).tally.unchanged == 30
+
+
+async def test_d2_an_outage_deletes_nothing_and_says_so(house: House, api: StacApi) -> None:
+    api.fill(3)
+    async with house.open() as r:
+        await keep(r, api)
+        api.down = True
+        run = await r.sync("api")
+
+    assert (run.status, len(contents(house))) == ("failed", 3)
+    assert "503" in (run.error or "")
+
+
+async def test_d2_a_count_that_disagrees_deletes_nothing(house: House, api: StacApi) -> None:
+    api.fill(30)
+    async with house.open() as r:
+        await keep(r, api)
+        api.records.pop("c0001")
+        api.miscount = 20
+        run = await r.sync("api")
+        api.miscount = 0
+        healed = await r.sync("api")
+
+    assert (run.status, run.tally.deleted) == ("partial", 0)
+    assert "declares 49" in (run.error or "")
+    assert (healed.status, healed.tally.deleted) == ("completed", 1)
+
+
+async def test_d2_pages_that_come_again_prove_nothing(house: House, api: StacApi) -> None:
+    api.fill(30)
+    api.page_size, api.declares = 10, False
+    async with house.open() as r:
+        await keep(r, api)
+        api.repeats = True
+        run = await r.sync("api")
+
+    assert (run.status, run.tally.deleted, len(contents(house))) == ("partial", 0, 30)
+    assert "does not end" in (run.error or "")
+
+
+async def test_a_count_on_the_first_page_holds_for_all(house: House, api: StacApi) -> None:
+    api.fill(30)
+    api.page_size, api.declares_once = 10, True
+    async with house.open() as r:
+        whole = await keep(r, api)
+        api.miscount = 20
+        short = await r.sync("api")
+
+    assert (whole.status, whole.tally.created, short.status) == ("completed", 30, "partial")
+
+
+async def test_d7_a_list_that_changes_while_it_is_read_deletes_nothing_then(house: House, api: StacApi) -> None:
+    api.fill(30)
+    api.page_size = 10
+    async with house.open() as r:
+        await keep(r, api)
+        api.after_page = lambda start: api.records.pop("c0000", None) if start == 0 else None
+        run = await r.sync("api", accept_deletions=True)
+        kept = len(contents(house))
+        again = await r.sync("api")
+
+    assert (run.status, run.tally.deleted, kept) == ("partial", 0, 30)
+    assert "changed while it was read" in (run.error or "")
+    assert (again.status, again.tally.deleted, len(contents(house))) == ("completed", 1, 29)
+
+
+async def test_an_api_that_links_a_next_page_for_ever_has_ended_with_two_empty_ones(house: House, api: StacApi) -> None:
+    api.fill(20)
+    api.page_size, api.declares, api.endless = 10, False, True
+    async with house.open() as r:
+        run = await keep(r, api)
+        api.records.pop("c0001")
+        again = await r.sync("api")
+
+    assert (run.status, run.tally.created, run.tally.requests) == ("completed", 20, 5)
+    assert (again.status, again.tally.deleted) == ("completed", 1)
+
+
+async def test_an_interrupted_walk_goes_on_and_is_exact(house: House, api: StacApi) -> None:
+    api.fill(50)
+    api.page_size = 10
+    broken = Page(b"Broken", status=500)
+    async with house.open() as r:
+        await r.add(api.address, name="api")
+        api.after_page = lambda start: api.failures.append(broken) if start == 20 else None
+        first = await r.sync("api")
+        api.after_page = None
+        api.records.pop("c0001")
+        api.put("c0002", "Edited")
+        api.log.clear()
+        again = await r.sync("api")
+
+    assert (first.status, first.tally.created) == ("partial", 30)
+    assert api.asked()[1].endswith("token=30")
+    assert (again.status, again.tally.created, again.tally.updated, again.tally.deleted) == ("completed", 20, 1, 1)
+    assert len(contents(house)) == 49
+
+
+async def test_a_place_that_is_no_more_is_not_waited_for(house: House, api: StacApi) -> None:
+    api.fill(50)
+    api.page_size = 10
+    async with house.open() as r:
+        await r.add(api.address, name="api")
+        api.after_page = lambda start: api.failures.append(Page(b"Broken", status=500)) if start == 20 else None
+        await r.sync("api")
+        api.after_page = None
+        api.failures = [Page(b"This token has expired", status=400)]
+        again = await r.sync("api")
+
+    assert (again.status, len(contents(house))) == ("completed", 50)
+
+
+async def test_one_malformed_record_is_quarantined_with_its_payload(house: House, api: StacApi) -> None:
+    api.fill(3)
+    api.records |= {"none": collection(None), "text": "a text", "null": None}
+    async with house.open() as r:
+        run = await keep(r, api)
+        again = await r.sync("api")
+        for name in ("none", "text", "null"):
+            api.put(name)
+        healed = await r.sync("api")
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 3)
+    assert (again.tally.not_modified, again.tally.failed, again.tally.unchanged) == (0, 3, 3)
+    assert (healed.tally.created, healed.tally.failed) == (3, 0)
+    assert house.query("select count(*) from quarantine") == [(0,)]
+
+
+async def test_d4_nulls_and_wrong_types_are_no_trouble(house: House, api: StacApi) -> None:
+    api.put("a", 707, keywords=None, extent=None, providers=None, assets=None, license=None, links=None)
+    api.put("b", keywords="hay", extent={"spatial": None, "temporal": []}, providers=["x"], assets=[1], links={"a": 1})
+    api.put("c", extent={"spatial": {"bbox": [1, 2, 3, 4]}, "temporal": {"interval": [[None, None], [1], "x"]}})
+    api.put("d", extent={"spatial": {"bbox": [[0, 1, 9, 2, 3, 9]]}, "temporal": {"interval": [[None, "2020"]]}})
+    api.records["e"] = {"id": 5}
+    async with house.open() as r:
+        run = await keep(r, api)
+
+    found = {row[0]: row[1:] for row in house.query("select title, record->>'spatial', record->>'temporal' from item")}
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 5, 0)
+    assert found["Collection c"] == ("1,2,3,4", None)
+    assert found["Collection d"] == ("0,1,2,3", "../2020")
+    assert {"707", "5"} <= set(found)
+
+
+async def test_identifiers_never_collide_and_duplicates_are_one_item(house: House, api: StacApi) -> None:
+    for name in ("a/b", "a%2Fb", "A/b", "..", ".", "a b", "a?b", "a#b", "EOP:ESA:S-6", "ü"):
+        api.put(name)
+    api.records["twin"] = collection("ü", "The second one")
+    api.declares = False
+    async with house.open() as r:
+        run = await keep(r, api)
+        again = await r.sync("api", full=True)
+
+    assert (run.status, run.tally.created) == ("completed", 10)
+    assert (again.tally.unchanged, again.tally.rows_written) == (10, 0)
+    assert ("The second one",) not in house.query("select title from item")
+
+
+async def test_an_item_is_known_by_the_source_whatever_its_links_say(house: House, api: StacApi) -> None:
+    api.put("hay", links=[{"rel": "self", "href": "https://elsewhere.example/collections/hay"}])
+    async with house.open() as r:
+        await keep(r, api)
+        api.landing["links"] = [{"rel": "data", "href": "collections?f=json"}]
+        run = await r.sync("api")
+
+    assert (run.tally.unchanged, run.tally.deleted) == (1, 0)
+
+
+async def test_a_landing_page_without_a_link_to_its_data_is_enough(house: House, api: StacApi) -> None:
+    api.fill(2)
+    api.landing["links"] = []
+    async with house.open() as r:
+        run = await keep(r, api)
+
+    assert (run.status, run.tally.created) == ("completed", 2)
+
+
+async def test_a_list_may_be_the_source_itself(house: House, api: StacApi) -> None:
+    api.fill(25)
+    api.page_size = 10
+    async with house.open() as r:
+        await r.add(f"{api.url}/v1/collections?q=hay", name="api", kind="stac")
+        run = await r.sync("api")
+        again = await r.sync("api")
+
+    assert (run.status, run.tally.created, run.tally.requests) == ("completed", 25, 3)
+    assert (again.tally.unchanged, again.tally.rows_written) == (25, 0)
+
+
+async def test_a_limit_is_sent_only_if_it_is_wanted(house: House, api: StacApi) -> None:
+    api.fill(3)
+    async with house.open() as r:
+        await r.add(api.address, name="api", options={"limit": 50})
+        await r.sync("api")
+
+    assert api.asked() == ["/v1/", "/v1/collections?limit=50"]
+
+
+async def test_json_that_is_no_stac_is_refused(house: House, api: StacApi) -> None:
+    api.landing.clear()
+    api.landing["hello"] = "world"
+    async with house.open() as r:
+        run = await keep(r, api)
+        with pytest.raises(UsageError, match="no option 'page_size'"):
+            await r.add(api.address, name="two", options={"page_size": 3})
+
+    assert (run.status, run.error) == ("failed", f"{api.url}/v1/ is JSON, but no STAC catalog. Nothing was deleted.")
+
+
+async def test_a_busy_api_is_waited_for(house: House, api: StacApi) -> None:
+    api.fill(3)
+    api.failures = [Page(b"Slow down", status=429, headers={"Retry-After": "0"})]
+    async with house.open(fetch_tries=2) as r:
+        run = await keep(r, api)
+
+    assert (run.status, run.tally.created, run.tally.requests) == ("completed", 3, 3)
+
+
+async def test_a_key_goes_to_the_origin_of_the_source_alone(
+    house: House, api: StacApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAC_KEY", "a secret")
+    api.fill(3)
+    with closing(StacApi()) as other:
+        other.fill(2)
+        api.landing["links"] = [{"rel": "data", "href": f"{other.url}/v1/collections"}]
+        async with house.open() as r:
+            run = await keep(r, api, headers={"X-Key": "env:STAC_KEY"})
+            await r.sync("api")
+
+        assert (run.status, run.tally.created) == ("completed", 2)
+        assert [asked.headers.get("X-Key") for asked in api.log] == ["a secret"]
+        assert {asked.headers.get("X-Key") for asked in other.log} == {None}
+    assert "a secret" not in str(house.query("select options, cursor from source"))
+
+
+async def test_deletions_beyond_the_guard_are_held_back_and_a_revival_is_created(house: House, api: StacApi) -> None:
+    api.fill(40)
+    async with house.open() as r:
+        await keep(r, api)
+        gone = {f"c{number:04}": api.records.pop(f"c{number:04}") for number in range(20)}
+        held = await r.sync("api")
+        let = await r.sync("api", accept_deletions=True)
+        api.records |= gone
+        back = await r.sync("api")
+
+    assert (held.tally.deletions_held, held.tally.deleted, let.tally.deleted) == (20, 0, 20)
+    assert (back.tally.created, len(contents(house))) == (20, 40)
