@@ -1,0 +1,208 @@
+"""The dataflows of an SDMX service: one document, read while it comes in."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+
+from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.splitter import Cut, Splitter
+from rowen.connectors.catalog.xml import Found, Reader, elements, local, said
+from rowen.connectors.sdmx.address import Address
+from rowen.connectors.sdmx.options import SdmxOptions
+from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
+from rowen.errors import SourceError, SourceGoneError
+from rowen.fetch.client import Client
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.response import Response, Stream
+from rowen.model.hashes import body_hash, canonical_json
+from rowen.model.item import Failed, Fetched
+
+__all__ = ["Dataflows"]
+
+VERSION = 1
+"""To be raised when a dataflow is read into something else than before."""
+
+LONGEST_S = 3600.0
+_ROWS = 200
+_ELSEWHERE = frozenset({400, 404, 405, 406, 501})
+_REFUSED = frozenset({401, 403})
+_ACCEPT = (
+    "application/vnd.sdmx.structure+xml;version=2.1, application/vnd.sdmx.structure+xml;version=3.0.0;q=0.9, "
+    "application/vnd.sdmx.structure+json;version=1.0;q=0.8, application/xml;q=0.7, application/json;q=0.6, */*;q=0.1"
+)
+_WITHIN = frozenset({"Dataflows"})
+_TRAIL = b"\xef\xbb\xbf \t\r\n"
+
+
+class Dataflows:
+    """The listing of a service."""
+
+    version = VERSION
+    dated = False
+    rising = False
+    tells_deletions = False
+
+    def __init__(self, client: Client, url: str, options: SdmxOptions) -> None:
+        self.tokens: Tokens | None = None
+        self.not_modified = False
+        client.pace(url, delay_s=options.delay_s)
+        self._client = client
+        self._address = Address(url)
+        self._options = options
+        self._credentials = Credentials.of(url, options.headers) if options.headers else None
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """All dataflows, or none if the document is the one that the tokens are of."""
+        documents = sorted(self._address.documents, key=lambda url: tokens is None or url != tokens.url)
+        for url in documents:
+            async with self._open(url, tokens if tokens is not None and tokens.url == url else None) as stream:
+                if stream.head.status in _ELSEWHERE and url != documents[-1]:
+                    continue
+                self.not_modified = self._check(stream.head)
+                if self.not_modified:
+                    return
+                async with aclosing(self._rows(stream, url)) as pages:
+                    async for page in pages:
+                        yield page
+                if not stream.head.redirects:
+                    self.tokens = Tokens(url, stream.head.etag, stream.head.last_modified)
+            return
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """Nothing that could be asked."""
+        return None
+
+    def _open(self, url: str, tokens: Tokens | None) -> Any:
+        return self._client.stream(
+            url,
+            etag=tokens.etag if tokens else None,
+            last_modified=tokens.last_modified if tokens else None,
+            credentials=self._credentials,
+            accept=_ACCEPT,
+            max_bytes=self._options.max_bytes,
+            limit_s=LONGEST_S,
+        )
+
+    def _check(self, head: Response) -> bool:
+        """Whether there is no news; raises where there is no document."""
+        if head.not_modified or head.ok:
+            return head.not_modified
+        if head.status in _REFUSED:
+            raise SourceError(
+                f"{self._address.url} refused the request (status {head.status}).",
+                hint="If it wants a key, name where that is found in the option headers, as env:NAME or file:/path.",
+            )
+        kind = SourceGoneError if head.status in (404, 410) else SourceError
+        raise kind(f"{self._address.url} answered with status {head.status}.", hint="Nothing was deleted.")
+
+    async def _rows(self, stream: Stream, document: str) -> AsyncGenerator[Page]:
+        """The dataflows in pages. Of several versions in a row the latest one counts."""
+        rows: list[Row] = []
+        last: Flow | None = None
+        async with aclosing(self._flows(stream)) as flows:
+            async for flow in flows:
+                if isinstance(flow, Failed):
+                    rows.append(Row(flow))
+                    continue
+                if last is not None and (last.agency, last.identifier) == (flow.agency, flow.identifier):
+                    last = max(last, flow, key=lambda one: one.order)
+                    continue
+                if last is not None:
+                    rows.append(self._row(last, document))
+                last = flow
+                if len(rows) >= _ROWS:
+                    yield Page(rows)
+                    rows = []
+        yield Page([*rows, *([self._row(last, document)] if last is not None else [])])
+
+    def _row(self, flow: Flow, document: str) -> Row:
+        url = self._address.item(flow.agency, flow.identifier)
+        try:
+            dataset = dataset_of(flow, self._address, document, language=self._options.language)
+            return Row(Fetched(dataset.document(language=self._options.language)))
+        except (ValueError, RecursionError) as problem:
+            return Row(Failed(url, f"The dataflow cannot be read: {problem}.", payload=payload_of(flow.source)))
+
+    async def _flows(self, stream: Stream) -> AsyncGenerator[Flow | Failed]:
+        """What the document holds, in whichever of its two notations; raises if it does not end."""
+        pieces = _with_beginning(stream)
+        beginning = (await anext(pieces, b"")).lstrip(_TRAIL)
+        everything = _all(beginning, pieces)
+        match beginning[:1]:
+            case b"<" | b"\xff" | b"\xfe":
+                flows = self._of_xml(everything, stream.head.charset)
+            case b"{":
+                flows = self._of_json(everything)
+            case _:
+                raise UnreadableError(f"{self._address.url} is neither XML nor JSON.", hint="Nothing was deleted.")
+        async with aclosing(flows):
+            async for flow in flows:
+                yield flow
+
+    async def _of_xml(self, pieces: AsyncIterator[bytes], charset: str | None) -> AsyncGenerator[Flow | Failed]:
+        reader = Reader(frozenset({"ErrorMessage"}), within=_WITHIN, heads=_WITHIN, charset=charset)
+        has_list = False
+        async with aclosing(elements(pieces, reader)) as found:
+            async for one in found:
+                name = local(one.tree.tag)
+                has_list = has_list or name == "Dataflows"
+                if name == "ErrorMessage":
+                    raise SourceError(f"{self._address.url} reports an error: {said(one.tree)}.")
+                if name == "Dataflow":
+                    yield self._of_tree(one)
+        if not has_list:
+            raise self._no_list()
+
+    def _of_tree(self, found: Found) -> Flow | Failed:
+        flow = flow_of_tree(found.tree)
+        if found.why is not None:
+            return self._unread(flow, found.why)
+        return flow if flow.identifier else self._unread(flow, "The dataflow has no identifier.")
+
+    async def _of_json(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Flow | Failed]:
+        splitter = Splitter(frozenset({"dataflows"}), frozenset({"data"}))
+        async for piece in pieces:
+            for cut in splitter.feed(piece):
+                yield self._of_cut(cut)
+        splitter.close()
+        if not splitter.found:
+            raise self._no_list()
+
+    def _of_cut(self, cut: Cut) -> Flow | Failed:
+        if not cut.whole:
+            return Failed(self._nowhere(cut.body), "The dataflow is too large to be read.", payload=cut.body)
+        try:
+            flow = flow_of_json(read_json(cut.body, self._address.url))
+        except UnreadableError as problem:
+            return Failed(self._nowhere(cut.body), str(problem), payload=cut.body)
+        return flow if flow.identifier else self._unread(flow, "The dataflow has no identifier.")
+
+    def _unread(self, flow: Flow, why: str) -> Failed:
+        url = self._address.item(flow.agency, flow.identifier) if flow.identifier else None
+        payload = payload_of(flow.source)
+        return Failed(url or self._nowhere(payload or canonical_json(flow.version)), why, payload=payload)
+
+    def _nowhere(self, body: bytes) -> str:
+        return f"{self._address.url.partition('#')[0]}#/unread/{body_hash(body).hex()[:32]}"
+
+    def _no_list(self) -> SourceError:
+        return SourceError(f"{self._address.url} holds no list of dataflows.", hint="Nothing was deleted.")
+
+
+async def _with_beginning(stream: Stream) -> AsyncIterator[bytes]:
+    """The pieces of a document, the first one not of blanks alone."""
+    begun = False
+    async for piece in stream:
+        begun = begun or bool(piece.strip(_TRAIL))
+        if begun:
+            yield piece
+
+
+async def _all(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece

@@ -1,0 +1,186 @@
+"""A dataflow of SDMX, in XML or JSON, becomes a dataset."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.languages import word, wordings
+from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.xml import Element, local, plain_tree, said
+from rowen.connectors.sdmx.address import Address
+
+__all__ = ["Flow", "dataset_of", "flow_of_json", "flow_of_tree"]
+
+_LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+_DEFAULT_LANGUAGE = "en"
+"""The schema's own, for texts that do not name theirs."""
+
+_PREFIXES = {
+    "http://www.w3.org/XML/1998/namespace": "xml",
+    **{
+        f"http://www.sdmx.org/resources/sdmxml/schemas/{version}/{part}": ""
+        for version in ("v2_0", "v2_1", "v3_0", "v3_1")
+        for part in ("structure", "common", "message")
+    },
+}
+_VOLATILE = frozenset({"OBS_COUNT"})
+_UPDATED = frozenset({"UPDATE_DATA", "UPDATE_STRUCTURE", "DISSEMINATION_TIMESTAMP_DATA", "LAST_UPDATE", "LASTUPDATE"})
+_LINKED = re.compile(r"(?P<name>[^|]*)\|(?P<url>https?://[^|\s]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """An annotation: what kind it is, and what it says."""
+
+    kind: str
+    title: str
+    url: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A dataflow, whichever way it was written; `source` is all of it."""
+
+    agency: str
+    identifier: str
+    version: str
+    names: Mapping[str, str]
+    descriptions: Mapping[str, str]
+    notes: tuple[_Note, ...]
+    valid_from: str
+    source: Mapping[str, Any]
+
+    @property
+    def order(self) -> list[tuple[int, str]]:
+        """The version as something to compare by; one that is only a draft comes before the one that it became."""
+        parts = re.split(r"[.-]", self.version)
+        return [*((int(part), "") if part.isdecimal() else (-1, part) for part in parts), (0, "")]
+
+
+def dataset_of(flow: Flow, address: Address, document: str, *, language: str | None = None) -> Dataset:
+    """What a dataflow says; its data is where the service that answered by `document` has it."""
+    wording = wordings(flow.names, flow.descriptions, preferred=language)
+    by_kind = {note.kind: note.title for note in flow.notes}
+    return Dataset(
+        url=address.item(flow.agency, flow.identifier),
+        identifier=f"{flow.agency}:{flow.identifier}" if flow.agency else flow.identifier,
+        title=wording.title or flow.identifier,
+        description=wording.description,
+        publisher=flow.agency,
+        languages=tuple(filter(None, [wording.language, *sorted(wording.others)])),
+        issued=iso(by_kind.get("CREATED")) or iso(flow.valid_from),
+        modified=_modified(flow.notes),
+        temporal=_period(by_kind),
+        resources=tuple(_resources(flow, address.data(flow.agency, flow.identifier, document))),
+        texts=wording.others,
+        source=flow.source,
+    )
+
+
+def flow_of_tree(tree: Element) -> Flow:
+    """A dataflow of SDMX-ML, 2.1 or 3.0."""
+    return Flow(
+        agency=tree.get("agencyID", "").strip(),
+        identifier=tree.get("id", "").strip(),
+        version=tree.get("version", ""),
+        names=_texts(tree, "Name"),
+        descriptions=_texts(tree, "Description"),
+        notes=tuple(map(_note_of_tree, _children(_child(tree, "Annotations"), "Annotation"))),
+        valid_from=tree.get("validFrom", ""),
+        source=_object(plain_tree(tree, _PREFIXES, leave_out=_moves)),
+    )
+
+
+def flow_of_json(record: Mapping[str, Any]) -> Flow:
+    """A dataflow of SDMX-JSON."""
+    notes = [one for one in _list(record.get("annotations")) if isinstance(one, Mapping)]
+    kept = [one for one in notes if word(one.get("type")) not in _VOLATILE]
+    return Flow(
+        agency=word(record.get("agencyID")),
+        identifier=word(record.get("id")),
+        version=word(record.get("version")),
+        names=_in_languages(record.get("names") or record.get("name")),
+        descriptions=_in_languages(record.get("descriptions") or record.get("description")),
+        notes=tuple(map(_note_of_json, notes)),
+        valid_from=word(record.get("validFrom")),
+        source={**record, "annotations": kept} if len(kept) < len(notes) else record,
+    )
+
+
+def _note_of_tree(tree: Element) -> _Note:
+    return _Note(
+        said(_child(tree, "AnnotationType")),
+        said(_child(tree, "AnnotationTitle")) or said(_child(tree, "AnnotationValue")),
+        said(_child(tree, "AnnotationURL")),
+        tuple(filter(None, map(said, _children(tree, "AnnotationText")))),
+    )
+
+
+def _note_of_json(note: Mapping[str, Any]) -> _Note:
+    links = (word(one.get("href")) for one in _list(note.get("links")) if isinstance(one, Mapping))
+    texts = _in_languages(note.get("texts") or note.get("text"))
+    return _Note(
+        word(note.get("type")),
+        word(note.get("title")) or word(note.get("value")),
+        word(note.get("href")) or next(filter(None, links), ""),
+        tuple(dict.fromkeys(texts.values())),
+    )
+
+
+def _modified(notes: Iterable[_Note]) -> str | None:
+    """The latest of the dates on which data or structure were updated."""
+    dated = [(at, iso(note.title)) for note in notes if note.kind in _UPDATED and (at := moment(note.title))]
+    return max(dated, key=lambda pair: pair[0])[1] if dated else None
+
+
+def _period(by_kind: Mapping[str, str]) -> str:
+    oldest, latest = by_kind.get("OBS_PERIOD_OVERALL_OLDEST"), by_kind.get("OBS_PERIOD_OVERALL_LATEST")
+    return f"{oldest or '..'}/{latest or '..'}" if oldest or latest else ""
+
+
+def _resources(flow: Flow, data: str | None) -> Iterator[Resource]:
+    if data is not None:
+        yield Resource(data, format="SDMX")
+    for note in flow.notes:
+        if note.url.startswith(("http://", "https://")):
+            yield Resource(note.url, name=note.title or note.kind)
+        elif note.kind == "EXT_RESOURCE":
+            found = (_LINKED.match(text) for text in note.texts)
+            yield from (Resource(one["url"], name=one["name"].strip()) for one in found if one)
+
+
+def _moves(tree: Element) -> bool:
+    return local(tree.tag) == "Annotation" and said(_child(tree, "AnnotationType")) in _VOLATILE
+
+
+def _texts(tree: Element, name: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for child in _children(tree, name):
+        texts.setdefault(child.get(_LANG) or _DEFAULT_LANGUAGE, plain("".join(child.itertext()).strip()))
+    return texts
+
+
+def _children(tree: Element | None, name: str) -> Iterator[Element]:
+    yield from (child for child in (tree if tree is not None else ()) if local(child.tag) == name)
+
+
+def _child(tree: Element, name: str) -> Element | None:
+    return next(_children(tree, name), None)
+
+
+def _in_languages(value: Any) -> dict[str, str]:
+    if isinstance(value, Mapping):
+        return {str(code): text for code, told in value.items() if (text := word(told))}
+    return {_DEFAULT_LANGUAGE: text} if (text := word(value)) else {}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {"#text": value}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,49 @@
+"""Every recorded answer of SDMX services is digested; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import House
+from tests.portals.sdmx import SdmxService
+
+CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+
+COUNTS = {"ecb_dataflows.xml": 56, "insee_dataflows.xml": 663, "spc_category-scheme.json": 36}
+
+
+@pytest.fixture
+def service() -> Iterator[SdmxService]:
+    service = SdmxService()
+    yield service
+    service.close()
+
+
+def test_every_recorded_answer_is_looked_at() -> None:
+    assert {path.name for path in (CORPUS / "sdmx").iterdir()} == set(COUNTS)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+async def test_recorded_documents_are_digested(house: House, service: SdmxService, name: str) -> None:
+    service.body = (CORPUS / "sdmx" / name).read_bytes()
+    async with house.open() as r:
+        run = await r.sync(service.address)
+        again = await r.sync(service.address, full=True)
+        held = await r.sync(service.address)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", COUNTS[name], 0)
+    assert (again.tally.unchanged, again.tally.rows_written) == (COUNTS[name], 0)
+    assert (held.tally.requests, held.tally.not_modified) == (1, 1)
+
+
+async def test_names_in_two_languages_are_both_kept(house: House, service: SdmxService) -> None:
+    service.body = (CORPUS / "sdmx" / "insee_dataflows.xml").read_bytes()
+    async with house.open() as r:
+        await r.sync(service.address)
+
+    [(title, text)] = house.query("select title, text from item where url like %s", "%/FR1/ACT-TRIM-ANC")
+    assert title == "Activity by sex and age - Quarterly series"
+    assert text == "## Activité par sexe et âge - Séries trimestrielles (fr)"
