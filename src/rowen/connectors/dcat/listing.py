@@ -1,0 +1,213 @@
+"""An RDF catalog page by page: one document, or as many as Hydra links to one another."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.memory import stamp
+from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.dcat.hydra import paging_of, with_parameters
+from rowen.connectors.dcat.joining import Joining, Part
+from rowen.connectors.dcat.options import DcatOptions
+from rowen.connectors.dcat.reading import Contents, row_of, unread
+from rowen.connectors.dcat.syntax import ACCEPT, read_graph
+from rowen.errors import SourceError, SourceGoneError
+from rowen.fetch.response import Response
+
+__all__ = ["VERSION", "RdfListing"]
+
+VERSION = 1
+"""To be raised when a record is read into something else than before."""
+
+_ROUND = 50
+_UDATA = "/api/1/site/catalog"
+
+
+class _Answer(NamedTuple):
+    """One page as it came. `number` is set where its address was guessed by number."""
+
+    asked: str
+    number: int | None
+    response: Response
+    contents: Contents
+
+    @property
+    def tokens(self) -> Tokens | None:
+        head = self.response
+        stays = not head.redirects or head.moved_to == head.url
+        told = head.etag or head.last_modified
+        return Tokens(head.url, head.etag, head.last_modified) if stays and told and not self.contents.broken else None
+
+
+class _Next(NamedTuple):
+    url: str
+    number: int | None = None
+
+
+class RdfListing:
+    """The listing of a catalog. `dated` tells that it was found to count its records, and may know the filter then."""
+
+    version = VERSION
+    rising = False
+    tells_deletions = False
+
+    def __init__(self, talk: Talk, url: str, options: DcatOptions, *, dated: bool = False) -> None:
+        self.dated = dated
+        self.tokens: Tokens | None = None
+        self.not_modified = False
+        self._talk = talk
+        self._url = url
+        self._options = options
+        self._asked = 0
+        # A walk that went on in the middle is followed by one of the part before, which ends where the other began.
+        self._left: list[Part] = []
+        self._resumed: Any = None
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """The pages from a place on, the first one by default; all records, or those modified since."""
+        try:
+            async with aclosing(self._walk(since, place, tokens)) as pages:
+                async for page in pages:
+                    yield page
+        except SourceError as problem:
+            if since is None:
+                raise
+            yield Page((), doubt=f"The catalog cannot be asked by date: {problem}")
+
+    async def _walk(self, since: datetime | None, place: Any, tokens: Tokens | None) -> AsyncGenerator[Page]:
+        joining, until = (Joining(self._left), self._resumed) if since is None else (Joining(), None)
+        self._left, self._resumed = [], place
+        before: _Answer | None = None
+        asked: set[str] = set()
+        following: _Next | None = _Next(_address_in(place) or (tokens.url if tokens else self._first(since)))
+        while following is not None and (answer := await self._page(following, tokens)):
+            asked.add(following.url)
+            tokens, following = None, self._after(answer, before, since)
+            repeated = following is not None and following.url in asked
+            following = None if repeated else following
+            single = following is None and before is None and place is None
+            if single and since is None:
+                self.tokens = answer.tokens
+            parts = await asyncio.to_thread(self._parts, answer, joining)
+            going_on = _place(following, joining)
+            if following is None and place is not None:
+                self._left = joining.finish()
+            elif following is None or (until and going_on == until):
+                parts += joining.finish()
+            rows = await asyncio.to_thread(self._rows, answer.contents, parts)
+            if rows or following is None or not joining.is_waiting:
+                declared, clock = _declared(answer.contents, single=single), self._talk.clock(answer.response)
+                yield Page(rows, going_on, declared, clock, self._doubt(answer, before, repeated=repeated))
+            before = answer
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many records the catalog declares, by its first page; None if it cannot be asked by date."""
+        url = self._first(since)
+        try:
+            answer = await self._page(_Next(with_parameters(url, page_size=1) if _UDATA in url else url), None)
+        except SourceError:
+            if since is None:
+                raise
+            return None
+        return answer.contents.paging.total if answer else None
+
+    def _first(self, since: datetime | None) -> str:
+        url = self._url
+        if _UDATA in url:
+            url = with_parameters(url, page=1, page_size=self._options.page_size)
+        return with_parameters(url, modified_since=stamp(since)) if since else url
+
+    async def _page(self, wanted: _Next, tokens: Tokens | None) -> _Answer | None:
+        """The answer for a page; None if it is the one that we hold, or if there is none of a guessed number."""
+        try:
+            response = await self._talk.get(wanted.url, accept=ACCEPT, tokens=tokens)
+        except SourceGoneError:
+            if wanted.number is None:
+                raise
+            return None
+        self.not_modified = response.not_modified
+        if response.not_modified:
+            return None
+        self._asked += 1
+        contents = await asyncio.to_thread(self._read, response, self._asked)
+        if not contents.is_catalog and wanted.number is None:
+            raise SourceError(f"{wanted.url} is RDF, but holds no catalog of datasets.", hint="Nothing was deleted.")
+        self.dated = self.dated or contents.paging.total is not None
+        return _Answer(wanted.url, wanted.number, response, contents)
+
+    def _read(self, response: Response, page: int) -> Contents:
+        options = self._options
+        parsed = read_graph(response, told=options.format, most_triples=options.max_triples, page=page)
+        return Contents(parsed.graph, paging_of(parsed.graph, response, self._url), parsed.broken)
+
+    def _after(self, answer: _Answer, before: _Answer | None, since: datetime | None) -> _Next | None:
+        """The next page, under the same filter, which some portals forget in their links.
+
+        Where nothing is told of pages, one that is as full as pages are makes us ask for the next by number.
+        """
+        if url := answer.contents.paging.following:
+            forgotten = since is not None and "modified_since=" not in url
+            return _Next(with_parameters(url, modified_since=stamp(since)) if since and forgotten else url)
+        if before is None:
+            return _Next(with_parameters(answer.asked, page=2), 2) if self._is_full(answer.contents) else None
+        if answer.number is not None and self._is_other(answer, before):
+            return _Next(with_parameters(answer.asked, page=answer.number + 1), answer.number + 1)
+        return None
+
+    def _is_full(self, contents: Contents) -> bool:
+        count = len(contents.items)
+        return count > 0 and count % _ROUND == 0 and not contents.paging.told and not self._options.whole
+
+    def _is_other(self, answer: _Answer, before: _Answer) -> bool:
+        return not answer.contents.urls(self._url) <= before.contents.urls(self._url)
+
+    def _doubt(self, answer: _Answer, before: _Answer | None, *, repeated: bool) -> str | None:
+        """Why having read to the end may not mean to have read all."""
+        if answer.contents.broken:
+            return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read. Nothing was deleted."
+        if repeated:
+            return "The listing does not end: pages came again. Nothing was deleted."
+        if answer.number == 2 and before and answer.contents.items and not self._is_other(answer, before):
+            return (
+                f"{self._url} holds exactly {len(before.contents.items)} records, as a page would, and does not tell "
+                "whether these are all. Nothing was deleted. If it has no further pages, set the option whole."
+            )
+        return None
+
+    def _parts(self, answer: _Answer, joining: Joining) -> list[Part]:
+        contents = answer.contents
+        return [*joining.feed(contents.graph, contents.items, answer.asked, contents.borders)]
+
+    def _rows(self, contents: Contents, parts: list[Part]) -> list[Row]:
+        """The records of a page, and those of others that have waited for it; in an order of their own."""
+        records = sorted((self._row(part, contents) for part in parts), key=lambda record: record[:2])
+        return [*(unread(broken, self._url) for broken in contents.broken), *(row for _, _, row in records)]
+
+    def _row(self, part: Part, contents: Contents) -> tuple[str, str, Row]:
+        url, written, row = row_of(part, self._url, language=self._options.language, borders=contents.borders)
+        recorded = contents.modified.get(part.node)
+        newer = recorded is not None and row.modified is not None and recorded > row.modified
+        return url, written, row._replace(modified=recorded) if newer else row
+
+
+def _declared(contents: Contents, *, single: bool) -> int | None:
+    """How many records there should be: what the catalog says or, in a single document, names."""
+    total, missing = contents.paging.total, contents.missing
+    return len(contents.items) + missing if total is None and single and missing else total
+
+
+def _place(following: _Next | None, joining: Joining) -> dict[str, str] | None:
+    """Where to go on: at the next page, or before, where something stands that still waits for its other half."""
+    if following is None or following.number is not None:
+        return None
+    begin = joining.begin
+    return {"url": following.url, "from": begin} if begin else {"url": following.url}
+
+
+def _address_in(place: Any) -> str | None:
+    return (place.get("from") or place.get("url")) if isinstance(place, dict) else None

@@ -1,0 +1,232 @@
+"""An answer becomes a graph, in whichever syntax of RDF it came; no more of it than memory can hold."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pyoxigraph import BlankNode, NamedNode, Quad, QuadParser, RdfFormat, Triple, parse
+from pyoxigraph import Literal as OxLiteral
+
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.charset import Decoder
+from rowen.connectors.catalog.graph import Blank, Graph, Iri, Literal, Node, Term, short
+from rowen.connectors.dcat.contexts import settled
+from rowen.errors import SourceError
+from rowen.fetch.response import Response
+
+__all__ = ["ACCEPT", "Broken", "Parsed", "format_of", "read_graph"]
+
+ACCEPT = (
+    "text/turtle, application/n-triples;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7, "
+    "application/json;q=0.3, application/xml;q=0.3, */*;q=0.1"
+)
+
+_BY_NAME = {
+    "turtle": RdfFormat.TURTLE,
+    "rdfxml": RdfFormat.RDF_XML,
+    "jsonld": RdfFormat.JSON_LD,
+    "ntriples": RdfFormat.N_TRIPLES,
+    "n3": RdfFormat.N3,
+    "trig": RdfFormat.TRIG,
+    "nquads": RdfFormat.N_QUADS,
+}
+_BY_MEDIA_TYPE = {
+    "text/turtle": "turtle",
+    "application/turtle": "turtle",
+    "application/x-turtle": "turtle",
+    "application/rdf+xml": "rdfxml",
+    "application/ld+json": "jsonld",
+    "application/n-triples": "ntriples",
+    "text/n3": "n3",
+    "text/rdf+n3": "n3",
+    "application/trig": "trig",
+    "application/n-quads": "nquads",
+}
+_BY_ENDING = {
+    "ttl": "turtle",
+    "rdf": "rdfxml",
+    "xml": "rdfxml",
+    "owl": "rdfxml",
+    "jsonld": "jsonld",
+    "json": "jsonld",
+    "nt": "ntriples",
+    "n3": "n3",
+    "trig": "trig",
+    "nq": "nquads",
+}
+_RECOVERS = frozenset({"turtle", "ntriples", "n3", "trig", "nquads"})
+_TRIPLE_LINE = re.compile(r"\s*(?:<[^>\s]+>|_:\S+)\s+<[^>\s]+>\s+.*\.\s*$")
+_DECLARATION = re.compile(r"<\?xml[^>]*\?>")
+_PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
+_HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_MOST_ERRORS = 100
+_PAYLOAD_LINES = 6
+_END_OF_FILE = "end of file"
+
+
+class Broken(NamedTuple):
+    """A statement that could not be read, and where it stands."""
+
+    why: str
+    payload: bytes
+
+
+class Parsed(NamedTuple):
+    """What an answer says, and which of its statements could not be read."""
+
+    graph: Graph
+    broken: tuple[Broken, ...] = ()
+
+
+def format_of(response: Response, told: str | None = None) -> str:
+    """The syntax of an answer: what the user says, else the media type, the ending, or its first characters."""
+    if told:
+        return told
+    head = response.body[:4096].decode("utf-8-sig", "replace").lstrip()
+    sniffed = _sniffed(head)
+    declared = _BY_MEDIA_TYPE.get(response.media_type or "")
+    if declared and _agree(declared, sniffed):
+        return declared
+    path = response.url.partition("?")[0].partition("#")[0]
+    ending = _BY_ENDING.get(path.rpartition("/")[2].rpartition(".")[2].lower())
+    return sniffed or (ending if ending and _agree(ending, sniffed) else None) or "turtle"
+
+
+def _sniffed(head: str) -> str | None:
+    """What the first characters give away: XML and JSON are neither each other nor Turtle."""
+    if head.startswith(("{", "[")) and not re.match(r"\[\s*(?:\]|a\s|<|[\w-]*:)", head):
+        return "jsonld"
+    if re.match(r"<\?xml|<rdf:|<!--|<!|<[\w-]+:RDF\b|<RDF\b|<html", head, re.IGNORECASE):
+        return "rdfxml"
+    lines = [line for line in head.splitlines()[:-1] or [head] if line.strip() and not line.lstrip().startswith("#")]
+    if lines and all(_TRIPLE_LINE.match(line) for line in lines[:20]):
+        return "ntriples"
+    return None
+
+
+def _agree(one: str, sniffed: str | None) -> bool:
+    families = ("jsonld", "rdfxml")
+    return (one in families) == (sniffed in families) and (one not in families or one == sniffed)
+
+
+def read_graph(response: Response, *, told: str | None = None, most_triples: int, page: int = 0) -> Parsed:
+    """The graph in an answer. `page` keeps its blank nodes apart from those of other pages."""
+    where = response.url
+    name = format_of(response, told)
+    base = where.partition("#")[0].partition("?")[0]
+    try:
+        parser = parse(_input(response, name), _BY_NAME[name], base_iri=base, lenient=True)
+        return _collect(parser, response, name, most_triples=most_triples, page=page)
+    except UnreadableError:
+        raise
+    except (ValueError, SyntaxError, RecursionError) as problem:
+        # SyntaxError is what the parser raises for broken input.
+        raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
+
+
+_HINT = "Nothing was deleted. The option format names the syntax, where it is not recognised."
+
+
+def _input(response: Response, name: str) -> bytes | str:
+    match name:
+        case "jsonld":
+            text = _text(response)
+            if text.lstrip()[:1] == "<":
+                raise _web_page(response)
+            return settled(text.encode("utf-8", "replace"), response.url)
+        case "rdfxml":
+            return _xml(response)
+    text = _text(response)
+    if _HTML.match(text.lstrip()[:200]):
+        raise _web_page(response)
+    return text.encode("utf-8", "replace")
+
+
+def _text(response: Response) -> str:
+    """All but XML is UTF-8, whatever a server says of it, unless that is impossible."""
+    try:
+        return response.body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return response.body.decode(response.charset or "utf-8", "replace")
+
+
+def _xml(response: Response) -> str:
+    """The document without its declaration, as the parser knows UTF-8 only; none that defines entities."""
+    decoder = Decoder(response.charset)
+    text = decoder.feed(response.body) + decoder.close()
+    text = text[found.end() :] if (found := _DECLARATION.match(text)) else text
+    prolog = _PROLOG.match(text)
+    begin = text[prolog.end() if prolog else 0 :][:200]
+    if _HTML.match(begin):
+        raise _web_page(response)
+    if begin[:9].upper() == "<!DOCTYPE" or begin[:8].upper() == "<!ENTITY":
+        raise UnreadableError(
+            f"{response.url} defines a document type, which may hide entities without end.",
+            hint="Nothing was deleted. Ask the catalog for another syntax, such as Turtle.",
+        )
+    return text
+
+
+def _web_page(response: Response) -> SourceError:
+    return UnreadableError(
+        f"{response.url} answered with a web page instead of data.",
+        hint="It may be down for maintenance, or refuse the request. Nothing was deleted.",
+    )
+
+
+def _collect(parser: QuadParser, response: Response, name: str, *, most_triples: int, page: int) -> Parsed:
+    graph, broken = Graph(), list[Broken]()
+    last: Node | None = None
+    for found in _quads(parser, broken, response.body):
+        if isinstance(found, Broken):
+            if name not in _RECOVERS or _END_OF_FILE in found.why or len(broken) >= _MOST_ERRORS:
+                raise UnreadableError(f"{response.url} cannot be read to its end: {found.why}.", hint=_HINT)
+            if last is not None:
+                graph.broken.add(last)
+            continue
+        last = _node(found.subject, page)
+        graph.add(last, short(found.predicate.value), _term(found.object, page))
+        if graph.triples > most_triples:
+            raise SourceError(
+                f"{response.url} has more than {most_triples} triples.",
+                hint="Nothing was deleted. The option max_triples sets the limit.",
+            )
+    return Parsed(graph, tuple(broken))
+
+
+def _quads(parser: QuadParser, broken: list[Broken], body: bytes) -> Iterator[Quad | Broken]:
+    """The triples of an answer; the parser goes on after a broken one."""
+    while True:
+        try:
+            yield next(parser)
+        except StopIteration:
+            return
+        except SyntaxError as problem:
+            one = Broken(str(problem), _around(body, problem.lineno or 1))
+            broken.append(one)
+            yield one
+
+
+def _around(body: bytes, line: int) -> bytes:
+    lines = body.split(b"\n", line + _PAYLOAD_LINES)[max(0, line - _PAYLOAD_LINES) : line + _PAYLOAD_LINES]
+    return b"\n".join(lines)[: 1 << 16]
+
+
+def _node(node: object, page: int) -> Node:
+    return Iri(node.value) if isinstance(node, NamedNode) else _blank(node, page)
+
+
+def _term(term: object, page: int) -> Term:
+    if isinstance(term, OxLiteral):
+        datatype = short(term.datatype.value)
+        return Literal(term.value, term.language, None if datatype == "xsd:string" else datatype)
+    return Iri(term.value) if isinstance(term, NamedNode) else _blank(term, page)
+
+
+def _blank(node: object, page: int) -> Blank:
+    match node:
+        case BlankNode():
+            return Blank(f"_:{page}.{node.value}")
+        case Triple():
+            return Blank(f"_:{page}.{node}")
+    return Blank(f"_:{page}.?")

@@ -1,0 +1,424 @@
+"""RDF catalogs that lie, break and change under our feet, and documents made to harm."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rowen import Rowen, Run
+from rowen.connectors.dcat import Dcat
+from tests.conftest import House
+from tests.logical import contents
+from tests.portals.dcat import DcatPortal
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(Dcat)
+
+
+@pytest.fixture
+def portal() -> Iterator[DcatPortal]:
+    portal = DcatPortal()
+    yield portal
+    portal.close()
+
+
+async def keep(r: Rowen, portal: DcatPortal, **options: Any) -> Run:
+    await r.add(portal.address, name="portal", options=options)
+    run = await r.sync("portal")
+    portal.log.clear()
+    return run
+
+
+def names(house: House) -> set[str]:
+    return {url.rpartition("/")[2] for (url,) in house.query("select url from item")}
+
+
+HEAD = b"@prefix dcat: <http://www.w3.org/ns/dcat#> . @prefix dct: <http://purl.org/dc/terms/> .\n"
+NO_CATALOGS = [
+    b"",
+    b"<!doctype html><title>Maintenance</title>",
+    b"<html><body>Maintenance</body></html>",
+    b"{}",
+    b"[]",
+    b"null",
+    b'{"error": "none"}',
+    b"Service unavailable",
+    HEAD + b"<http://portal.example/> a dcat:Catalog .",
+    HEAD + b"<http://portal.example/> a dcat:Catalog ; dct:title ",
+    b"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'/>",
+    b"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>",
+    b"\x1f\x8b\x08\x00 not really packed",
+    b'{"@graph": ' * 5000,
+]
+
+
+@pytest.mark.parametrize("paged", [True, False])
+async def test_d2_an_answer_that_is_no_catalog_deletes_nothing(house: House, portal: DcatPortal, paged: bool) -> None:
+    portal.fill(20)
+    portal.page_size = 10 if paged else None
+    async with house.open() as r:
+        await keep(r, portal)
+        for portal.body in NO_CATALOGS:
+            run = await r.sync("portal", full=not paged, accept_deletions=True)
+
+            assert run.status in ("failed", "partial"), portal.body
+            assert run.error
+            assert len(contents(house)) == 20
+        portal.body = None
+        assert (await r.sync("portal")).tally.rows_written == 0
+
+
+@pytest.mark.parametrize("syntax", ["ttl", "rdf", "jsonld", "nt"])
+async def test_d2_a_document_cut_off_deletes_nothing(house: House, portal: DcatPortal, syntax: str) -> None:
+    portal.fill(30)
+    portal.syntax = syntax
+    async with house.open() as r:
+        await keep(r, portal)
+        for key in list(portal.records)[:5]:
+            del portal.records[key]
+        whole_bytes = len(portal.document())
+        for portal.cut_bytes in (3, 50, whole_bytes // 2, whole_bytes):
+            run = await r.sync("portal", accept_deletions=True)
+
+            assert run.status in ("partial", "failed")
+            assert len(contents(house)) == 30
+        portal.cut_bytes = 0
+        assert (await r.sync("portal", accept_deletions=True)).tally.deleted == 5
+
+
+async def test_d2_a_document_cut_between_two_statements_is_noticed_by_what_its_catalog_names(
+    house: House, portal: DcatPortal
+) -> None:
+    portal.fill(30)
+    portal.syntax = "nt"
+    async with house.open() as r:
+        await keep(r, portal)
+        lines = portal.document().splitlines(keepends=True)
+        named = [line for line in lines if b"#dataset>" in line or b"#Catalog>" in line]
+        rest = [line for line in lines if line not in named and b"/d0001" not in line]
+        portal.body = b"".join(named + rest)
+        run = await r.sync("portal", accept_deletions=True)
+
+    assert (run.status, len(contents(house))) == ("partial", 30)
+    assert "declares 30" in (run.error or "")
+
+
+async def test_one_broken_statement_costs_its_dataset_and_deletes_nothing(house: House, portal: DcatPortal) -> None:
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        body = HEAD
+        for key in portal.records:
+            oops = "dct:issued oops ; " if key == "d00003" else ""
+            said = f'<{portal.iri(key)}> a dcat:Dataset ; dct:title "New {key}" ; {oops}dct:description "x" .\n'
+            body += said.encode()
+        portal.body = body
+        run = await r.sync("portal", accept_deletions=True)
+
+    assert (run.status, run.tally.updated, run.tally.failed, run.tally.deleted) == ("partial", 19, 2, 0)
+    assert len(contents(house)) == 20
+    payloads = [bytes(payload) for (payload,) in house.query("select payload from quarantine") if payload]
+    assert any(b"dct:issued oops" in payload for payload in payloads)
+    assert ("Dataset d00003",) in house.query("select title from item")
+
+
+@pytest.mark.parametrize("syntax", ["ttl", "rdf", "jsonld", "nt"])
+async def test_addresses_with_blanks_and_odd_letters_are_read(house: House, portal: DcatPortal, syntax: str) -> None:
+    portal.syntax = syntax
+    portal.put("a", dcat_landingPage="<http://portal.example/placeholder>", dct_title="Caf\u00e9 \u2603")
+    portal.body = portal.document().replace(b"portal.example/placeholder", b"portal.example/a page|with {odd} letters")
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 1)
+    [(title, page)] = house.query("select title, record->>'landing_page' from item")
+    assert (title, page) == ("Café ☃", "http://portal.example/a page|with {odd} letters")
+
+
+async def test_xml_of_another_charset_with_blanks_before_it_and_control_characters_is_read(
+    house: House, portal: DcatPortal
+) -> None:
+    portal.syntax, portal.media_type = "rdf", "text/xml"
+    portal.body = (
+        '\n <?xml version="1.0" encoding="ISO-8859-1"?>'
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+        'xmlns:dcat="http://www.w3.org/ns/dcat#" xmlns:dct="http://purl.org/dc/terms/"><dcat:Dataset '
+        'rdf:about="http://portal.example/a"><dct:title>Caf\u00e9\x0b</dct:title></dcat:Dataset></rdf:RDF>'
+    ).encode("latin-1")
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 1)
+    assert house.query("select title from item") == [("Caf\u00e9\ufffd",)]
+
+
+BOMB = "<!DOCTYPE rdf:RDF [<!ENTITY a 'aaaaaaaaaa'>%s]>" % "".join(  # noqa: UP031 - entities are full of braces
+    f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(9)
+)
+
+
+@pytest.mark.parametrize("prolog", [BOMB, "<!-- x --><!DOCTYPE rdf:RDF SYSTEM 'file:///etc/passwd'>", "<!doctype x>"])
+async def test_document_types_and_with_them_entity_bombs_are_refused(
+    house: House, portal: DcatPortal, prolog: str
+) -> None:
+    portal.syntax = "rdf"
+    portal.body = (
+        f'<?xml version="1.0"?>{prolog}<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" '
+        'xmlns:dct="http://purl.org/dc/terms/"><rdf:Description rdf:about="http://a"><dct:title>&j;</dct:title>'
+        "</rdf:Description></rdf:RDF>"
+    ).encode()
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("failed", 0)
+    assert "document type" in (run.error or "")
+
+
+async def test_more_triples_than_allowed_are_not_read(house: House, portal: DcatPortal) -> None:
+    portal.fill(30)
+    async with house.open() as r:
+        run = await keep(r, portal, max_triples=100)
+
+    assert run.status == "failed"
+    assert "max_triples" in (run.error or "")
+
+
+async def test_a_record_that_unfolds_without_end_costs_only_itself(house: House, portal: DcatPortal) -> None:
+    """Nodes that each name the next one twice: as a tree, a million million of them."""
+    portal.fill(3)
+    portal.syntax = "nt"
+    chain = "".join(
+        f"_:n{n} <http://purl.org/dc/terms/{word}> _:n{n + 1} .\n" for n in range(28) for word in ("relation", "source")
+    )
+    deep = "".join(f"_:m{n} <http://purl.org/dc/terms/relation> _:m{n + 1} .\n" for n in range(5000))
+    circle = "_:c <http://purl.org/dc/terms/relation> _:c .\n"
+    wide = (
+        f"<{portal.iri('d00000')}> <http://purl.org/dc/terms/provenance> _:n0 .\n"
+        f"<{portal.iri('d00001')}> <http://purl.org/dc/terms/provenance> _:m0 .\n"
+        f"<{portal.iri('zz-last')}> <http://purl.org/dc/terms/provenance> _:c .\n"
+    )
+    portal.body = portal.document() + (wide + chain + deep + circle).encode()
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 1, 2)
+    [(source,)] = house.query("select record->'source'->'dct:provenance' from item")
+    assert source == {"dct:relation": {"@up": 1}}
+
+
+async def test_d4_records_without_title_and_with_wrong_dates_are_items_all_the_same(
+    house: House, portal: DcatPortal
+) -> None:
+    nothing = dict.fromkeys(("dct_description", "dct_publisher", "dcat_distribution", "dcat_keyword"))
+    portal.put("bare", dct_modified=None, **nothing)
+    del portal.records["bare"]["dct:title"]
+    portal.put("dates", dct_modified=["31 February", "0001-01-01T00:00:00"], dct_issued="yesterday", dct_title=" ")
+    portal.records["empty"] = {"@type": "dcat:Dataset"}
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 0)
+    assert house.query("select count(*) from item where record ? 'modified'") == [(0,)]
+
+
+async def test_a_single_page_of_a_round_number_proves_nothing(house: House, portal: DcatPortal) -> None:
+    portal.fill(100)
+    portal.ignores_page = True
+    async with house.open() as r:
+        await keep(r, portal, whole=True)
+        portal.records.pop("d00007")
+        portal.put("new")
+        trusted = await r.sync("portal")
+        await r.edit("portal", options={"whole": False})
+        portal.records.pop("d00008")
+        portal.put("newer")
+        doubted = await r.sync("portal")
+
+    assert (trusted.status, trusted.tally.deleted) == ("completed", 1)
+    assert (doubted.status, doubted.tally.created, doubted.tally.deleted) == ("partial", 1, 0)
+    assert "exactly 100" in (doubted.error or "")
+
+
+async def test_pages_that_nothing_tells_of_are_read_by_number(house: House, portal: DcatPortal) -> None:
+    portal.fill(230)
+    portal.page_size, portal.hydra = 100, "none"
+    portal._paging = lambda *_: []  # type: ignore[method-assign]
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.complete, run.tally.created) == ("completed", True, 230)
+
+
+async def test_a_listing_that_falls_short_of_its_count_deletes_nothing(house: House, portal: DcatPortal) -> None:
+    portal.fill(25)
+    portal.page_size = 10
+    async with house.open() as r:
+        await keep(r, portal)
+        del portal.records["d00003"]
+        portal.miscount = 5
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.deleted, len(contents(house))) == ("partial", 0, 25)
+    assert "declares 29" in (run.error or "")
+
+
+async def test_a_page_that_comes_again_is_noticed(house: House, portal: DcatPortal) -> None:
+    portal.fill(30)
+    portal.page_size, portal.ignores_page = 10, True
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("partial", 10)
+    assert run.tally.requests <= 4
+
+
+@pytest.mark.parametrize("lie", ["everything", "nothing"])
+async def test_d10_a_filter_that_stops_working_is_found_out(house: House, portal: DcatPortal, lie: str) -> None:
+    portal.fill(25)
+    portal.page_size = 10
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.filters = lie != "everything"
+        portal.empty_when_filtered = lie == "nothing"
+        portal.put("d00001", "Edited")
+        run = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.updated, run.tally.fell_back) == ("completed", True, 1, 1)
+
+
+async def test_d10_a_catalog_that_never_minded_the_filter_is_walked_whole(house: House, portal: DcatPortal) -> None:
+    portal.fill(25)
+    portal.page_size, portal.filters = 10, False
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.put("d00001", "Edited")
+        run = await r.sync("portal")
+
+    assert (run.complete, run.tally.updated) == (True, 1)
+    assert not any("modified_since" in asked.path for asked in portal.log)
+
+
+async def test_d8_duplicates_across_pages_do_not_stop_the_sweep(house: House, portal: DcatPortal) -> None:
+    portal.fill(24)
+    portal.page_size = 10
+    portal.put("?twin", dct_identifier="http://portal.example/dataset/d00003")
+    async with house.open() as r:
+        await keep(r, portal)
+        del portal.records["d00004"]
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.deleted) == ("completed", 1)
+
+
+async def test_d7_deletions_and_edits_during_the_walk_hide_no_other_dataset(house: House, portal: DcatPortal) -> None:
+    portal.fill(45)
+    portal.page_size = 10
+
+    def disturb(page: int) -> None:
+        if page == 2:
+            portal.after_page = None
+            del portal.records["d00040"]
+            portal.put("d00001", "Edited during the walk")
+
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.after_page = disturb
+        run = await r.sync("portal", full=True)
+        await r.sync("portal")
+
+    assert run.tally.deleted <= 1
+    assert names(house) == set(portal.records)
+
+
+@pytest.mark.parametrize("apart", [None, "before", "after"])
+async def test_an_interrupted_walk_goes_on_where_it_was(house: House, portal: DcatPortal, apart: str | None) -> None:
+    portal.fill(95)
+    portal.page_size, portal.apart = 10, apart
+
+    def fail(page: int) -> None:
+        portal.down = page >= 6
+
+    portal.after_page = fail
+    async with house.open() as r:
+        broken = await keep(r, portal)
+        portal.after_page, portal.down = None, False
+        portal.put("d00090", "Edited behind the walk")
+        del portal.records["d00002"]
+        run = await r.sync("portal")
+        again = await r.sync("portal", full=True)
+
+    assert broken.status == "partial"
+    assert apart or "page=7" in portal.log[0].path
+    assert (run.status, run.complete) == ("completed", True)
+    assert names(house) == set(portal.records)
+    assert (again.tally.unchanged, again.tally.rows_written) == (94, 0)
+
+
+async def test_a_busy_catalog_is_waited_for_without_losing_the_place(house: House, portal: DcatPortal) -> None:
+    portal.fill(35)
+    portal.page_size = 10
+
+    def busy(page: int) -> None:
+        if page == 2:
+            portal.after_page = None
+            portal.failures = [web.Response(status=429, headers={"Retry-After": "0"}) for _ in range(2)]
+
+    portal.after_page = busy
+    async with house.open(fetch_tries=3) as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 35)
+
+
+async def test_a_page_that_is_missing_for_good_leaves_the_walk_unproved(house: House, portal: DcatPortal) -> None:
+    portal.fill(35)
+    portal.page_size = 10
+
+    def lose(page: int) -> None:
+        if page == 2:
+            portal.failures = [web.Response(status=404)]
+
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.after_page = lose
+        del portal.records["d00003"]
+        run = await r.sync("portal", full=True, accept_deletions=True)
+
+    assert (run.status, run.tally.deleted, len(contents(house))) == ("partial", 0, 35)
+    assert "404" in (run.error or "")
+
+
+async def test_deletions_held_back_are_not_forgotten_when_the_document_is_unchanged(
+    house: House, portal: DcatPortal
+) -> None:
+    portal.fill(41)
+    async with house.open() as r:
+        await keep(r, portal)
+        for key in list(portal.records)[:20]:
+            del portal.records[key]
+        held = await r.sync("portal")
+        again = await r.sync("portal")
+        accepted = await r.sync("portal", accept_deletions=True)
+        quiet = await r.sync("portal")
+
+    assert (held.tally.deletions_held, again.tally.deletions_held, accepted.tally.deleted) == (20, 20, 20)
+    assert quiet.tally.not_modified == 1
+
+
+@pytest.mark.parametrize("always", [True, False])
+async def test_d10_a_catalog_that_refuses_the_filter_is_walked_whole(
+    house: House, portal: DcatPortal, always: bool
+) -> None:
+    portal.fill(25)
+    portal.page_size, portal.refuses_filter = 10, always
+    async with house.open() as r:
+        first = await keep(r, portal)
+        portal.refuses_filter = True
+        portal.put("d00001", "Edited")
+        run = await r.sync("portal")
+
+    assert (first.status, first.complete) == ("completed", True)
+    assert (run.status, run.complete, run.tally.updated, run.tally.fell_back) == ("completed", True, 1, int(not always))

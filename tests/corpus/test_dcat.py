@@ -1,0 +1,71 @@
+"""Recorded RDF catalogs are digested; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen.connectors.dcat import Dcat
+from tests.conftest import House
+from tests.portals.dcat import DcatPortal
+
+CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+
+COUNTS = {"demo-ckan.ttl": 100, "demo-ckan.jsonld": 100, "demo-ckan.rdf": 100, "sig-oreme.rdf": 1}
+HUBS = {"apur_hub_dcat.jsonld": 71, "evian_hub_dcat.jsonld": 8}
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(Dcat)
+
+
+@pytest.fixture
+def portal() -> Iterator[DcatPortal]:
+    portal = DcatPortal()
+    yield portal
+    portal.close()
+
+
+def test_every_recorded_catalog_is_expected() -> None:
+    assert {path.name for path in (CORPUS / "dcat").iterdir()} == set(COUNTS)
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "dcat").glob("*")), ids=lambda path: path.name)
+async def test_a_recorded_page_is_read_as_it_was_sent(house: House, portal: DcatPortal, path: Path) -> None:
+    """The first page of 26 is all kept, and the run knows that there should be more."""
+    portal.syntax, portal.body = path.suffix[1:], path.read_bytes()
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+        again = await r.sync(portal.address, full=True)
+
+    assert (run.tally.created, run.tally.failed) == (COUNTS[path.name], 0)
+    assert run.status == ("completed" if COUNTS[path.name] == 1 else "partial")
+    assert (again.tally.unchanged, again.tally.rows_written) == (COUNTS[path.name], 0)
+
+
+async def test_the_same_catalog_in_three_syntaxes_gives_the_same_records(house: House, portal: DcatPortal) -> None:
+    seen = set()
+    async with house.open() as r:
+        for name in ("demo-ckan.ttl", "demo-ckan.jsonld", "demo-ckan.rdf"):
+            # Served under one name: what the document is, it shows by itself.
+            portal.media_type, portal.body = "application/octet-stream", (CORPUS / "dcat" / name).read_bytes()
+            await r.sync(portal.address, full=True)
+            seen.add(tuple(house.query("select url, encode(record_hash, 'hex') from item order by url")))
+
+    assert [len(records) for records in seen] == [100]
+
+
+@pytest.mark.parametrize("name", HUBS)
+async def test_feeds_with_a_remote_context_are_read_without_it(house: House, portal: DcatPortal, name: str) -> None:
+    portal.syntax, portal.body = "jsonld", (CORPUS / "arcgis" / name).read_bytes()
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+        again = await r.sync(portal.address, full=True)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", HUBS[name], 0)
+    assert run.tally.requests == 1
+    assert (again.tally.unchanged, again.tally.rows_written) == (HUBS[name], 0)
