@@ -1,0 +1,88 @@
+"""Asking a SPARQL endpoint, and reading its rows: what is cut off is told from what is all."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from rowen.connectors.catalog.answers import UnreadableError, read_json
+from rowen.connectors.catalog.graph import Blank, Iri, Literal, Term, short
+from rowen.connectors.catalog.talk import Talk
+from rowen.fetch.response import Response
+
+__all__ = ["FORM", "RESULTS", "Endpoint", "Rows", "read_rows"]
+
+RESULTS = "application/sparql-results+json"
+_ACCEPT = f"{RESULTS}, application/json;q=0.5"
+FORM = "application/x-www-form-urlencoded"
+_CAP = 10_000
+_TIMED_OUT = re.compile(r"S1T", re.IGNORECASE)
+
+Row = Mapping[str, Term]
+
+
+class Rows(NamedTuple):
+    """What was answered. `is_cut` tells that the endpoint gave no more than it is willing to."""
+
+    rows: Sequence[Row]
+    is_cut: bool = False
+    clock: datetime | None = None
+
+
+class Endpoint:
+    """One endpoint, asked by forms that are posted: questions are too long for addresses."""
+
+    def __init__(self, talk: Talk, url: str) -> None:
+        self._talk = talk
+        self._url = url
+
+    async def ask(self, question: str, *names: str, could_be_less: bool = False) -> Rows:
+        """The rows of an answer that has these variables.
+
+        A question that `could_be_less` and is too much for the endpoint raises `TooMuchError`.
+        """
+        response = await self._talk.post(
+            self._url,
+            urlencode({"query": question}).encode(),
+            media_type=FORM,
+            accept=_ACCEPT,
+            could_be_less=could_be_less,
+        )
+        rows = read_rows(read_json(response.body, self._url), self._url, *names)
+        return Rows(rows, _is_cut(response, len(rows)), self._talk.clock(response))
+
+
+def read_rows(answer: Any, where: str, *names: str) -> list[Row]:
+    """The rows of results in JSON. What a variable is not bound to is left out of its row."""
+    try:
+        head, bindings = answer["head"].get("vars"), answer["results"]["bindings"]
+    except (TypeError, KeyError, AttributeError):
+        head, bindings = None, None
+    if not isinstance(head, list) or not isinstance(bindings, list) or not set(names) <= set(map(str, head)):
+        raise UnreadableError(f"{where} answered something else than was asked for.", hint="Nothing was deleted.")
+    return [{name: term for name in row if (term := _term(row[name]))} for row in bindings if isinstance(row, dict)]
+
+
+def _term(cell: Any) -> Term | None:
+    match cell:
+        case {"type": "uri", "value": str(value)}:
+            return Iri(value)
+        case {"type": "bnode", "value": str(value)}:
+            return Blank(f"_:{value.removeprefix('_:')}")
+        case {"type": "literal" | "typed-literal", "value": str(value)}:
+            language, datatype = cell.get("xml:lang"), cell.get("datatype")
+            named = short(datatype) if isinstance(datatype, str) else None
+            return Literal(
+                value, language if isinstance(language, str) else None, named if named != "xsd:string" else None
+            )
+    return None
+
+
+def _is_cut(response: Response, count: int) -> bool:
+    """Whether an answer of this size was cut: the endpoint says so, or it is exactly what endpoints allow at most."""
+    headers = response.headers
+    if _TIMED_OUT.search(headers.get("X-SQL-State", "")):
+        return True
+    cap = headers.get("X-SPARQL-MaxRows", "")
+    return count > 0 and (count % _CAP == 0 or cap == str(count))

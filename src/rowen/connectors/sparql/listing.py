@@ -1,0 +1,175 @@
+"""The datasets of a SPARQL endpoint: identifiers in their order, then what is said of them, batch by batch."""
+
+import re
+from collections.abc import AsyncGenerator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rowen.connectors.catalog.answers import UnreadableError, payload_of
+from rowen.connectors.catalog.dcat import dataset_of, item_url
+from rowen.connectors.catalog.graph import Graph, Iri, Literal, short
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.talk import TooMuchError
+from rowen.connectors.sparql.endpoint import Endpoint, Rows
+from rowen.connectors.sparql.options import SparqlOptions
+from rowen.connectors.sparql.questions import Questions, floor_of, is_safe
+from rowen.errors import BodyTooLargeError, SourceError
+from rowen.model.item import Failed, Fetched
+
+__all__ = ["VERSION", "Identified"]
+
+VERSION = 1
+"""To be raised when a record is read into something else than before."""
+
+IDENTIFIERS = 5000
+_SUSPICIOUS = 5
+_GROWING = 8
+_NAMES = ("d", "s", "p", "o", "end")
+
+
+class Identified:
+    """The listing of an endpoint: all datasets, series and services that have an IRI."""
+
+    version = VERSION
+    dated = True
+    rising = False
+    tells_deletions = False
+
+    def __init__(self, endpoint: Endpoint, url: str, options: SparqlOptions) -> None:
+        self.tokens: Tokens | None = None
+        self.not_modified = False
+        self._endpoint = endpoint
+        self._url = url
+        self._questions = Questions(options.graph)
+        self._language = options.language
+        self._wanted = self._batch = options.page_size
+        self._successes = 0
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
+    ) -> AsyncGenerator[Page]:
+        """The datasets behind a place, the first one by default; all of them, or those modified since."""
+        after, listed, doubt = place.get("after", "") if isinstance(place, dict) else "", 0, None
+        declared = await self.count() if since is None else None
+        while True:
+            try:
+                answer = await self._endpoint.ask(self._questions.identifiers(after, since, IDENTIFIERS), "iri")
+            except SourceError as problem:
+                if since is None:
+                    raise
+                yield Page((), doubt=f"The endpoint cannot be asked by date: {problem}")
+                return
+            found = [iri.text for row in answer.rows if isinstance(iri := row.get("iri"), Literal)]
+            listed += len(found)
+            waiting = found
+            while waiting:
+                batch, waiting = waiting[: self._batch], waiting[self._batch :]
+                rows = await self._describe(batch, since)
+                yield Page(rows, {"after": batch[-1]}, declared, answer.clock)
+            if self._is_end(found, after, listed, declared):
+                break
+            after = found[-1]
+        if found and after and found[-1] == after:
+            doubt = "The endpoint does not list identifiers in their order. Nothing was deleted."
+        yield Page((), None, declared, answer.clock, doubt)
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many datasets there are, or were modified since; None if that is too much for the endpoint."""
+        try:
+            answer = await self._endpoint.ask(self._questions.count(since), "n", could_be_less=True)
+        except SourceError as problem:
+            if since is None and not isinstance(problem, TooMuchError):
+                raise
+            return None
+        said = answer.rows[0].get("n") if answer.rows else None
+        return int(said.text) if isinstance(said, Literal) and re.fullmatch(r"\d{1,12}", said.text) else None
+
+    @staticmethod
+    def _is_end(found: Sequence[str], after: str, listed: int, declared: int | None) -> bool:
+        """Whether there are no more identifiers. A list that may have been cut is asked for what comes behind it."""
+        if not found or found[-1] == after:
+            return True
+        if declared is not None:
+            return listed >= declared and len(found) < IDENTIFIERS
+        return len(found) < IDENTIFIERS and len(found) % _SUSPICIOUS != 0
+
+    async def _describe(self, iris: Sequence[str], since: datetime | None) -> list[Row]:
+        """What is said of some datasets; asked for by halves, as long as it is too much or was cut off."""
+        asked = [iri for iri in iris if is_safe(iri)]
+        rows = [Row(_failed(iri, self._url, "its IRI cannot stand in a question")) for iri in iris if not is_safe(iri)]
+        if not asked:
+            return rows
+        try:
+            answer = await self._endpoint.ask(self._questions.descriptions(asked), *_NAMES, could_be_less=True)
+        except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
+            return rows + (await self._halves(asked, since) or [await self._given_up(asked[0], problem)])
+        graph, closed = _graph_of(answer)
+        if answer.is_cut or not closed.issuperset(asked):
+            rest = await self._halves(asked, since)
+            return rows + (rest if rest is not None else self._cut(asked[0], graph, answer))
+        self._succeed(len(asked))
+        items = frozenset(map(Iri, asked))
+        return rows + [self._row(Iri(iri), graph, items, since) for iri in asked]
+
+    async def _halves(self, iris: Sequence[str], since: datetime | None) -> list[Row] | None:
+        """The same in two questions; None for a single dataset."""
+        if len(iris) == 1:
+            return None
+        middle = self._batch = len(iris) // 2
+        self._successes = 0
+        return await self._describe(iris[:middle], since) + await self._describe(iris[middle:], since)
+
+    def _succeed(self, count: int) -> None:
+        """Ask for more again, after some time of having been answered."""
+        self._successes += 1
+        if self._successes >= _GROWING and count >= self._batch:
+            self._batch, self._successes = min(self._batch * 2, self._wanted), 0
+
+    async def _given_up(self, iri: str, problem: Exception) -> Row:
+        """One dataset that the endpoint cannot tell of, if it can tell anything at all."""
+        await self._endpoint.ask(self._questions.identifiers("", None, 1), "iri")
+        return Row(_failed(iri, self._url, f"the endpoint cannot tell of it: {problem}"))
+
+    def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
+        """One dataset whose rows are not all there; none at all means that it is gone by now."""
+        if Iri(iri) not in graph:
+            return []
+        why = f"the endpoint gives no more than {len(answer.rows)} rows at once"
+        return [Row(_failed(iri, self._url, why, payload=_payload(graph, Iri(iri))))]
+
+    def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
+        try:
+            reading = dataset_of(graph, node, self._url, language=self._language, borders=borders)
+            document = reading.dataset.document(language=self._language)
+        except (ValueError, RecursionError) as problem:
+            return Row(_failed(node, self._url, str(problem), payload=_payload(graph, node)))
+        return Row(Fetched(document), _told(reading.modified, since))
+
+
+def _told(modified: datetime | None, since: datetime | None) -> datetime | None:
+    """When a record was modified. What lies between the day and the moment asked for was asked for by us."""
+    if modified is None or since is None or modified >= since:
+        return modified
+    floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
+    return None if modified >= floor else modified
+
+
+def _failed(iri: str, source: str, why: str, payload: bytes | None = None) -> Failed:
+    url = item_url(Graph(), Iri(iri), source)
+    return Failed(url, f"The dataset cannot be read: {why}.", payload=payload)
+
+
+def _payload(graph: Graph, node: Iri) -> bytes | None:
+    return payload_of({name: [str(value) for value in values] for name, values in graph.said(node).items()})
+
+
+def _graph_of(answer: Rows) -> tuple[Graph, set[str]]:
+    """What the rows say, and which datasets they close."""
+    graph, closed = Graph(), set[str]()
+    for row in answer.rows:
+        subject, name, value = row.get("s"), row.get("p"), row.get("o")
+        if "end" in row and isinstance(row.get("d"), Iri):
+            closed.add(str(row["d"]))
+        elif isinstance(name, Iri) and value is not None and subject is not None and not isinstance(subject, Literal):
+            graph.add(subject, short(name), value)
+    return graph, closed

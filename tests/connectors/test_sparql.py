@@ -1,0 +1,347 @@
+"""SPARQL endpoints: identifiers in their order, batches made smaller where they are cut off, all languages kept."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rowen import Rowen, Run
+from rowen.connectors.sparql import Sparql
+from rowen.connectors.sparql.endpoint import read_rows
+from rowen.errors import UsageError
+from tests.conftest import House
+from tests.logical import contents
+from tests.portals.sparql import SparqlEndpoint, day
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(Sparql)
+
+
+@pytest.fixture
+def portal() -> Iterator[SparqlEndpoint]:
+    portal = SparqlEndpoint()
+    yield portal
+    portal.close()
+
+
+async def keep(r: Rowen, portal: SparqlEndpoint, **options: Any) -> Run:
+    await r.add(portal.address, name="portal", options=options)
+    run = await r.sync("portal")
+    portal.log.clear()
+    return run
+
+
+def names(house: House) -> set[str]:
+    return {url.rpartition("/")[2] for (url,) in house.query("select url from item")}
+
+
+@pytest.mark.parametrize(
+    ("address", "url"),
+    [
+        ("https://data.example/sparql", "https://data.example/sparql"),
+        ("https://data.example/base/sparql/", "https://data.example/base/sparql/"),
+        ("sparql:https://data.example/query", "https://data.example/query"),
+        ("https://data.example/sparql/help", None),
+        ("https://data.example/", None),
+        ("sparql:nonsense", None),
+    ],
+)
+def test_only_addresses_that_show_an_endpoint_are_recognised(address: str, url: str | None) -> None:
+    assert Sparql.recognise(address) == url
+    assert url is None or Sparql.accept(url) == url
+
+
+async def test_a_dataset_is_stored_whole_with_its_blank_nodes(house: House, portal: SparqlEndpoint) -> None:
+    portal.put(
+        "hay",
+        [("Heu", "de"), ("Foin", "fr"), ("Heno", "es")],
+        dct_description=[("Zweimal.", "de"), ("Deux fois.", "fr")],
+        dct_license="<https://creativecommons.org/publicdomain/zero/1.0/>",
+        dct_temporal={"dcat:startDate": "2019-01-01", "dcat:endDate": "2019-12-31"},
+        dcat_contactPoint={"vcard:fn": "The Office", "vcard:hasAddress": {"vcard:locality": "Barn"}},
+        dcat_distribution=[
+            {"dct:title": "Table", "dcat:accessURL": "<https://files.example/1>", "dct:license": {"dct:title": "CC"}},
+            {"@id": "https://files.example/2", "dct:title": "Tree", "dct:format": "XML"},
+        ],
+    )
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.complete, run.tally.created) == ("completed", True, 1)
+    [(url, title, text, record)] = house.query("select url, title, text, record from item")
+    assert (url, title) == ("https://portal.example/dataset/hay", "Heu")
+    assert "## Foin (fr)\n\nDeux fois." in text
+    assert "## Heno (es)" in text
+    assert (record["publisher"], record["temporal"]) == ("The Farm", "2019-01-01/2019-12-31")
+    assert [file["name"] for file in record["resources"]] == ["Table", "Tree"]
+    source = record["source"]
+    assert source["dcat:contactPoint"]["vcard:hasAddress"] == {"vcard:locality": "Barn"}
+    assert source["dcat:distribution"][1]["dct:license"] == {"dct:title": "CC"}
+
+
+async def test_nothing_changed_costs_three_small_questions(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(95)
+    async with house.open() as r:
+        first = await keep(r, portal, page_size=40)
+        run = await r.sync("portal")
+
+    assert (first.status, first.tally.created) == ("completed", 95)
+    assert first.tally.requests == 1 + 1 + 3 + 2
+    assert portal.questions() == ["identifiers", "descriptions", "count"]
+    assert (run.status, run.tally.rows_written, run.tally.unchanged) == ("completed", 0, 1)
+
+
+async def test_what_was_modified_is_read_alone(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(95)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.clock += timedelta(days=9)
+        portal.put("d00003", "Edited")
+        portal.put("new")
+        run = await r.sync("portal")
+
+    assert (run.tally.updated, run.tally.created, run.tally.unchanged) == (1, 1, 1)
+    assert names(house) == set(portal.records)
+
+
+async def test_undated_records_and_days_without_a_time_are_in_every_run(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(20)
+    portal.put("undated", dct_modified=None)
+    portal.put("odd", dct_modified="last summer")
+    portal.put("day", dct_modified=day(portal.clock))
+    async with house.open() as r:
+        await keep(r, portal)
+        for key in ("undated", "odd", "day"):
+            portal.records[key]["dct:title"] = "Edited"
+        run = await r.sync("portal")
+
+    assert (run.status, run.tally.updated) == ("completed", 3)
+
+
+async def test_deletions_are_found_by_the_count(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(30)
+    async with house.open() as r:
+        await keep(r, portal)
+        del portal.records["d00003"]
+        run = await r.sync("portal")
+        portal.put("d00003")
+        revived = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 1)
+    assert revived.tally.created == 1
+
+
+@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("cap", [30, 100, 37])
+async def test_answers_cut_off_without_a_word_are_asked_for_in_smaller_parts(
+    house: House, portal: SparqlEndpoint, cap: int, tells: bool
+) -> None:
+    portal.fill(20)
+    portal.rows_max, portal.tells_cap = cap, tells
+    async with house.open() as r:
+        run = await keep(r, portal)
+        again = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 20, 0)
+    assert house.query("select count(*) from item where jsonb_array_length(record->'resources') = 1") == [(20,)]
+    assert (again.tally.unchanged, again.tally.rows_written) == (20, 0)
+
+
+async def test_a_batch_that_is_too_much_is_halved(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(40)
+    portal.broken_above = 12
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 40)
+    assert run.tally.requests < 20
+
+
+async def test_one_dataset_that_breaks_the_endpoint_costs_only_itself(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(20)
+    portal.broken_for = "d00007"
+    async with house.open() as r:
+        run = await keep(r, portal)
+        portal.broken_for = None
+        healed = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 19, 1)
+    assert (healed.tally.created, healed.tally.failed) == (1, 0)
+
+
+async def test_a_dataset_larger_than_the_cap_is_quarantined(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(5)
+    portal.put("huge", dcat_keyword=[f"word {number}" for number in range(60)])
+    portal.rows_max = 50
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 5, 1)
+    [(error,)] = house.query("select error from quarantine")
+    assert "50 rows" in error
+
+
+NO_RESULTS = [
+    b"",
+    b"<!doctype html><title>Virtuoso SPARQL Query Editor</title>",
+    b"{}",
+    b"[]",
+    b"null",
+    b'{"head": {"vars": ["iri", "n"]}, "results": {"bind',
+    b'{"head": {"vars": ["iri", "n"]}, "results": {"bindings": []}}',
+    b'{"head": {"vars": ["other"]}, "results": {"bindings": []}}',
+    b'{"head": {}, "boolean": true}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("full", [True, False])
+async def test_d2_an_answer_that_is_none_deletes_nothing(house: House, portal: SparqlEndpoint, full: bool) -> None:
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        for portal.body in NO_RESULTS:
+            run = await r.sync("portal", full=full, accept_deletions=True)
+
+            assert run.status in ("failed", "partial"), portal.body
+            assert run.error
+            assert len(contents(house)) == 20
+        portal.body = None
+        assert (await r.sync("portal")).tally.rows_written == 0
+
+
+async def test_d2_an_outage_in_mid_walk_deletes_nothing_and_the_walk_goes_on(
+    house: House, portal: SparqlEndpoint
+) -> None:
+    portal.fill(95)
+    asked: list[str] = []
+
+    def fail(kind: str) -> None:
+        asked.append(kind)
+        portal.down = asked.count("descriptions") >= 5
+
+    portal.after_question = fail
+    async with house.open() as r:
+        broken = await keep(r, portal, page_size=10)
+        portal.after_question, portal.down = None, False
+        portal.put("d00001", "Edited behind the walk")
+        del portal.records["d00002"]
+        run = await r.sync("portal")
+
+    assert (broken.status, broken.tally.created) == ("partial", 50)
+    assert (run.status, run.complete, run.tally.updated, run.tally.deleted) == ("completed", True, 1, 1)
+    assert names(house) == set(portal.records)
+
+
+async def test_a_count_that_says_more_than_is_there_deletes_nothing(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        del portal.records["d00003"]
+        portal.miscount = 5
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.deleted) == ("partial", 0)
+
+
+async def test_an_endpoint_that_cannot_count_is_walked_to_an_empty_page(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(20)
+    portal.no_count = True
+    async with house.open() as r:
+        run = await keep(r, portal)
+        del portal.records["d00003"]
+        swept = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.created) == ("completed", 20)
+    assert (swept.status, swept.tally.deleted) == ("completed", 1)
+
+
+@pytest.mark.parametrize("lie", ["everything", "nothing"])
+async def test_d10_a_filter_that_is_not_minded_is_found_out(house: House, portal: SparqlEndpoint, lie: str) -> None:
+    portal.fill(25)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.filters = lie != "everything"
+        portal.empty_when_filtered = lie == "nothing"
+        portal.put("d00001", "Edited")
+        run = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.updated, run.tally.fell_back) == ("completed", True, 1, 1)
+
+
+async def test_d10_an_endpoint_that_refuses_the_filter_is_walked_whole(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(25)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.refuses_filter = True
+        portal.put("d00001", "Edited")
+        run = await r.sync("portal")
+        again = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.updated, run.tally.fell_back) == ("completed", True, 1, 1)
+    assert (again.status, again.complete, again.tally.fell_back) == ("completed", True, 0)
+
+
+async def test_a_named_graph_is_read_alone(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(5)
+    portal.graph = "http://portal.example/graph"
+    async with house.open() as r:
+        run = await keep(r, portal, graph="http://portal.example/graph")
+        with pytest.raises(UsageError, match="named by an IRI"):
+            await r.add("sparql:https://other.example/sparql", name="x", options={"graph": "a> <b"})
+
+    assert (run.status, run.tally.created) == ("completed", 5)
+
+
+async def test_series_and_services_are_items_and_blank_nodes_are_not(house: House, portal: SparqlEndpoint) -> None:
+    portal.put("series", **{"@type": "dcat:DatasetSeries"})
+    portal.put("service", **{"@type": "dcat:DataService", "dcat_endpointURL": "<https://api.example/>"})
+    portal.put("?nameless")
+    portal.put("urn:uuid:7")
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 3)
+
+
+async def test_a_busy_endpoint_is_waited_for(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(20)
+    portal.failures = [web.Response(status=429, headers={"Retry-After": "0"}) for _ in range(2)]
+    async with house.open(fetch_tries=3) as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created) == ("completed", 20)
+
+
+async def test_an_answer_that_the_endpoint_says_to_be_partial_is_not_believed(
+    house: House, portal: SparqlEndpoint
+) -> None:
+    portal.fill(4)
+    portal.headers = {"X-SQL-State": "S1TAT"}
+    async with house.open() as r:
+        run = await keep(r, portal)
+
+    assert (run.tally.created, run.tally.failed) == (0, 4)
+
+
+def test_rows_are_read_without_what_is_not_bound() -> None:
+    answer = {
+        "head": {"vars": ["a", "b", "c"]},
+        "results": {
+            "bindings": [
+                {"a": {"type": "literal", "value": "x", "xml:lang": "de"}, "b": {"type": "odd"}, "c": None},
+                {"c": {"type": "typed-literal", "value": "5", "datatype": "http://www.w3.org/2001/XMLSchema#integer"}},
+                None,
+            ]
+        },
+    }
+
+    assert read_rows(json.loads(json.dumps(answer)), "here", "a") == [
+        {"a": ("x", "de", None)},
+        {"c": ("5", None, "xsd:integer")},
+    ]

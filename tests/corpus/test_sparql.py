@@ -1,0 +1,67 @@
+"""Recorded answers of SPARQL endpoints are read; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen.connectors.sparql import Sparql
+from rowen.connectors.sparql.endpoint import read_rows
+from tests.conftest import House
+from tests.portals.sparql import SparqlEndpoint
+
+CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+
+ROWS = {
+    "lindas_cube_dimensions.json": 7,
+    "lindas_list_creators.json": 13,
+    "lindas_search_cubes.json": 5,
+    "lindas_tariffs_municipality.json": 5,
+}
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(Sparql)
+
+
+@pytest.fixture
+def portal() -> Iterator[SparqlEndpoint]:
+    portal = SparqlEndpoint()
+    yield portal
+    portal.close()
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "sparql").glob("*.json")), ids=lambda path: path.name)
+def test_every_row_of_a_recorded_answer_is_read(path: Path) -> None:
+    answer = json.loads(path.read_bytes())
+    rows = read_rows(answer, path.name, *answer["head"]["vars"])
+
+    bound = sum(len(row) for row in answer["results"]["bindings"])
+    assert (len(rows), sum(map(len, rows))) == (ROWS[path.name], bound)
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "sparql").glob("*.json")), ids=lambda path: path.name)
+async def test_an_answer_to_another_question_is_refused(house: House, portal: SparqlEndpoint, path: Path) -> None:
+    portal.body = path.read_bytes()
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+
+    assert (run.status, run.tally.created, run.tally.deleted) == ("failed", 0, 0)
+    assert "something else than was asked for" in (run.error or "")
+
+
+async def test_recorded_cubes_come_through_as_datasets(house: House, portal: SparqlEndpoint) -> None:
+    answer = json.loads((CORPUS / "sparql" / "lindas_search_cubes.json").read_bytes())
+    cubes = {row["cube"]["value"]: row["name"]["value"] for row in answer["results"]["bindings"]}
+    for iri, title in cubes.items():
+        portal.put(iri, [(title, "de")])
+    async with house.open() as r:
+        run = await r.sync(portal.address)
+
+    assert (run.status, run.tally.created) == ("completed", 5)
+    assert {title for (title,) in house.query("select title from item")} == set(cubes.values())

@@ -1,0 +1,171 @@
+"""A small SPARQL endpoint on loopback: a real store behind it, with the caps, slowness and lies of real ones."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from email.utils import format_datetime
+from random import Random
+from typing import Any
+
+from aiohttp import web
+from pyoxigraph import DefaultGraph, NamedNode, Quad, QueryResultsFormat, Store
+
+from tests.portals.dcat import DcatPortal, name, triples
+from tests.portals.site import WORDS, Asked
+
+_PAGE = re.compile(r"LIMIT \d+\s*$")
+_BATCH = re.compile(r"VALUES \?d \{(.*?)\}")
+
+
+class SparqlEndpoint(DcatPortal):
+    """The same records as those of a catalog; the store is filled anew for each question, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows_max: int | None = None
+        self.tells_cap = False
+        self.broken_above: int | None = None
+        self.broken_for: str | None = None
+        self.no_count = False
+        self.graph: str | None = None
+        self.headers: dict[str, str] = {}
+        self.after_question: Callable[[str], None] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it is asked."""
+        return f"sparql:{self.url}/sparql"
+
+    def store(self) -> Store:
+        """The records as triples."""
+        store = Store()
+        graph: Any = NamedNode(self.graph) if self.graph else DefaultGraph()
+        keys = list(self.records)
+        self.shuffled += 1
+        Random(self.shuffled).shuffle(keys)
+        catalog = NamedNode("http://portal.example/")
+        for key in keys:
+            node = self.node(key)
+            said = [*triples(node, self.records[key]), Quad(catalog, name("dcat:dataset"), node)]
+            store.extend(Quad(quad.subject, quad.predicate, quad.object, graph) for quad in said)
+        return store
+
+    def questions(self) -> list[str]:
+        """The kinds of what was asked."""
+        return [asked.path for asked in self.log]
+
+    async def _answer_for(self, request: web.Request) -> web.StreamResponse:
+        form = await request.post()
+        question = str(form.get("query", ""))
+        response = self._reply(question)
+        response.headers["Date"] = format_datetime(self.clock, usegmt=True)
+        self.log.append(Asked(kind_of(question), response.status, False, response.content_length or 0))
+        if self.after_question is not None:
+            self.after_question(kind_of(question))
+        return response
+
+    def _reply(self, question: str) -> web.Response:
+        if self.failures:
+            return self.failures.pop(0)
+        if self.down:
+            return web.Response(status=503, text="Down for maintenance.")
+        if self.body is not None:
+            return web.Response(body=self.body, content_type="application/sparql-results+json")
+        kind = kind_of(question)
+        batch = _BATCH.search(question)
+        if batch and self.broken_above is not None and len(batch[1].split()) > self.broken_above:
+            return web.Response(status=500, text="Virtuoso 42000 Error SR171: Transaction timed out")
+        if self.broken_for and f"<{self.iri(self.broken_for)}>" in question:
+            return web.Response(status=500, text="Virtuoso 37000 Error SP031")
+        if self.refuses_filter and "!BOUND" in question:
+            return web.Response(status=400, text="Virtuoso 37000 Error SP030: SPARQL compiler")
+        if kind == "count" and self.no_count:
+            return web.Response(status=504, text="Timeout")
+        return self._results(question, kind)
+
+    def _results(self, question: str, kind: str) -> web.Response:
+        if not self.filters and kind != "descriptions":
+            question = re.sub(r"FILTER\(!BOUND.*?\"\d{4}-\d\d-\d\d\"\)", "", question)
+        if self.empty_when_filtered and "!BOUND" in question:
+            question = question.replace("WHERE {", "WHERE { FILTER(false)", 1)
+        answer: Any = self.store().query(question)
+        results = json.loads(answer.serialize(format=QueryResultsFormat.JSON))
+        if "boolean" in results:
+            return web.json_response(results)
+        rows = results["results"]["bindings"]
+        if kind == "count":
+            rows[0]["n"]["value"] = str(max(0, int(rows[0]["n"]["value"]) + self.miscount))
+        headers = dict(self.headers)
+        if self.rows_max is not None and len(rows) > self.rows_max:
+            rows = rows[: self.rows_max]
+            headers |= {"X-SPARQL-MaxRows": str(self.rows_max)} if self.tells_cap else {}
+        results["results"]["bindings"] = rows
+        text = json.dumps(results)
+        return web.Response(
+            text=text[: len(text) - self.cut_bytes], content_type="application/sparql-results+json", headers=headers
+        )
+
+
+def kind_of(question: str) -> str:
+    """What is asked for."""
+    if "COUNT(" in question:
+        return "count"
+    if question.startswith("ASK"):
+        return "ask"
+    return "identifiers" if _PAGE.search(question) else "descriptions"
+
+
+class ChangingSparql(SparqlEndpoint):
+    """An endpoint for the refresh-equals-rebuild machine."""
+
+    kind = "sparql"
+
+    def __init__(self) -> None:
+        super().__init__()
+        for number in range(6):
+            self.put(f"n{number}")
+        self.put("always")
+
+    def change(self, chance: Random) -> None:
+        key = chance.choice([f"n{chance.randrange(14)}", f"urn:x:{chance.randrange(3)}"])
+        self.body, self.down, self.cut_bytes, self.no_count = None, False, 0, False
+        match chance.randrange(12):
+            case 0 | 1 | 2 | 3:
+                self._write(chance, key)
+            case 4 | 5:
+                self.records.pop(key, None)
+                self.clock += timedelta(hours=chance.choice([0.1, 5]))
+            case 6:
+                self.rows_max = chance.choice([None, 40, 100])
+            case 7:
+                self.broken_above = chance.choice([None, 1, 3])
+            case 8:
+                self.filters = chance.random() < 0.5
+                self.empty_when_filtered = chance.random() < 0.3
+            case 9:
+                self.miscount = chance.choice([0, 0, 1, -1])
+                self.no_count = chance.random() < 0.3
+            case 10:
+                self.body = chance.choice([None, b"<html>Maintenance</html>", b'{"head": {"vars"', b"{}"])
+                self.down = chance.random() < 0.2
+            case 11:
+                self.broken_for = chance.choice([None, key])
+
+    def _write(self, chance: Random, key: str) -> None:
+        text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
+        odd: dict[str, Any] = chance.choice(
+            [{}, {"dct_description": None}, {"dcat_distribution": None}, {"dct_title": [(text, "de"), ("Foin", "fr")]}]
+        )
+        undated: dict[str, Any] = chance.choice([{}, {}, {"dct_modified": None}])
+        words = {"dct_description": text, "dct_license": {"dct:title": chance.choice(WORDS)}, **odd, **undated}
+        self.put(key, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **words)
+
+    def heal(self) -> None:
+        self.body, self.down, self.cut_bytes, self.miscount, self.no_count = None, False, 0, 0, False
+        self.filters, self.empty_when_filtered, self.broken_for = True, False, None
+
+
+def day(moment: datetime) -> str:
+    """A date without its time, as many catalogs have it."""
+    return moment.date().isoformat()
