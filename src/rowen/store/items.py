@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from rowen.model import twins
 from rowen.model.hashes import Hash
 from rowen.model.item import Document
 from rowen.model.source import Source
@@ -155,12 +156,12 @@ async def insert(
     await cursor.execute(
         """
         insert into item (source_id, chunker, key, url, title, text, tags, record,
-                          content_hash, record_hash, language, media_type)
+                          content_hash, record_hash, language, media_type, twins)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
-               content_hash, record_hash, language, media_type
+               content_hash, record_hash, language, media_type, twins::bigint[]
           from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                      %b::bytea[], %b::bytea[], %b::text[], %b::text[])
-               as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type)
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[])
+               as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type, twins)
         returning key, id
         """,
         [source_id, chunker, [key for key, _ in documents], *_columns([document for _, document in documents])],
@@ -177,11 +178,12 @@ async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]],
         update item set url = new.url, title = new.title, text = new.text,
                tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
                content_hash = new.content_hash, record_hash = new.record_hash,
-               language = new.language, media_type = new.media_type,
+               language = new.language, media_type = new.media_type, twins = new.twins::bigint[],
                chunker = %s, revision = revision + new.revised::integer, updated_at = now()
           from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                      %b::bytea[], %b::bytea[], %b::text[], %b::text[])
-               as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type)
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[])
+               as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type,
+                      twins)
          where item.id = new.id
         """,
         [
@@ -204,6 +206,7 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
         [d.record_hash for d in documents],
         [d.language for d in documents],
         [d.media_type for d in documents],
+        [twins.written(d) for d in documents],
     ]
 
 
@@ -272,11 +275,12 @@ async def vanished(c: Connection, source_id: int, seen: Iterable[int]) -> list[D
 
 async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
     """Note the check of the items that an incomplete run did reach; must run inside a transaction."""
-    await _load_seen(c, seen)
-    await c.execute(
-        "update item_check set checked_at = now(), run_id = %s from seen where item_id = seen.id and run_id <> %s",
-        [run_id, run_id],
-    )
+    ids = iter(seen)
+    while batch := list(islice(ids, 50_000)):
+        await c.execute(
+            "update item_check set checked_at = now(), run_id = %s where item_id = any(%b::bigint[]) and run_id <> %s",
+            [run_id, batch, run_id],
+        )
 
 
 async def _load_seen(c: Connection, seen: Iterable[int]) -> None:

@@ -1,0 +1,259 @@
+"""The same dataset in several portals: the marks it is recognised by, who belongs together, and who had it first.
+
+A mark is a number of 63 bits. Strong marks are positive: global identifiers. Weak ones are negative: the landing page
+and what the item says, which different datasets of one portal may share.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import urlsplit
+
+from rowen.model.hashes import Hash
+from rowen.model.item import Document
+from rowen.model.url import canonical
+
+__all__ = [
+    "DATASET",
+    "MOST_HOLDERS",
+    "MOST_OF_ONE",
+    "Families",
+    "Listing",
+    "as_array",
+    "host_of",
+    "marks",
+    "marks_of",
+    "named_hosts",
+    "original",
+    "written",
+]
+
+DATASET = "application/vnd.rowen.dataset+json"
+MOST_HOLDERS = 50
+MOST_OF_ONE = {True: 3, False: 1}
+"""How many items of one source may have a strong mark, and a weak one."""
+ENOUGH_CHARACTERS = 40
+MOST_STRONG = 10
+
+# ArcGIS names a layer by the number behind its item's.
+_UUID = re.compile(
+    r"(?:.*[/=:#{])?([0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12})"
+    r"(?:(?:_|&(?:sub)?layer=)(\d{1,4}))?\}?(?:@.*)?",
+    re.IGNORECASE,
+)
+# Socrata shows an asset at several addresses.
+_ASSET = re.compile(
+    r"https?://([^/]+)/(?:api/views|d|resource)/((?!\d{4}-\d{4})[a-z0-9]{4}-[a-z0-9]{4})", re.IGNORECASE
+)
+_DOI = re.compile(r"(?:doi:|https?://(?:dx\.|www\.)?doi\.org/)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
+_NAME = re.compile(r"(?:(urn:[a-z0-9-]+)|(oai:[a-z0-9.-]+)):(\S+)", re.IGNORECASE)
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+# They name the series, not what stands in it.
+_SERIES = ("urn:issn", "urn:isbn")
+
+_IDENTIFIERS = frozenset(
+    {
+        *("@id", "identifier", "guid", "uri", "doi", "sameas", "fileidentifier", "alternate_identifier"),
+        *("metadata_original_id", "original_id", "source_identifier"),
+    }
+)
+_PAGES = frozenset({"url", "landingpage", "landing_page"})
+_VALUES = ("@value", "@id", "value", "identifier", "notation", "#text")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One item among its twins. `names` are the hosts that its record points to."""
+
+    id: int
+    source: str
+    url: str
+    title: str
+    key: Hash
+    host: str
+    issued: str
+    created_at: datetime
+    names: frozenset[str]
+
+
+def marks(document: Document) -> tuple[int, ...] | None:
+    """The marks of a document; None for what is no dataset, and so has no twins."""
+    if document.media_type != DATASET:
+        return None
+    return marks_of(document.record, url=document.url, text=document.text, content_hash=document.content_hash)
+
+
+def written(document: Document) -> str | None:
+    """The marks of a document as they are stored."""
+    found = marks(document)
+    return None if found is None else as_array(found)
+
+
+def as_array(found: tuple[int, ...]) -> str:
+    """Marks as PostgreSQL reads an array."""
+    return f"{{{','.join(map(str, found))}}}"
+
+
+def marks_of(record: Mapping[str, Any], *, url: str, text: str, content_hash: Hash) -> tuple[int, ...]:
+    """What a dataset is recognised by: its URL, its global identifiers, its landing page, and what it says."""
+    page = _word(record.get("landing_page"))
+    said = [url, _word(record.get("identifier")), *sorted(_said(record.get("source"), _IDENTIFIERS))]
+    said += [page] if _DOI.fullmatch(page) else []
+    strong = list(dict.fromkeys(name for one in said for name in _global_names(one)))
+    weak = [f"page {address}" for address in {_address(url), _address(page)} if address]
+    if len(text) >= ENOUGH_CHARACTERS:
+        weak.append(f"content {content_hash.hex()}")
+    return tuple(sorted({*map(_number, strong[:MOST_STRONG]), *(-_number(name) for name in weak)}))
+
+
+def named_hosts(record: Mapping[str, Any]) -> frozenset[str]:
+    """The hosts that a record's identifiers and pages lie on: a copy points to where it was taken from."""
+    said = [_word(record.get("identifier")), _word(record.get("landing_page"))]
+    said += _said(record.get("source"), _IDENTIFIERS | _PAGES)
+    return frozenset(host for one in said if _WEB.match(one) and (host := host_of(one)))
+
+
+def host_of(url: str) -> str:
+    """The host of an address, without its `www`, and with its port where that is an unusual one."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        host = (parts.hostname or "").removeprefix("www.")
+        return host if parts.port in (None, 80, 443) else f"{host}:{parts.port}"
+    return ""
+
+
+def original(listings: Collection[Listing]) -> Listing:
+    """The one that the others were taken from.
+
+    It is the one that points to no other's host and that most others point to; if that does not tell, the one issued
+    first, and then the one that we met first.
+    """
+
+    def rank(one: Listing) -> tuple[bool, int, str, datetime, int]:
+        others = [other for other in listings if other.host != one.host]
+        points_elsewhere = any(other.host in one.names for other in others)
+        pointed_at = sum(one.host in other.names for other in others)
+        return points_elsewhere, -pointed_at, one.issued or "9999", one.created_at, one.id
+
+    return min(listings, key=rank)
+
+
+@dataclass(slots=True)
+class Families:
+    """Items joined by the marks that they share."""
+
+    _parent: dict[int, int] = field(default_factory=dict)
+    _source: dict[int, int] = field(default_factory=dict)
+
+    def join(self, mark: int, holders: Collection[tuple[int, int]]) -> bool:
+        """Join the holders of a mark, given as item and source, unless too many have it to be one dataset."""
+        if not _is_telling(mark, holders):
+            return False
+        first: int | None = None
+        for item, source in holders:
+            self._parent.setdefault(item, item)
+            self._source[item] = source
+            if first is None:
+                first = self._root(item)
+            else:
+                self._parent[self._root(item)] = first
+        return True
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The families that spread over several sources, each sorted."""
+        found: dict[int, list[int]] = {}
+        for item in sorted(self._parent):
+            found.setdefault(self._root(item), []).append(item)
+        return (family for family in found.values() if len({self._source[item] for item in family}) > 1)
+
+    def _root(self, item: int) -> int:
+        while (parent := self._parent[item]) != item:
+            self._parent[item] = item = self._parent[parent]
+        return item
+
+
+def _is_telling(mark: int, holders: Collection[tuple[int, int]]) -> bool:
+    """Whether a mark stands for one dataset: a source that has it often uses it for something else."""
+    counts: dict[int, int] = {}
+    for _, source in holders:
+        counts[source] = counts.get(source, 0) + 1
+    return len(counts) > 1 and len(holders) <= MOST_HOLDERS and max(counts.values()) <= MOST_OF_ONE[mark > 0]
+
+
+def _number(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1 or 1
+
+
+def _said(source: Any, names: frozenset[str]) -> Iterator[str]:
+    """What a source's own record says under some names, whatever the vocabulary, and in CKAN's extras."""
+    if not isinstance(source, dict):
+        return
+    for name in source:
+        if _local(name) in names:
+            yield from _words(source[name])
+    extras = source.get("extras")
+    if isinstance(extras, dict):
+        yield from _said({name: value for name, value in extras.items() if name != "extras"}, names)
+    elif isinstance(extras, list):
+        for one in extras:
+            if isinstance(one, dict) and isinstance(name := one.get("key"), str) and _local(name) in names:
+                yield from _words(one.get("value"))
+
+
+@lru_cache(4096)
+def _local(name: str) -> str:
+    """`identifier` for `dct:identifier` and for the whole IRI of it."""
+    return re.split(r"[:/#]", name)[-1].lower()
+
+
+def _words(value: Any, depth: int = 2) -> Iterator[str]:
+    match value:
+        case str():
+            if said := _word(value):
+                yield said
+        case list() if depth:
+            for one in value[:MOST_STRONG]:
+                yield from _words(one, depth - 1)
+        case dict() if depth:
+            for name in _VALUES:
+                yield from _words(value.get(name), depth - 1)
+
+
+def _word(value: Any) -> str:
+    return value.strip() if isinstance(value, str) and len(value) <= 1000 else ""
+
+
+def _global_names(said: str) -> Iterator[str]:
+    """The forms in which an identifier is the same everywhere; none if it only means something in its portal."""
+    if doi := _DOI.fullmatch(said):
+        yield f"doi {doi[1].lower()}"
+        return
+    if uuid := _UUID.fullmatch(said):
+        bare = uuid[1].replace("-", "").lower()
+        if len(set(bare)) > 2:
+            yield f"uuid {bare} {uuid[2] or ''}"
+    if asset := _ASSET.fullmatch(said):
+        yield f"asset {asset[1].lower()} {asset[2].lower()}"
+    if name := _NAME.fullmatch(said):
+        prefix = (name[1] or name[2]).lower()
+        if prefix not in _SERIES and prefix != "urn:uuid":
+            yield f"{prefix}:{name[3]}"
+    elif page := _address(said):
+        yield f"iri {page}"
+
+
+@lru_cache(16)
+def _address(said: str) -> str:
+    """An address without scheme and trailing slash; nothing where it is only a host."""
+    if not _WEB.match(said):
+        return ""
+    bare, _, fragment = said.partition("#")
+    with suppress(ValueError):
+        page = canonical(bare).partition("://")[2].rstrip("/")
+        return f"{page}#{fragment}" if fragment else page if "/" in page or "?" in page else ""
+    return ""
