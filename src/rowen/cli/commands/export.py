@@ -1,0 +1,48 @@
+"""export."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rowen.cli.command import command
+from rowen.cli.door import Door
+from rowen.cli.words import count, size
+
+if TYPE_CHECKING:
+    from rowen.publish.formats import Format
+    from rowen.service.export import Export
+
+__all__ = ["COMMANDS"]
+
+_path = click.Path(path_type=Path)
+
+
+@command("export")
+@click.argument("form", metavar="FORMAT", type=click.Choice(["parquet", "jsonl", "csv", "sqlite"]))
+@click.option("--to", type=_path, metavar="DIR", help="A new folder; default: rowen-FORMAT-DATE-TIME, here.")
+@click.option("--source", "sources", multiple=True, metavar="NAME", help="Only this source; may be repeated.")
+@click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
+@click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
+def export(
+    door: Door, form: "Format", to: Path | None, sources: tuple[str, ...], previous: Path | None, excel: bool
+) -> None:
+    """Write a snapshot of all items into a new folder."""
+    now = datetime.now(UTC)
+    target = to or Path(f"rowen-{form}-{now:%Y%m%d-%H%M%S}")
+    done = door.ask(lambda rowen: rowen.export(form, target, sources=sources, previous=previous, excel=excel, now=now))
+    door.out.answer({**asdict(done), "seconds": round((datetime.now(UTC) - now).total_seconds(), 3)}, _line(done))
+
+
+def _line(done: "Export") -> str:
+    listed = f", {done.copies:,} of them copies of others" if done.copies else ""
+    told = f"{done.to}\t{count(done.items, 'item')} of {count(done.sources, 'source')}{listed}, {size(done.bytes)}"
+    if done.changes is None:
+        return told
+    changed = " · ".join(f"{number:,} {change}" for change, number in done.changes.items() if number)
+    return f"{told}; {changed or 'nothing changed'}"
+
+
+COMMANDS = {"export": export}

@@ -1,0 +1,1 @@
+"""What goes out: snapshots of the index in files that others can read."""

@@ -1,0 +1,59 @@
+"""The formats that an export can have: each writes rows into a folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from rowen.publish.row import Identity, Row
+
+__all__ = ["FORMATS", "Format", "Writer", "writer"]
+
+Format: TypeAlias = Literal["parquet", "jsonl", "csv", "sqlite"]
+FORMATS: tuple[Format, ...] = ("parquet", "jsonl", "csv", "sqlite")
+
+
+class Writer(Protocol):
+    """Writes one snapshot: sources one after the other, each in batches."""
+
+    identity_file: str
+
+    def begin(self, source: str, file: str) -> str:
+        """Begin a source; `file` is a name for it without an ending. Returns the name of the file that it is in."""
+        ...
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write some rows of the source that was begun last."""
+        ...
+
+    def identify(self, identities: Sequence[Identity]) -> None:
+        """Write which items these were."""
+        ...
+
+    def close(self) -> None:
+        """Finish all files."""
+        ...
+
+    def abandon(self) -> None:
+        """Let all files go, which are to be thrown away."""
+        ...
+
+
+def writer(form: Format, folder: Path, *, excel: bool = False) -> Writer:
+    """The writer of a format, for an empty folder."""
+    match form:
+        case "parquet":
+            from rowen.publish.parquet import ParquetWriter
+
+            return ParquetWriter(folder)
+        case "jsonl":
+            from rowen.publish.lines import JsonLinesWriter
+
+            return JsonLinesWriter(folder)
+        case "csv":
+            from rowen.publish.lines import CsvWriter
+
+            return CsvWriter(folder, excel=excel)
+        case "sqlite":
+            from rowen.publish.sqlite import SqliteWriter
+
+            return SqliteWriter(folder)

@@ -1,0 +1,125 @@
+"""Exports as lines of text: JSON objects, or CSV."""
+
+import csv
+import json
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+from rowen.publish.row import COLUMNS, Identity, Row
+
+__all__ = ["CsvWriter", "JsonLinesWriter"]
+
+# What spreadsheets take for a formula; also after white space, which they drop.
+_FORMULA = re.compile(r"\s*[=+\-@]|[\t\r]")
+
+
+class _Lines:
+    """Text files in a folder, one a source."""
+
+    ending = ""
+    encoding = "utf-8"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open = ExitStack()
+        self.identity_file = f"identity{self.ending}"
+        self._identity = self._file(self.identity_file)
+        self._source = ExitStack()
+
+    def begin(self, source: str, file: str) -> str:
+        """Begin a source in a file of its own."""
+        self._source.close()
+        self._out = self._source.enter_context(self._text(file + self.ending))
+        return file + self.ending
+
+    def close(self) -> None:
+        """Finish all files."""
+        self._source.close()
+        self._open.close()
+
+    def abandon(self) -> None:
+        """Let all files go; what is still to be written need not be."""
+        with suppress(OSError):
+            self._source.close()
+        with suppress(OSError):
+            self._open.close()
+
+    def _file(self, name: str) -> TextIO:
+        return self._open.enter_context(self._text(name))
+
+    def _text(self, name: str) -> TextIO:
+        return (self._folder / name).open("w", encoding=self.encoding, newline="", errors="surrogatepass")
+
+
+class JsonLinesWriter(_Lines):
+    """One JSON object a line; the source's record stands in it as an object."""
+
+    ending = ".jsonl"
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write rows."""
+        self._out.writelines(map(_json_line, rows))
+
+    def identify(self, identities: Sequence[Identity]) -> None:
+        """Write which items these were."""
+        self._identity.writelines(json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in identities)
+
+
+def _json_line(row: Row) -> str:
+    facts: dict[str, Any] = {**row, "first_seen": _moment(row["first_seen"]), "updated_at": _moment(row["updated_at"])}
+    # The record is JSON as it comes from the database, and need not be read to be written.
+    record = facts.pop("record")
+    return f'{json.dumps(facts, ensure_ascii=False)[:-1]}, "record": {record}}}\n'
+
+
+class CsvWriter(_Lines):
+    """CSV by RFC 4180, with lists as JSON.
+
+    For spreadsheets there is a mark that it is UTF-8, and an apostrophe before all that they would take for a formula.
+    """
+
+    ending = ".csv"
+
+    def __init__(self, folder: Path, *, excel: bool = False) -> None:
+        self._excel = excel
+        self.encoding = "utf-8-sig" if excel else "utf-8"
+        super().__init__(folder)
+        csv.writer(self._identity).writerow(Identity._fields)
+
+    def begin(self, source: str, file: str) -> str:
+        """Begin a source in a file of its own."""
+        name = super().begin(source, file)
+        self._table = csv.writer(self._out)
+        self._table.writerow(COLUMNS)
+        return name
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write rows."""
+        cells = (map(_cell, row.values()) for row in rows)
+        self._table.writerows(map(_harmless, row) for row in cells) if self._excel else self._table.writerows(cells)
+
+    def identify(self, identities: Sequence[Identity]) -> None:
+        """Write which items these were."""
+        csv.writer(self._identity).writerows(identities)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            return ""
+        case list():
+            return json.dumps(value, ensure_ascii=False) if value else ""
+    return _moment(value)
+
+
+def _harmless(cell: str) -> str:
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def _moment(at: Any) -> str:
+    return str(at.isoformat())

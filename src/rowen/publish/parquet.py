@@ -1,0 +1,131 @@
+"""Exports as Parquet: one file a source, compressed, with lists and resources as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rowen.errors import UsageError
+from rowen.publish.row import COLUMNS, Identity, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError as missing:
+    raise UsageError(
+        "Parquet needs the package pyarrow, which is not installed. Nothing was written.",
+        hint="pip install 'rowen[export]'; JSON lines, CSV and SQLite need nothing.",
+    ) from missing
+
+__all__ = ["ParquetWriter", "identities"]
+
+# A group of rows is compressed and written when it has become so large: memory holds one.
+GROUP_ROWS = 10_000
+GROUP_BYTES = 16 << 20
+
+_MOMENT = pa.timestamp("us", tz="UTC")
+_RESOURCE = pa.struct(
+    [
+        *((name, pa.string()) for name in ("url", "name", "description", "format", "media_type")),
+        ("size_bytes", pa.int64()),
+    ]
+)
+_TYPES = {
+    "tags": pa.list_(pa.string()),
+    "languages": pa.list_(pa.string()),
+    "resources": pa.list_(_RESOURCE),
+    "first_seen": _MOMENT,
+    "updated_at": _MOMENT,
+}
+_SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
+_IDENTITY = pa.schema([(name, pa.string()) for name in Identity._fields])
+
+
+class ParquetWriter:
+    """One file a source, and one that says which items there are."""
+
+    identity_file = "identity.parquet"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._source: _Table | None = None
+        self._identity = _Table(folder / self.identity_file, _IDENTITY)
+
+    def begin(self, source: str, file: str) -> str:
+        """Begin a source in a file of its own."""
+        self._end_source()
+        self._source = _Table(self._folder / f"{file}.parquet", _SCHEMA)
+        return f"{file}.parquet"
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write rows."""
+        if self._source is not None:
+            size = sum(len(row["text"]) + len(row["record"]) for row in rows)
+            self._source.add([list(column) for column in zip(*(row.values() for row in rows), strict=True)], size)
+
+    def identify(self, identities: Sequence[Identity]) -> None:
+        """Write which items these were."""
+        columns = [list(column) for column in zip(*identities, strict=True)]
+        self._identity.add(columns, 300 * len(identities))
+
+    def close(self) -> None:
+        """Finish all files."""
+        self._end_source()
+        self._identity.close()
+
+    def abandon(self) -> None:
+        """Let all files go."""
+        for table in filter(None, (self._source, self._identity)):
+            with suppress(OSError):
+                table.abandon()
+
+    def _end_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+
+class _Table:
+    """A file that grows by groups of rows."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._file = pq.ParquetWriter(path, schema, compression="zstd")
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def add(self, columns: list[list[Any]], size_bytes: int) -> None:
+        if not columns:
+            return
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._rows += len(columns[0])
+        self._bytes += size_bytes
+        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._batches = []
+        self._file.close()
+
+    def _flush(self) -> None:
+        if self._batches:
+            self._file.write_table(pa.Table.from_batches(self._batches), row_group_size=self._rows)
+        self._batches, self._rows, self._bytes = [], 0, 0
+
+
+def identities(path: Path) -> Iterator[Identity]:
+    """What an identity file says, in its order."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=list(Identity._fields), batch_size=5000):
+            columns = [batch.column(number).to_pylist() for number in range(len(Identity._fields))]
+            yield from (Identity(*values) for values in zip(*columns, strict=True))

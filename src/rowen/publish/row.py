@@ -1,0 +1,138 @@
+"""One item as it is exported: the same columns for every kind and every format."""
+
+import json
+from datetime import datetime
+from typing import Any, NamedTuple, TypedDict
+
+__all__ = ["COLUMNS", "Identity", "Resource", "Row", "Stored", "row_of"]
+
+
+class Stored(NamedTuple):
+    """One item as the store hands it over; `facts` is its record without the source's own, `record` only that."""
+
+    key: bytes
+    url: str
+    title: str
+    text: str
+    tags: list[str]
+    facts: str
+    record: str
+    language: str | None
+    media_type: str | None
+    first_seen: datetime
+    updated_at: datetime
+    content_hash: bytes
+    record_hash: bytes
+    original_key: bytes | None
+    original_url: str | None
+
+
+class Resource(TypedDict):
+    """One file or service of a dataset."""
+
+    url: str
+    name: str
+    description: str
+    format: str
+    media_type: str
+    size_bytes: int | None
+
+
+class Row(TypedDict):
+    """One line of an export. `record` is the complete record of the source, as JSON text."""
+
+    source: str
+    kind: str
+    url: str
+    identifier: str | None
+    title: str
+    text: str
+    tags: list[str]
+    publisher: str | None
+    licence: str | None
+    languages: list[str]
+    issued: str | None
+    modified: str | None
+    spatial: str | None
+    temporal: str | None
+    landing_page: str | None
+    resources: list[Resource]
+    language: str | None
+    media_type: str | None
+    first_seen: datetime
+    updated_at: datetime
+    content_hash: str
+    record_hash: str
+    duplicate_of: str | None
+    group_id: str | None
+    record: str
+
+
+COLUMNS = tuple(Row.__annotations__)
+
+
+class Identity(NamedTuple):
+    """What tells whether an item is the same as in another snapshot."""
+
+    source: str
+    key: str
+    url: str
+    content_hash: str
+    record_hash: str
+
+
+def row_of(stored: Stored, source: str, kind: str) -> Row:
+    """The line of an item; what its kind does not know is left empty."""
+    facts = json.loads(stored.facts)
+    if not isinstance(facts, dict):
+        facts = {}
+    is_copy = stored.original_key is not None and stored.original_key != stored.key
+    return {
+        "source": source,
+        "kind": kind,
+        "url": stored.url,
+        "identifier": _text(facts, "identifier"),
+        "title": stored.title,
+        "text": stored.text,
+        "tags": stored.tags,
+        "publisher": _text(facts, "publisher"),
+        "licence": _text(facts, "licence"),
+        "languages": [one for one in _list(facts, "languages") if isinstance(one, str)],
+        "issued": _text(facts, "issued"),
+        "modified": _text(facts, "modified"),
+        "spatial": _text(facts, "spatial"),
+        "temporal": _text(facts, "temporal"),
+        "landing_page": _text(facts, "landing_page"),
+        "resources": [_resource(one) for one in _list(facts, "resources") if isinstance(one, dict)],
+        "language": stored.language,
+        "media_type": stored.media_type,
+        "first_seen": stored.first_seen,
+        "updated_at": stored.updated_at,
+        "content_hash": stored.content_hash.hex(),
+        "record_hash": stored.record_hash.hex(),
+        "duplicate_of": stored.original_url if is_copy else None,
+        "group_id": stored.original_key.hex()[:16] if stored.original_key is not None else None,
+        "record": stored.record,
+    }
+
+
+def _text(facts: dict[str, Any], name: str) -> str | None:
+    value = facts.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _list(facts: dict[str, Any], name: str) -> list[Any]:
+    value = facts.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _resource(one: dict[str, Any]) -> Resource:
+    size = one.get("size_bytes")
+    return {
+        "url": str(one.get("url") or ""),
+        "name": str(one.get("name") or ""),
+        "description": str(one.get("description") or ""),
+        "format": str(one.get("format") or ""),
+        "media_type": str(one.get("media_type") or ""),
+        "size_bytes": size if type(size) is int and abs(size) < 2**63 else None,
+    }

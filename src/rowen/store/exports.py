@@ -1,0 +1,168 @@
+"""All items in one snapshot of the database, streamed: what happens in the meantime is not in it.
+
+The order is that of the keys, which the unique index has already, so that nothing is sorted and nothing piles up. Who
+lists the same dataset as another is worked out by the server in tables of the transaction's own.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from rowen.model import twins
+from rowen.store.database import Connection, Database
+from rowen.store.twins import MAKE_LISTING, group_of, listing
+
+__all__ = ["Exported", "Snapshot", "snapshot"]
+
+_BATCH = 500
+_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where the rows of a source come from, and how fresh and complete they are."""
+
+    id: int
+    name: str
+    kind: str
+    url: str
+    state: str
+    deletions_held: int
+    run_id: int | None
+    run_status: str | None
+    run_complete: bool | None
+    run_started_at: datetime | None
+    last_complete_at: datetime | None
+    quarantined: int
+
+
+class Snapshot:
+    """The index at one moment."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._c = connection
+
+    async def last_change(self) -> int:
+        """The number of the newest line of the change log."""
+        row = await (await self._c.execute("select coalesce(max(number), 0) from change")).fetchone()
+        return int(row[0]) if row else 0
+
+    async def sources(self) -> list[Exported]:
+        """All sources, in the order of their names' characters."""
+        rows = await (
+            await self._c.execute(
+                """
+                select source.id, name, kind, url, state, deletions_held,
+                       last.id, last.status, last.complete, last.started_at,
+                       (select max(started_at) from run where run.source_id = source.id and run.complete),
+                       (select count(*) from quarantine where quarantine.source_id = source.id)
+                  from source
+                  left join lateral (select * from run where source_id = source.id order by id desc limit 1) last
+                       on true
+                """
+            )
+        ).fetchall()
+        return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
+
+    async def rows(self, source_id: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """The items of a source in batches, by key; `find_twins` must have been called."""
+        await self._c.execute("set local enable_sort = off")
+        async with self._c.cursor(name="export", binary=True) as cursor:
+            await cursor.execute(
+                """
+                select item.key, item.url, item.title, item.text, item.tags, (item.record - 'source')::text,
+                       coalesce(item.record -> 'source', item.record)::text, item.language, item.media_type,
+                       item.created_at, item.updated_at, item.content_hash, item.record_hash,
+                       twin_of.original_key, twin_of.original_url
+                  from item left join twin_of on twin_of.item_id = item.id
+                 where item.source_id = %s order by item.key
+                """,
+                [source_id],
+            )
+            while rows := await cursor.fetchmany(_BATCH):
+                yield rows
+
+    async def find_twins(self) -> int:
+        """Work out who lists the same dataset; returns how many items have twins."""
+        c = self._c
+        for statement in (_SHARED, _HOLDERS, _LABELS):
+            await c.execute(statement)
+        for _ in range(_STEPS):
+            if not (await c.execute(_SPREAD)).rowcount:
+                break
+        return await self._choose_originals()
+
+    async def _choose_originals(self) -> int:
+        await self._c.execute(_TWIN_OF)
+        found = 0
+        async with self._c.cursor(name="twins") as cursor:
+            await cursor.execute(
+                MAKE_LISTING.format(
+                    more=", label", join="join twin_label on item_id = item.id order by label, item.id"
+                ).encode()
+            )
+            held: list[tuple[Any, ...]] = []
+            while rows := await cursor.fetchmany(_BATCH):
+                held += rows
+                # The last family may go on in the next batch.
+                cut = next((n for n in range(len(held), 0, -1) if held[n - 1][-1] != held[-1][-1]), 0)
+                await self._note(held[:cut])
+                found, held = found + cut, held[cut:]
+            await self._note(held)
+        await self._c.execute("create unique index on twin_of (item_id)")
+        await self._c.execute("analyze twin_of")
+        return found + len(held)
+
+    async def _note(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        noted = []
+        for _, family in groupby(rows, key=lambda row: row[-1]):
+            group = group_of([listing(row[:-1]) for row in family])
+            noted += [(one.id, group.original.key, group.original.url) for one in group.members]
+        if noted:
+            await self._c.execute(
+                "insert into twin_of select * from unnest(%b::bigint[], %b::bytea[], %b::text[])",
+                [list(column) for column in zip(*noted, strict=True)],
+            )
+
+
+@asynccontextmanager
+async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
+    """The database as it is now, for as long as it is being read."""
+    async with database.transaction() as c:
+        await c.execute("set transaction isolation level repeatable read")
+        yield Snapshot(c)
+
+
+# The rule of model/twins.py: several sources have the mark, and none of them has it often.
+_SHARED = f"""
+create temporary table twin_mark on commit drop as
+select mark from (
+    select mark, source_id, count(*) as times
+      from (select unnest(twins) as mark, source_id from item where twins is not null) held group by mark, source_id
+) counted
+ group by mark
+having count(*) > 1 and sum(times) <= {twins.MOST_HOLDERS}
+   and max(times) <= case when mark > 0 then {twins.MOST_OF_ONE[True]} else {twins.MOST_OF_ONE[False]} end
+"""  # noqa: S608 (constants)
+_HOLDERS = """
+create temporary table twin_holder on commit drop as
+select held.mark, held.item_id
+  from (select unnest(twins) as mark, id as item_id from item where twins is not null) held join twin_mark using (mark)
+"""
+_LABELS = """
+create temporary table twin_label on commit drop as
+select item_id, min(item_id) as label from twin_holder group by item_id;
+"""
+_SPREAD = """
+with least_of as (
+    select mark, min(label) as label from twin_holder join twin_label using (item_id) group by mark
+), better as (
+    select item_id, min(label) as label from twin_holder join least_of using (mark) group by item_id
+)
+update twin_label set label = better.label from better
+ where twin_label.item_id = better.item_id and better.label < twin_label.label
+"""
+_TWIN_OF = "create temporary table twin_of (item_id bigint, original_key bytea, original_url text) on commit drop"

@@ -1,0 +1,491 @@
+"""Snapshots: what is in them, what they say of themselves, and that there are no half ones."""
+
+import csv
+import errno
+import hashlib
+import json
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from rowen.errors import ExportError, NotFoundError, RefusedError, UsageError
+from rowen.publish import lines
+from rowen.publish.formats import FORMATS, Format
+from rowen.publish.row import COLUMNS
+from rowen.service.export import Export
+from tests.conftest import House
+from tests.portals.datajson import DataJsonSite
+from tests.refresh.machine import at_statement
+
+UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+ODD = 'Brunnen "Ost", = 水\u200f אבג 🌾'
+
+
+@pytest.fixture
+def city() -> Iterator[DataJsonSite]:
+    with closing(DataJsonSite()) as site:
+        site.add(
+            UUID, "Wells", issued="2020-01-01", license="CC0", spatial="Here", landingPage="https://city.example/w"
+        )
+        site.add("odd", ODD, description=f"=1+1\nZweite Zeile, {ODD}", keyword=["a;b", "ä"], distribution=[])
+        yield site
+
+
+@pytest.fixture
+def nation() -> Iterator[DataJsonSite]:
+    with closing(DataJsonSite()) as site:
+        site.add(UUID, "Wells of the nation", issued="2021-01-01", temporal="2001/2002")
+        yield site
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "exports"
+
+
+async def harvest(house: House, **portals: DataJsonSite) -> None:
+    async with house.open() as rowen:
+        for name, portal in portals.items():
+            if name not in {source.name for source in await rowen.sources()}:
+                await rowen.add(portal.address, name=name, kind="datajson")
+            assert (await rowen.sync(name, accept_deletions=True)).status == "completed"
+
+
+async def exported(house: House, to: Path, form: Format = "jsonl", **how: Any) -> Export:
+    async with house.open() as rowen:
+        return await rowen.export(form, to, now=NOON, **how)
+
+
+def read_parquet(folder: Path) -> list[dict[str, Any]]:
+    return [row for path in rows_in(folder, ".parquet") for row in pq.read_table(path).to_pylist()]
+
+
+def read_jsonl(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in rows_in(folder, ".jsonl") for line in path.read_text("utf-8").splitlines()]
+
+
+def read_csv(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in rows_in(folder, ".csv"):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            found += csv.DictReader(file)
+    return found
+
+
+def read_sqlite(folder: Path) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(folder / "items.sqlite")) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute("select * from item order by id")]
+
+
+def rows_in(folder: Path, ending: str) -> list[Path]:
+    return [path for path in sorted(folder.glob(f"*{ending}")) if path.stem not in ("identity", "changes")]
+
+
+READ: dict[Format, Callable[[Path], list[dict[str, Any]]]] = {
+    "parquet": read_parquet,
+    "jsonl": read_jsonl,
+    "csv": read_csv,
+    "sqlite": read_sqlite,
+}
+
+
+def plain(value: Any) -> Any:
+    """A value as any format may write it: lists and records as JSON, dates as text, nothing as nothing."""
+    match value:
+        case None | "" | [] | "[]":
+            return None
+        case datetime():
+            return value.isoformat()
+        case str() if value[0] in "[{":
+            return json.loads(value)
+        case list():
+            return [one if isinstance(one, str) else dict(one) for one in value]
+    return value
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_every_format_holds_the_same_rows(
+    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path, form: Format
+) -> None:
+    await harvest(house, city=city, nation=nation)
+
+    done = await exported(house, out, form)
+
+    found = {
+        (row["source"], row["title"]): {k: plain(v) for k, v in row.items() if k != "id"} for row in READ[form](out)
+    }
+    wells, odd, copy = found["city", "Wells"], found["city", ODD], found["nation", "Wells of the nation"]
+    assert (done.items, done.copies, done.sources, done.to) == (3, 1, 2, out)
+    assert all(tuple(row) == COLUMNS for row in found.values())
+    assert (wells["kind"], wells["url"], wells["identifier"]) == ("datajson", f"{city.address}#/{UUID}", UUID)
+    assert (wells["publisher"], wells["licence"], wells["issued"][:10]) == ("The Farm", "CC0", "2020-01-01")
+    assert (wells["spatial"], wells["landing_page"]) == ("Here", "https://city.example/w")
+    assert wells["tags"] == ["clover", "hay"]
+    assert [one["url"] for one in wells["resources"]] == ["https://files.example/1.csv"]
+    assert wells["record"]["identifier"] == UUID
+    assert odd["text"] == f"=1+1\nZweite Zeile, {ODD}"
+    assert (odd["tags"], odd["resources"]) == (["a;b", "ä"], None)
+    assert (copy["temporal"], copy["duplicate_of"]) == ("2001/2002", wells["url"])
+    assert copy["group_id"] == wells["group_id"]
+    assert (wells["duplicate_of"], odd["group_id"]) == (None, None)
+
+
+async def test_sqlite_can_be_searched(house: House, city: DataJsonSite, out: Path) -> None:
+    await harvest(house, city=city)
+    await exported(house, out, "sqlite")
+
+    with closing(sqlite3.connect(out / "items.sqlite")) as database:
+        found = database.execute(
+            "select title from item where id in (select rowid from item_search where item_search match 'zweite')"
+        ).fetchall()
+
+    assert found == [(ODD,)]
+
+
+async def test_the_manifest_tells_where_it_comes_from_and_its_checksums_are_true(
+    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+) -> None:
+    await harvest(house, city=city, nation=nation)
+    await exported(house, out, "parquet")
+
+    manifest = json.loads((out / "manifest.json").read_text())
+
+    assert (manifest["format"], manifest["format_version"], manifest["last_change"]) == ("rowen-export", 1, 3)
+    assert (manifest["created_at"], manifest["items"], manifest["copies"]) == (NOON.isoformat(), 3, 1)
+    assert [(one["name"], one["url"], one["items"], one["file"]) for one in manifest["sources"]] == [
+        ("city", city.address, 2, "city.parquet"),
+        ("nation", nation.address, 1, "nation.parquet"),
+    ]
+    assert all(one["complete"] and one["last_run"]["status"] == "completed" for one in manifest["sources"])
+    assert {one["name"] for one in manifest["files"]} | {"manifest.json"} == {path.name for path in out.iterdir()}
+    for one in manifest["files"]:
+        body = (out / one["name"]).read_bytes()
+        assert (one["bytes"], one["sha256"]) == (len(body), hashlib.sha256(body).hexdigest())
+    identities = pq.read_table(out / "identity.parquet").to_pylist()
+    assert [one["source"] for one in identities] == ["city", "city", "nation"]
+    assert {one["url"] for one in identities} == {row["url"] for row in read_parquet(out)}
+
+
+async def test_the_coverage_report_counts_what_is_known(
+    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+) -> None:
+    await harvest(house, city=city, nation=nation)
+    await exported(house, out)
+
+    coverage = json.loads((out / "coverage.json").read_text())
+
+    [first, second] = coverage["sources"]
+    assert (first["items"], first["copies"], second["copies"]) == (2, 0, 1)
+    assert first["have"]["description"] == {"items": 2, "share": 1.0}
+    assert first["have"]["licence"] == {"items": 1, "share": 0.5}
+    assert first["have"]["resources"] == {"items": 1, "share": 0.5}
+    assert second["have"]["temporal"] == {"items": 1, "share": 1.0}
+    assert coverage["total"]["have"]["spatial"]["items"] == 1
+    assert (first["deletions_held"], first["quarantined"]) == (0, 0)
+    assert first["last_complete_at"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_the_same_index_gives_the_same_bytes(house: House, city: DataJsonSite, out: Path, form: Format) -> None:
+    await harvest(house, city=city)
+
+    for name in ("one", "two"):
+        await exported(house, out / name, form)
+
+    one, two = (json.loads((out / name / "manifest.json").read_text())["files"] for name in ("one", "two"))
+    assert one == two
+
+
+@pytest.mark.parametrize("form", FORMATS)
+async def test_an_empty_index_is_a_snapshot_too(house: House, city: DataJsonSite, out: Path, form: Format) -> None:
+    nothing = await exported(house, out / "nothing", form)
+    async with house.open() as rowen:
+        await rowen.add(city.address, name="city", kind="datajson")
+    unread = await exported(house, out / "unread", form, previous=out / "nothing")
+
+    assert (nothing.items, nothing.sources, unread.items, unread.sources) == (0, 0, 0, 1)
+    assert READ[form](out / "unread") == []
+    assert unread.changes == {"created": 0, "updated": 0, "amended": 0, "deleted": 0}
+
+
+async def test_what_is_deleted_is_not_exported(house: House, city: DataJsonSite, out: Path) -> None:
+    await harvest(house, city=city)
+    city.records.pop(0)
+    await harvest(house, city=city)
+
+    await exported(house, out)
+
+    assert [row["title"] for row in read_jsonl(out)] == [ODD]
+
+
+async def test_what_happens_during_an_export_is_not_in_it(house: House, city: DataJsonSite, out: Path) -> None:
+    await harvest(house, city=city)
+
+    with at_statement("twin_holder", before=lambda: house.execute("delete from item")):
+        done = await exported(house, out)
+
+    assert done.items == len(read_jsonl(out)) == 2
+    assert house.query("select count(*) from item") == [(0,)]
+
+
+async def test_only_some_sources_can_be_taken(
+    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+) -> None:
+    await harvest(house, city=city, nation=nation)
+
+    await exported(house, out, sources=["nation"])
+
+    [row] = read_jsonl(out)
+    assert (row["source"], row["duplicate_of"]) == ("nation", f"{city.address}#/{UUID}")
+    with pytest.raises(NotFoundError, match="nowhere"):
+        await exported(house, out / "2", sources=["nowhere"])
+
+
+@pytest.mark.parametrize(("before", "after"), [("parquet", "parquet"), ("csv", "jsonl"), ("sqlite", "csv")])
+async def test_the_changes_since_an_earlier_snapshot_are_listed(
+    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path, before: Format, after: Format
+) -> None:
+    city.add("amended")
+    await harvest(house, city=city, nation=nation)
+    await exported(house, out / "before", before)
+    city.records.pop(0)
+    city.records[0]["description"] = "Another text."
+    city.records[1]["license"] = "CC BY"
+    city.add("new")
+    await harvest(house, city=city, nation=nation)
+
+    done = await exported(house, out / "after", after, previous=out / "before")
+
+    assert done.changes == {"created": 1, "updated": 1, "amended": 1, "deleted": 1}
+    listed = [json.loads(line) for line in (out / "after/changes.jsonl").read_text().splitlines()]
+    assert {(one["change"], one["source"], one["url"].rpartition("/")[2]) for one in listed} == {
+        *(("created", "city", "new"), ("updated", "city", "odd")),
+        *(("amended", "city", "amended"), ("deleted", "city", UUID)),
+    }
+    manifest = json.loads((out / "after/manifest.json").read_text())
+    assert manifest["changes"] == {"city": done.changes}
+    assert manifest["previous"]["created_at"] == NOON.isoformat()
+
+
+async def test_a_removed_source_is_deleted_and_one_that_was_not_chosen_is_not(
+    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+) -> None:
+    await harvest(house, city=city, nation=nation)
+    await exported(house, out / "1")
+    chosen = await exported(house, out / "2", sources=["city"], previous=out / "1")
+    async with house.open() as rowen:
+        await rowen.remove("nation")
+    removed = await exported(house, out / "3", previous=out / "1")
+
+    assert chosen.changes == {"created": 0, "updated": 0, "amended": 0, "deleted": 0}
+    assert removed.changes == {"created": 0, "updated": 0, "amended": 0, "deleted": 1}
+
+
+def tampered(folder: Path, **changes: Any) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+async def test_an_earlier_snapshot_that_was_changed_is_refused_with_its_checksum(
+    house: House, city: DataJsonSite, out: Path
+) -> None:
+    await harvest(house, city=city)
+    await exported(house, out / "1")
+    identity = out / "1/identity.jsonl"
+    identity.write_text(identity.read_text().replace("odd", "even"))
+
+    with pytest.raises(ExportError, match=r"identity\.jsonl is not what its manifest says: SHA-256"):
+        await exported(house, out / "2", previous=out / "1")
+
+    assert not (out / "2").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"format_version": 2}, "version 2 of the format; this program knows 1"),
+        ({"format": "something else"}, "no manifest of Rowen's"),
+        ({"identity": "../1/identity.jsonl"}, "is damaged"),
+        ({"identity": "elsewhere.jsonl"}, "is damaged"),
+        ({"files": 7}, "is damaged"),
+    ],
+)
+async def test_an_earlier_snapshot_of_another_kind_is_refused(
+    house: House, out: Path, changes: dict[str, Any], error: str
+) -> None:
+    await exported(house, out / "1")
+    tampered(out / "1", **changes)
+
+    with pytest.raises(ExportError, match=error):
+        await exported(house, out / "2", previous=out / "1")
+
+    assert not (out / "2").exists()
+
+
+async def test_a_folder_that_is_no_snapshot_is_refused(house: House, tmp_path: Path, out: Path) -> None:
+    with pytest.raises(NotFoundError, match=r"no manifest\.json"):
+        await exported(house, out, previous=tmp_path)
+
+
+async def test_a_folder_that_is_there_is_left_alone_and_an_empty_one_is_taken(house: House, out: Path) -> None:
+    out.mkdir()
+    await exported(house, out)
+    before = sorted(path.name for path in out.iterdir())
+
+    with pytest.raises(RefusedError, match="is there already"):
+        await exported(house, out)
+
+    assert sorted(path.name for path in out.iterdir()) == before
+
+
+async def test_a_full_disk_is_named_and_nothing_is_left(
+    house: House, city: DataJsonSite, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await harvest(house, city=city)
+
+    def full(self: object, rows: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lines.JsonLinesWriter, "write", full)
+    with pytest.raises(ExportError, match=r"No space left for .*exports\. Nothing of it was kept"):
+        await exported(house, out)
+
+    assert list(out.parent.glob(".exports*")) == []
+    assert not out.exists()
+
+
+async def test_a_place_that_cannot_be_written_is_named(house: House, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ExportError, match="could not be written"):
+        await exported(house, tmp_path / "file/exports")
+
+
+async def test_a_place_that_may_not_be_written_is_named(
+    house: House, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(**_: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", forbidden)
+    with pytest.raises(ExportError, match="may not be written: Permission denied"):
+        await exported(house, out)
+
+
+async def test_a_source_that_could_not_be_read_to_its_end_is_not_called_complete(
+    house: House, city: DataJsonSite, nation: DataJsonSite, out: Path
+) -> None:
+    await harvest(house, city=city, nation=nation)
+    city.down = True
+    async with house.open() as rowen:
+        await rowen.sync("city")
+    house.execute("update source set deletions_held = 7 where name = 'nation'")
+
+    await exported(house, out)
+
+    first, second = json.loads((out / "manifest.json").read_text())["sources"]
+    assert (first["complete"], first["last_run"]["status"], first["items"]) == (False, "failed", 2)
+    assert (second["complete"], second["deletions_held"]) == (False, 7)
+    assert first["last_complete_at"]
+
+
+async def test_an_export_that_is_broken_off_leaves_nothing(house: House, city: DataJsonSite, out: Path) -> None:
+    await harvest(house, city=city)
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), at_statement("twin_holder", before=fail):
+        await exported(house, out)
+
+    assert list(out.parent.glob("*exports*")) == []
+
+
+async def test_csv_for_spreadsheets_holds_no_formula(house: House, city: DataJsonSite, out: Path) -> None:
+    city.records[1]["title"] = "@SUM(1)"
+    await harvest(house, city=city)
+
+    await exported(house, out / "exact", "csv")
+    await exported(house, out / "excel", "csv", excel=True)
+
+    exact, safe = ({row["identifier"]: row for row in read_csv(out / name)} for name in ("exact", "excel"))
+    assert (exact["odd"]["title"], safe["odd"]["title"]) == ("@SUM(1)", "'@SUM(1)")
+    assert safe["odd"]["text"].startswith("'=1+1")
+    assert (out / "excel/city.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t")) for row in safe.values() for cell in row.values())
+    with pytest.raises(UsageError, match="no care for spreadsheets"):
+        await exported(house, out / "x", "jsonl", excel=True)
+
+
+async def test_names_of_sources_never_lead_out_of_the_folder(house: House, city: DataJsonSite, out: Path) -> None:
+    await harvest(house, city=city)
+    async with house.open() as rowen:
+        for name in ("../../etc", "Identity", "a b", "a-b", "…"):
+            await rowen.add(city.address, name=name, kind="datajson")
+
+    await exported(house, out)
+
+    files = [one["file"] for one in json.loads((out / "manifest.json").read_text())["sources"]]
+    assert sorted(files) == sorted(
+        ["etc.jsonl", "Identity-2.jsonl", "a-b.jsonl", "a-b-2.jsonl", "city.jsonl", "source.jsonl"]
+    )
+    assert all((out / file).is_file() for file in files)
+
+
+async def test_without_pyarrow_the_extra_is_named(house: House, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "rowen.publish.parquet", raising=False)
+
+    with pytest.raises(UsageError, match="pyarrow") as caught:
+        await exported(house, out, "parquet")
+
+    assert "rowen[export]" in (caught.value.hint or "")
+    assert not out.exists()
+
+
+async def test_items_that_are_no_datasets_are_exported_as_well(house: House, tmp_path: Path, out: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/hay.md").write_text("# Hay\n\nTurn it twice.\n")
+    async with house.open() as rowen:
+        await rowen.sync(str(tmp_path / "docs"))
+
+    await exported(house, out)
+
+    [row] = read_jsonl(out)
+    assert (row["source"], row["kind"], row["title"], row["publisher"]) == ("docs", "files", "Hay", None)
+    assert (row["media_type"], row["group_id"]) == ("text/markdown", None)
+
+
+async def test_exports_and_get_agree_on_who_belongs_together(house: House, out: Path) -> None:
+    sites = [DataJsonSite() for _ in range(4)]
+    try:
+        for number, site in enumerate(sites):
+            for chain in range(3):
+                ids = [f"urn:x:{chain}:{number}", f"urn:x:{chain}:{number + 1}"]
+                site.add(f"{chain}", f"Link {chain}", **{"dct:identifier": ids})
+            for copy in range(number):
+                site.add(f"page{copy}", landingPage="https://shared.example/page")
+        await harvest(house, **{f"s{number}": site for number, site in enumerate(sites)})
+        await exported(house, out)
+        rows = {row["url"]: row for row in read_jsonl(out)}
+
+        async with house.open() as rowen:
+            groups = {url: await rowen.twins(url) for url in rows}
+    finally:
+        for site in sites:
+            site.close()
+
+    assert {url: row["group_id"] for url, row in rows.items()} == {
+        url: group.name if group else None for url, group in groups.items()
+    }
+    assert len({row["group_id"] for row in rows.values()} - {None}) == 3
