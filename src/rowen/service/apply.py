@@ -1,0 +1,153 @@
+"""Making the sources be what a file declares, and saying what that changes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from rowen.connectors import registry
+from rowen.errors import RefusedError, UsageError
+from rowen.model.source import Source, SourceState
+from rowen.service.manage import Managing
+from rowen.service.portals import Declared, is_secret, read
+from rowen.store import sources
+from rowen.store.database import Connection
+
+__all__ = ["Applying", "Deed"]
+
+DeedKind: TypeAlias = Literal["added", "changed", "paused", "resumed", "unchanged", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What becomes of one source; `changes` holds before and after of each thing that changes."""
+
+    source: str
+    deed: DeedKind
+    kind: str
+    url: str
+    changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    items: int = 0
+
+
+class Applying(Managing):
+    """Sources from a file."""
+
+    async def apply(self, path: Path, *, dry_run: bool = False, prune: bool = False) -> list[Deed]:
+        """Make the sources be as the file declares them, all in one transaction; returns what became of each.
+
+        Sources that the file does not name stay as they are; with `prune` they are removed, with their items.
+        """
+        declared = read(path)
+        if prune and not declared:
+            raise RefusedError(
+                f"{path} declares no source at all, and would remove every one. Nothing was changed.",
+                hint="`rowen remove NAME` removes a source for certain.",
+            )
+        async with self._database.transaction() as c:
+            await sources.take_turns(c)
+            held = await sources.every(c)
+            plan = list(_plan(declared, held, prune=prune))
+            if not dry_run:
+                await _write(c, plan)
+        return [deed for deed, _, _ in plan]
+
+
+Step = tuple[Deed, Declared | None, Source | None]
+
+
+def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> Iterator[Step]:
+    by_name = {source.name: source for source in held}
+    left = [source for source in held if source.name not in {one.name for one in declared}]
+    wrong: list[str] = []
+    for one in declared:
+        source = by_name.get(one.name) or _renamed(one, left)
+        if source is None:
+            paused = {"state": (None, "paused")} if one.enabled is False else {}
+            yield Deed(one.name, "added", one.kind, one.url, paused), one, None
+        elif (source.kind, source.url) != (one.kind, one.url):
+            wrong.append(f"  {one.name} is kept as {source.kind} {source.url}, and declared as {one.kind} {one.url}.")
+        else:
+            left = [other for other in left if other is not source]
+            yield _compare(one, source), one, source
+    if wrong:
+        raise UsageError(
+            "A source cannot become another one. Nothing was changed.\n" + "\n".join(wrong),
+            hint="Give it another name in the file, or remove the old one first.",
+        )
+    if prune:
+        for source in left:
+            yield Deed(source.name, "removed", source.kind, source.url, items=source.items), None, source
+
+
+def _renamed(one: Declared, left: Sequence[Source]) -> Source | None:
+    """The source that has only changed its name: no other entry claims it, and it is the only one at that address."""
+    found = [source for source in left if (source.kind, source.url) == (one.kind, one.url)]
+    return found[0] if len(found) == 1 else None
+
+
+def _compare(one: Declared, source: Source) -> Deed:
+    changes: dict[str, tuple[Any, Any]] = {}
+    if one.name != source.name:
+        changes["name"] = (source.name, one.name)
+    for name in sorted({*one.options, *source.options}):
+        before, after = source.options.get(name), one.options.get(name)
+        if before != after:
+            changes[name] = (_shown(name, before), _shown(name, after))
+    if one.schedule != source.schedule:
+        changes["schedule"] = (source.schedule, one.schedule)
+    state = _state(one, source)
+    if changes:
+        moved = {"state": (source.state, state)} if state != source.state else {}
+        return Deed(one.name, "changed", one.kind, one.url, {**changes, **moved}, source.items)
+    if state == source.state:
+        return Deed(one.name, "unchanged", one.kind, one.url, items=source.items)
+    return Deed(one.name, "paused" if state == "paused" else "resumed", one.kind, one.url, items=source.items)
+
+
+def _shown(name: str, value: Any) -> Any:
+    """A value as it may be printed: what looks like a credential, from before there was a check, is not."""
+    if isinstance(value, Mapping):
+        return {key: _shown(str(key), one) for key, one in value.items()}
+    return "(hidden)" if is_secret(name, value) else value
+
+
+def _state(one: Declared, source: Source) -> SourceState:
+    if one.enabled is None:
+        return source.state
+    return "active" if one.enabled else "paused"
+
+
+async def _write(c: Connection, plan: Sequence[Step]) -> None:
+    for deed, one, source in plan:
+        if one is None or deed.deed == "unchanged":
+            continue
+        if source is None:
+            source = await sources.add(
+                c, one.name, kind=one.kind, url=one.url, options=one.options, schedule=one.schedule
+            )
+        elif deed.deed == "changed":
+            await _edit(c, one, source)
+        if (state := _state(one, source)) != source.state:
+            await sources.set_state(c, source.id, state)
+    await sources.remove_all(c, [source for _, one, source in plan if one is None and source is not None])
+
+
+async def _edit(c: Connection, one: Declared, source: Source) -> None:
+    after = registry.check_options(one.kind, dict(one.options))
+    await sources.edit(
+        c,
+        source.id,
+        name=one.name,
+        options=one.options,
+        schedule=one.schedule,
+        keep_cursor=_listing(source) == after.listing(),
+    )
+
+
+def _listing(source: Source) -> dict[str, Any] | None:
+    """What the cursor was made under; None if the options are those of another version, and no longer make sense."""
+    try:
+        return registry.check_options(source.kind, dict(source.options)).listing()
+    except UsageError:
+        return None

@@ -1,0 +1,202 @@
+"""A file that declares sources: read and checked whole, so that nothing is written as long as one entry is wrong."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from rowen.connectors import registry
+from rowen.errors import ConfigurationError, NotFoundError, UsageError
+
+__all__ = ["Declared", "is_secret", "read"]
+
+# The second is the word of other harvesters.
+_LISTS = ("source", "portals")
+_KEYS = ("name", "url", "kind", "type", "profile", "language", "every", "cron", "enabled", "options", "description")
+_ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
+_NAME = re.compile(r"[^\s/\\:~\x00-\x1f][^/\\\x00-\x1f]*")
+_EVERY = re.compile(r"auto|[1-9][0-9]*\s*(?:s|min|h|d|w)")
+_CRON = re.compile(r"[-0-9A-Za-z*/,?#L]+(?:\s+[-0-9A-Za-z*/,?#L]+){4}")
+_SECRET = re.compile(
+    r"authorization|cookie|password|passwd|secret|token|api[-_]?key|apikey|access[-_]?key", re.IGNORECASE
+)
+_REFERENCE = re.compile(r"(?:(?:Basic|Bearer|Token|Apikey) )?(?:env|file):\S.*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One source as it is to be; `enabled` None leaves it paused or active as it is."""
+
+    name: str
+    kind: str
+    url: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    schedule: str | None = None
+    enabled: bool | None = None
+
+
+def read(path: Path) -> list[Declared]:
+    """The sources that a file declares; all that is wrong with it is told at once."""
+    declared: list[Declared] = []
+    wrong: list[str] = []
+    for number, (line, entry) in enumerate(_entries(_text(path), path), 1):
+        called = entry.get("name") if isinstance(entry, Mapping) else None
+        place = f"line {line}, " if line else ""
+        place += f"entry {number}" + (f" ({called})" if isinstance(called, str) else "")
+        wrong += [f"{place}: {problem}" for problem in _problems(entry, declared)]
+    if wrong:
+        count = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
+        raise ConfigurationError(
+            f"{count} wrong in {path}. Nothing was changed.\n" + "\n".join(f"  {one}" for one in wrong),
+            hint="`rowen apply --dry-run` checks the file without writing anything.",
+        )
+    return declared
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """Whether a value looks like a credential in clear; references to where one is found are none."""
+    return (
+        isinstance(value, str)
+        and bool(value)
+        and bool(_SECRET.search(name))
+        and not name.lower().endswith(("_header", "_url"))
+        and not _REFERENCE.fullmatch(value)
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise NotFoundError(f"There is no file {path}.", hint="Such as: rowen apply portals.toml") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} is not UTF-8. Nothing was changed.") from None
+    except OSError as problem:
+        raise ConfigurationError(f"{path} cannot be read: {problem.strerror}. Nothing was changed.") from None
+
+
+def _entries(text: str, path: Path) -> list[tuple[int, Any]]:
+    """All entries as they stand in the file, with their lines; line 0 where they are not written as tables."""
+    try:
+        whole = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ConfigurationError(f"{path} is no TOML: {problem}. Nothing was changed.") from None
+    unknown = [name for name in whole if name not in _LISTS]
+    if unknown:
+        raise ConfigurationError(
+            f"{path} has {', '.join(map(repr, unknown))} at its top. Nothing was changed.",
+            hint="Each source is a table that begins with [[source]].",
+        )
+    if not all(isinstance(one, list) for one in whole.values()):
+        raise ConfigurationError(f"{path}: sources are tables that begin with [[source]], with two brackets.")
+    found: list[tuple[int, Any]] = []
+    for name in _LISTS:
+        lines = [text.count("\n", 0, at.start()) + 1 for at in _ENTRY.finditer(text) if at[1] == name]
+        entries = whole.get(name, [])
+        found += zip(lines if len(lines) == len(entries) else [0] * len(entries), entries, strict=True)
+    return sorted(found, key=lambda pair: pair[0])
+
+
+def _problems(entry: Any, declared: list[Declared]) -> Iterator[str]:
+    """What is wrong with an entry; if nothing is, it is declared."""
+    if not isinstance(entry, Mapping):
+        yield "is no table."
+        return
+    found = [*_unknown(entry), *_mistyped(entry), *_secrets(entry)]
+    if found:
+        yield from found
+        return
+    try:
+        one = _declared(entry)
+    except UsageError as problem:
+        yield f"{problem}{f' {problem.hint}' if problem.hint else ''}"
+        return
+    if any(one.name == other.name for other in declared):
+        yield "an entry before it has the same name."
+    declared.append(one)
+
+
+def _unknown(entry: Mapping[str, Any]) -> Iterator[str]:
+    for name in entry:
+        if name not in _KEYS:
+            yield f"there is no key {name!r}. The keys are: {', '.join(_KEYS)}."
+
+
+def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
+    kinds: dict[str, type] = {**dict.fromkeys(_KEYS, str), "enabled": bool, "options": dict}
+    words = {str: "a text", bool: "true or false", dict: "a table"}
+    for name, value in entry.items():
+        if name in kinds and not isinstance(value, kinds[name]):
+            yield f"{name} must be {words[kinds[name]]}."
+    for name in ("name", "url"):
+        if not entry.get(name):
+            yield f"{name} is missing."
+    called = entry.get("name")
+    if isinstance(called, str) and called and not _NAME.fullmatch(called):
+        yield f"{called!r} cannot be a name: no slashes, and no colon, tilde or white space at its beginning."
+    if "kind" in entry and "type" in entry:
+        yield "kind and type mean the same: give one."
+    if "kind" not in entry and "type" not in entry:
+        yield f"kind is missing. The kinds are: {', '.join(registry.kinds())}."
+    if "every" in entry and "cron" in entry:
+        yield "every and cron are two schedules: give one."
+
+
+def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in _leaves(entry.get("options")):
+        if is_secret(name, value):
+            yield f"option {name} holds a credential in clear. Say where it is found: env:NAME or file:PATH."
+    if isinstance(url := entry.get("url"), str):
+        for name, value in parse_qsl(urlsplit(url).query if "://" in url else ""):
+            if is_secret(name, value):
+                yield f"the url holds a credential in clear, as {name}. Leave it out, and name its place in an option."
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _leaves(one, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value
+
+
+def _declared(entry: Mapping[str, Any]) -> Declared:
+    wanted = (entry.get("kind") or entry.get("type") or "").strip().lower()
+    kind, url = registry.recognise(entry["url"], wanted)
+    options = dict(entry.get("options", {}))
+    for name in ("profile", "language"):
+        if name in entry:
+            _put(options, name, entry[name], kind)
+    checked = registry.check_options(kind, options)
+    return Declared(
+        name=entry["name"],
+        kind=kind,
+        url=url,
+        options=checked.model_dump(mode="json", exclude_defaults=True),
+        schedule=_schedule(entry),
+        enabled=entry.get("enabled"),
+    )
+
+
+def _put(options: dict[str, Any], name: str, value: str, kind: str) -> None:
+    if name not in registry.connector(kind).Options.model_fields:
+        raise UsageError(f"Kind {kind!r} has no {name}.", hint=f"Leave {name} out, or choose another kind.")
+    if options.setdefault(name, value) != value:
+        raise UsageError(f"{name} is given twice, and differs between the entry and its options.")
+
+
+def _schedule(entry: Mapping[str, Any]) -> str | None:
+    if "every" in entry:
+        every = " ".join(entry["every"].split())
+        if not _EVERY.fullmatch(every):
+            raise UsageError(f"every = {every!r} is no length of time.", hint="Such as 30min, 6h, 1d, 1w or auto.")
+        return f"every {every.replace(' ', '')}"
+    if "cron" in entry:
+        cron = " ".join(entry["cron"].split())
+        if not _CRON.fullmatch(cron):
+            raise UsageError(f"cron = {cron!r} is no schedule of five fields.", hint="Such as '0 3 * * *'.")
+        return f"cron {cron}"
+    return None
