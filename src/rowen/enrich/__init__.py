@@ -1,0 +1,1 @@
+"""Paid work: texts become vectors."""

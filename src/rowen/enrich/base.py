@@ -1,0 +1,101 @@
+"""The contract of an embedder: texts go in, as many vectors come out, in the same order.
+
+A kind is a class of this shape, declared by the entry point `rowen.embedders`. It checks nothing twice: whether the
+vectors are of the right number and length, and numbers at all, is the flow's business (`vectors.py`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from rowen.errors import ConfigurationError
+from rowen.settings import Settings
+
+if TYPE_CHECKING:
+    from rowen.fetch.client import Client
+
+__all__ = ["Embedded", "Embedder", "Limits", "Spec", "Tools"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Which embedder: enough to call it again. What is None is left to the kind."""
+
+    kind: str
+    model: str | None = None
+    dimensions: int | None = None
+    url: str | None = None
+
+    def refuse_model(self) -> None:
+        """For a kind that has but one model: say so to whoever names another."""
+        if self.model is not None:
+            raise ConfigurationError(
+                f"The embedder {self.kind!r} has but one model, and no {self.model!r}.",
+                hint="ROWEN_EMBEDDER or --embedder names another kind, such as openai.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may hold, how many may run at a time, and how much of a text is read.
+
+    What is `heavy` uses this machine's processors, and leaves them to the harvest while there is one.
+    """
+
+    texts: int
+    tokens: int
+    chars_per_text: int
+    concurrency: int = 1
+    heavy: bool = False
+
+    def within(self, settings: Settings) -> "Limits":
+        """The same, as far as the settings do not say otherwise."""
+        return replace(
+            self,
+            texts=settings.embedder_batch or self.texts,
+            concurrency=settings.embedder_concurrency or self.concurrency,
+        )
+
+
+class Embedded(NamedTuple):
+    """One answer: vectors in the order of the texts, tokens spent, and how many texts were cut."""
+
+    vectors: Sequence[Any]
+    tokens: int
+    truncated: int = 0
+
+
+class Tools(NamedTuple):
+    """What the flow lends to an embedder: the HTTP client, opened when first asked for, and the settings."""
+
+    client: "Callable[[], Awaitable[Client]]"
+    settings: Settings
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors.
+
+    `name` tells two ways of embedding apart: model, quantisation, token limit, dimensions. `weight` is what its
+    ranking counts beside that of the words, `price` what a million tokens cost in US dollars, None if nobody knows.
+    """
+
+    kind: ClassVar[str]
+    name: str
+    limits: Limits
+    weight: float
+    price: float | None
+
+    def __init__(self, spec: Spec, tools: Tools) -> None: ...
+
+    @property
+    def spec(self) -> Spec:
+        """How to make it again, defaults filled in."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
+        """The vectors of texts, none of them blank; some models read a question otherwise than a passage."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of threads and memory."""
+        ...

@@ -1,0 +1,73 @@
+"""Google's Gemini API for embeddings."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rowen.enrich.base import Embedded, Limits, Spec, Tools
+from rowen.enrich.embedders.remote import Wire
+from rowen.errors import ConfigurationError
+from rowen.fetch.target import parse, redact
+
+__all__ = ["Gemini"]
+
+HOME = "https://generativelanguage.googleapis.com/v1beta"
+DEFAULT_MODEL = "gemini-embedding-001"
+PRICES = {"gemini-embedding-001": 0.15}
+
+
+class Gemini:
+    """`batchEmbedContents` of one model. Passages and questions are told apart, as the model was trained."""
+
+    kind: ClassVar[str] = "gemini"
+
+    def __init__(self, spec: Spec, tools: Tools) -> None:
+        url = (spec.url or HOME).rstrip("/")
+        if parse(url).login:
+            raise ConfigurationError(f"{redact(url)} contains a password, which would be stored in clear.")
+        model = (spec.model or DEFAULT_MODEL).removeprefix("models/")
+        settings = tools.settings
+        self._spec = Spec(self.kind, model, spec.dimensions, url)
+        self.name = f"gemini:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")
+        self.weight = 1.0
+        self.price = PRICES.get(model) if settings.embedder_price is None else settings.embedder_price
+        self.limits = Limits(texts=100, tokens=20_000, chars_per_text=6_000, concurrency=4).within(settings)
+        self._wire = Wire(
+            parse(url).host,
+            tools=tools,
+            key_header="x-goog-api-key",
+            key_form="{}",
+            key=settings.embedder_key.get_secret_value() if settings.embedder_key else "env:GEMINI_API_KEY",
+        )
+
+    @property
+    def spec(self) -> Spec:
+        """With the address and the model that are meant where none was named."""
+        return self._spec
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
+        """The vectors in the order of the texts; Gemini does not say how many tokens they were."""
+        task = "RETRIEVAL_QUERY" if question else "RETRIEVAL_DOCUMENT"
+        answer = await self._wire.post(
+            f"{self._spec.url}/models/{self._spec.model}:batchEmbedContents",
+            {"requests": [self._request(text, task) for text in texts]},
+        )
+        found = answer.get("embeddings")
+        if not isinstance(found, list):
+            raise self._wire.unreadable("it has no list `embeddings`")
+        vectors = [one.get("values") if isinstance(one, dict) else None for one in found]
+        if not all(isinstance(vector, list) for vector in vectors):
+            raise self._wire.unreadable("an entry of `embeddings` has no vector")
+        return Embedded(vectors, sum(len(text) // 4 + 1 for text in texts))
+
+    async def close(self) -> None:
+        """The client belongs to the flow."""
+
+    def _request(self, text: str, task: str) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": f"models/{self._spec.model}",
+            "content": {"parts": [{"text": text}]},
+            "taskType": task,
+        }
+        if self._spec.dimensions:
+            request["outputDimensionality"] = self._spec.dimensions
+        return request

@@ -1,0 +1,104 @@
+"""OpenAI's API for embeddings, which Ollama, vLLM, llama.cpp, LM Studio and many others speak as well."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from rowen.enrich.base import Embedded, Limits, Spec, Tools
+from rowen.enrich.embedders.remote import Wire
+from rowen.errors import ConfigurationError
+from rowen.fetch.target import parse, redact
+
+__all__ = ["OpenAI"]
+
+HOME = "https://api.openai.com/v1"
+DEFAULT_MODEL = "text-embedding-3-small"
+PRICES = {"text-embedding-3-small": 0.02, "text-embedding-3-large": 0.13, "text-embedding-ada-002": 0.10}
+
+
+class OpenAI:
+    """Any server that answers `POST /embeddings`."""
+
+    kind: ClassVar[str] = "openai"
+
+    def __init__(self, spec: Spec, tools: Tools) -> None:
+        url = (spec.url or HOME).rstrip("/")
+        if parse(url).login:
+            raise ConfigurationError(
+                f"{redact(url)} contains a password, which would be stored in clear.",
+                hint="Leave it out, and name where the key is found in ROWEN_EMBEDDER_KEY.",
+            )
+        model = spec.model or (DEFAULT_MODEL if url == HOME else None)
+        if model is None:
+            raise ConfigurationError(f"Which model of {redact(url)}?", hint="ROWEN_EMBEDDER_MODEL names it.")
+        settings = tools.settings
+        key = settings.embedder_key.get_secret_value() if settings.embedder_key else None
+        self._spec = Spec(self.kind, model, spec.dimensions, url)
+        self.name = f"openai:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")
+        self.weight = 1.0
+        self.limits = Limits(texts=128, tokens=100_000, chars_per_text=8_000, concurrency=4).within(settings)
+        self.price = settings.embedder_price
+        if self.price is None and url == HOME:
+            self.price = PRICES.get(model)
+        self._wire = Wire(
+            parse(url).host,
+            tools=tools,
+            key_header="Authorization",
+            key_form="Bearer {}",
+            key=key or ("env:OPENAI_API_KEY" if url == HOME else None),
+        )
+
+    @property
+    def spec(self) -> Spec:
+        """With the address and the model that are meant where none was named."""
+        return self._spec
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
+        """The vectors, put into the order of the texts by the index that each one carries."""
+        asked: dict[str, Any] = {"model": self._spec.model, "input": list(texts)}
+        if self._spec.url == HOME:
+            # A third of the bytes. Not every server knows it, but all that do not ignore it answer with numbers.
+            asked["encoding_format"] = "base64"
+        if self._spec.dimensions:
+            asked["dimensions"] = self._spec.dimensions
+        answer = await self._wire.post(f"{self._spec.url}/embeddings", asked)
+        data = answer.get("data")
+        if not isinstance(data, list):
+            raise self._wire.unreadable("it has no list `data`")
+        return Embedded(self._in_order(data), _tokens(answer, texts))
+
+    async def close(self) -> None:
+        """The client belongs to the flow."""
+
+    def _in_order(self, data: list[Any]) -> list[Any]:
+        if not all(isinstance(one, dict) for one in data):
+            raise self._wire.unreadable("an entry of `data` is no object")
+        indexes = [one.get("index", place) for place, one in enumerate(data)]
+        if sorted(map(str, indexes)) != sorted(map(str, range(len(data)))):
+            raise self._wire.unreadable("the indexes of its vectors are not those of the texts")
+        vectors: list[Any] = [None] * len(data)
+        for index, one in zip(indexes, data, strict=True):
+            vectors[int(index)] = self._numbers(one.get("embedding"))
+        return vectors
+
+    def _numbers(self, vector: Any) -> Any:
+        if isinstance(vector, list):
+            return vector
+        if not isinstance(vector, str):
+            raise self._wire.unreadable("an entry of `data` has no vector")
+        import numpy as np
+
+        try:
+            return np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
+        except (binascii.Error, ValueError):
+            raise self._wire.unreadable("a vector in base64 is broken") from None
+
+
+def _tokens(answer: dict[str, Any], texts: Sequence[str]) -> int:
+    """What the provider counted; local servers that do not count are guessed at."""
+    usage = answer.get("usage")
+    for name in ("total_tokens", "prompt_tokens"):
+        if isinstance(usage, dict) and type(usage.get(name)) is int and usage[name] > 0:
+            return int(usage[name])
+    return sum(len(text) // 4 + 1 for text in texts)

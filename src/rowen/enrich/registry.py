@@ -1,0 +1,48 @@
+"""Which embedders there are: the built-in ones and those of other packages, through the same door."""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from rowen.enrich.base import Embedder, Spec, Tools
+from rowen.errors import ConfigurationError, EmbeddingError
+
+__all__ = ["NONE", "kinds", "make", "register"]
+
+GROUP = "rowen.embedders"
+NONE = "none"
+"""The kind that embeds nothing."""
+
+_registered: dict[str, type[Embedder]] = {}
+
+
+def register(embedder: type[Embedder]) -> None:
+    """Add a kind in this process; packages declare theirs by the entry point `rowen.embedders` instead."""
+    _registered[embedder.kind] = embedder
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all kinds, sorted."""
+    return tuple(sorted({NONE, *_registered, *_installed()}))
+
+
+def make(spec: Spec, tools: Tools) -> Embedder:
+    """The embedder that is meant."""
+    return _class(spec.kind)(spec, tools)
+
+
+def _class(kind: str) -> type[Embedder]:
+    if kind not in _registered and kind in _installed():
+        try:
+            _registered[kind] = _installed()[kind].load()
+        except ImportError as problem:
+            raise EmbeddingError(
+                f"The embedder {kind!r} cannot be loaded: {problem}.", hint="Reinstall the package that brings it."
+            ) from problem
+    if kind in _registered:
+        return _registered[kind]
+    raise ConfigurationError(f"There is no embedder {kind!r}.", hint=f"The embedders are: {', '.join(kinds())}.")
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}

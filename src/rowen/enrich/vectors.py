@@ -1,0 +1,76 @@
+"""Whether an embedder's answer is fit to be stored, and the form in which it is.
+
+Vectors are stored as unit vectors in half precision: only their directions are compared, and so no number can be too
+large or too small for a half.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rowen.errors import BadVectorsError
+
+__all__ = ["LARGEST", "packed", "units", "written"]
+
+LARGEST = 4000
+"""The dimensions that an index over halves can have."""
+
+
+def units(vectors: Sequence[Any], *, name: str, count: int, dimensions: int | None) -> npt.NDArray[np.float32]:
+    """The vectors of one answer as unit vectors; raises where one of them could not be searched by."""
+    if len(vectors) != count:
+        raise _bad(name, f"gave {len(vectors)} vectors for {count} texts")
+    try:
+        lengths = sorted({len(vector) for vector in vectors})
+    except TypeError:
+        raise _bad(name, "gave something that is no vector") from None
+    if dimensions is None and len(lengths) == 1:
+        dimensions = lengths[0]
+    if lengths != [dimensions]:
+        found = ", ".join(map(str, lengths))
+        raise _bad(
+            name,
+            f"gave vectors of {found} dimensions" + (f" where {dimensions} are stored" if dimensions else ""),
+            "The model behind the name has changed: `rowen embed --model …` makes vectors of another one beside these.",
+        )
+    _check_length(name, lengths[0])
+    try:
+        matrix = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise _bad(name, "gave vectors that are not made of numbers") from None
+    if not np.isfinite(matrix).all():
+        raise _bad(name, "gave a vector with a number that is not finite")
+    largest = np.abs(matrix).max(axis=1, keepdims=True)
+    if not largest.all():
+        raise _bad(name, "gave a vector of zeros")
+    matrix /= largest
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix.astype(np.float32)
+
+
+def packed(vectors: npt.NDArray[np.float32]) -> list[bytes]:
+    """Vectors as halves in network order."""
+    return [row.tobytes() for row in vectors.astype(">f2")]
+
+
+def _check_length(name: str, length: int) -> None:
+    if not 1 <= length <= LARGEST:
+        raise _bad(
+            name,
+            f"gave vectors of {length} dimensions; at most {LARGEST:,} can be indexed",
+            "Ask for fewer with ROWEN_EMBEDDER_DIMENSIONS, or choose another model.",
+        )
+
+
+def _bad(name: str, what: str, hint: str | None = None) -> BadVectorsError:
+    return BadVectorsError(
+        f"The embedder {name} {what}; nothing of this answer was stored.",
+        hint=hint or "The texts keep waiting. `rowen doctor` asks the embedder for one vector and says what is wrong.",
+    )
+
+
+def written(vector: bytes) -> str:
+    """A stored vector in the notation of the database."""
+    return "[" + ",".join(f"{number:.5g}" for number in np.frombuffer(vector, ">f2").tolist()) + "]"

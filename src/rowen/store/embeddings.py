@@ -1,0 +1,324 @@
+"""Models and their vectors: which texts still need one, and storing each exactly once.
+
+Two locks keep the books right. Whoever stores passages holds a share of the passages' lock to the end of his
+transaction; who has it alone therefore sees every passage there is, and may write down up to where all have vectors.
+And only the holder of a model's claim embeds under it, so that nobody pays for what another has in hand.
+"""
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from psycopg.rows import class_row
+
+from rowen.model.hashes import Hash
+from rowen.store.database import Connection, Database, in_our_words
+
+__all__ = [
+    "Amount",
+    "Claim",
+    "Model",
+    "Passage",
+    "activate",
+    "active",
+    "amount",
+    "cover",
+    "drop",
+    "every",
+    "find",
+    "hold_passages",
+    "last_passage",
+    "note_trouble",
+    "pending",
+    "pending_of",
+    "refuse",
+    "refused",
+    "register",
+    "reused",
+    "set_dimensions",
+    "stored",
+]
+
+_LOCK_CLASS = 0x526F78
+_PASSAGES = 0
+_COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)
+_COPY_END = struct.pack("!h", -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A way to turn texts into vectors; vectors of two models cannot be compared."""
+
+    id: int
+    name: str
+    kind: str
+    model: str | None
+    wanted: int | None
+    url: str | None
+    dimensions: int | None
+    weight: float
+    state: str
+    covered_to: int
+    trouble: Mapping[str, Any] | None
+
+
+class Passage(NamedTuple):
+    """A text that has no vector yet, and a source that has it."""
+
+    chunk_id: int
+    text_hash: Hash
+    text: str
+    source_id: int
+
+
+class Amount(NamedTuple):
+    """How much there is to embed: distinct texts and their characters."""
+
+    texts: int
+    chars: int
+
+
+class Claim:
+    """The right to embed under one model, and the connection that it lives and dies with."""
+
+    def __init__(self, database: Database, connection: Connection, model_id: int) -> None:
+        self.model_id = model_id
+        self.connection = connection
+        self._place = database.place
+
+    @classmethod
+    async def take(cls, database: Database, model_id: int) -> "Claim | None":
+        """The claim, or None if another process has it."""
+        connection = await database.connect()
+        try:
+            with in_our_words(database.place):
+                row = await (
+                    await connection.execute("select pg_try_advisory_lock(%s, %s)", [_LOCK_CLASS, model_id])
+                ).fetchone()
+        except BaseException:
+            await connection.close()
+            raise
+        if row is not None and row[0]:
+            return cls(database, connection, model_id)
+        await connection.close()
+        return None
+
+    async def store(self, vectors: Sequence[tuple[Hash, bytes]]) -> None:
+        """Keep vectors, each as its half-precision numbers in network order; all of them or none."""
+        with in_our_words(self._place):
+            async with self.connection.cursor().copy(
+                "copy embedding (model_id, text_hash, vector) from stdin (format binary)"
+            ) as copy:
+                await copy.write(_COPY_HEADER + b"".join(self._row(*one) for one in vectors) + _COPY_END)
+
+    def _row(self, text_hash: Hash, vector: bytes) -> bytes:
+        return b"".join(
+            (
+                struct.pack("!hihi", 3, 2, self.model_id, len(text_hash)),
+                text_hash,
+                struct.pack("!ihh", len(vector) + 4, len(vector) // 2, 0),
+                vector,
+            )
+        )
+
+    async def release(self) -> None:
+        """Let others embed."""
+        await self.connection.close()
+
+
+_MODEL = """
+select id, name, kind, model, wanted, url, dimensions, weight, state, covered_to, trouble from embedding_model
+"""
+
+
+async def every(c: Connection) -> list[Model]:
+    """All models, the oldest first."""
+    cursor = c.cursor(row_factory=class_row(Model))
+    await cursor.execute(_MODEL + " order by id")
+    return await cursor.fetchall()
+
+
+async def find(c: Connection, name: str) -> Model | None:
+    """The model of this name."""
+    cursor = c.cursor(row_factory=class_row(Model))
+    await cursor.execute(_MODEL + " where name = %s", [name])
+    return await cursor.fetchone()
+
+
+async def active(c: Connection) -> Model | None:
+    """The model that search uses."""
+    cursor = c.cursor(row_factory=class_row(Model))
+    await cursor.execute(_MODEL + " where state = 'active'")
+    return await cursor.fetchone()
+
+
+async def register(
+    c: Connection, name: str, *, kind: str, model: str | None, wanted: int | None, url: str | None, weight: float
+) -> Model:
+    """The model of this name, made if it is new. The first one is active at once: there is nothing to switch from."""
+    await c.execute(
+        """
+        insert into embedding_model (name, kind, model, wanted, url, weight, state)
+        select %(name)s, %(kind)s, %(model)s, %(wanted)s, %(url)s, %(weight)s,
+               case when exists (select from embedding_model where state = 'active') then 'building' else 'active' end
+         where not exists (select from embedding_model where name = %(name)s)
+        on conflict do nothing
+        """,
+        {"name": name, "kind": kind, "model": model, "wanted": wanted, "url": url, "weight": weight},
+    )
+    await c.execute(
+        "update embedding_model set url = %(url)s, weight = %(weight)s where name = %(name)s"
+        " and (url, weight) is distinct from (%(url)s, %(weight)s::real)",
+        {"name": name, "url": url, "weight": weight},
+    )
+    # Two processes may make the first model at the same moment, each its own: the second try is building.
+    found = await find(c, name)
+    return found or await register(c, name, kind=kind, model=model, wanted=wanted, url=url, weight=weight)
+
+
+async def set_dimensions(c: Connection, model_id: int, dimensions: int) -> None:
+    """Note how long the vectors of a model are, once for all."""
+    await c.execute(
+        "update embedding_model set dimensions = %s where id = %s and dimensions is null", [dimensions, model_id]
+    )
+
+
+async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] | None) -> None:
+    """Note why embedding stopped, for `status`; None when it went well. Written only if it differs."""
+    told = None if trouble is None else json.dumps(trouble)
+    await c.execute(
+        "update embedding_model set trouble = %(t)s::jsonb where id = %(id)s and trouble is distinct from %(t)s::jsonb",
+        {"t": told, "id": model_id},
+    )
+
+
+async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
+    """How many of the passages that this transaction is about to store have a vector.
+
+    Takes a share of the passages' lock, which must be held before they are stored.
+    """
+    row = await (
+        await c.execute(
+            """
+            select (select count((select true from embedding
+                                   where model_id = (select id from embedding_model where state = 'active')
+                                     and embedding.text_hash = fresh.text_hash))
+                      from unnest(%b::bytea[]) as fresh(text_hash)),
+                   pg_advisory_xact_lock_shared(%s, %s)
+            """,
+            [list(hashes), _LOCK_CLASS, _PASSAGES],
+        )
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def hold_passages(c: Connection) -> None:
+    """Hold back whoever stores passages until the end of this transaction."""
+    await c.execute("select pg_advisory_xact_lock(%s, %s)", [_LOCK_CLASS, _PASSAGES])
+
+
+async def last_passage(c: Connection) -> int:
+    """The highest id of a passage, 0 if there is none."""
+    row = await (await c.execute("select coalesce(max(id), 0) from chunk")).fetchone()
+    return int(row[0]) if row else 0
+
+
+# A scalar subselect is looked up by key for each passage; `not exists` might read all vectors instead.
+_WITHOUT_VECTOR = """
+    (select true from embedding where model_id = %(model)s and embedding.text_hash = chunk.text_hash) is null
+and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = chunk.text_hash)
+    is null
+"""
+_PENDING = """
+select chunk.id, text_hash, chunk.text, source_id from chunk join item on item.id = item_id
+ where chunk.id > %(above)s and chunk.id <= %(upto)s and {without_vector}
+ order by chunk.id desc limit %(limit)s
+""".replace("{without_vector}", _WITHOUT_VECTOR)
+_AMOUNT = """
+select count(*), coalesce(sum(chars), 0)
+  from (select max(length(text)) as chars from chunk where id > %(above)s and {without_vector} group by text_hash) texts
+""".replace("{without_vector}", _WITHOUT_VECTOR)
+_PENDING_OF = """
+select count(distinct text_hash) from chunk join item on item.id = item_id
+ where chunk.id > %(above)s and source_id = %(source)s and {without_vector}
+""".replace("{without_vector}", _WITHOUT_VECTOR)
+
+
+async def pending(c: Connection, model_id: int, *, above: int, upto: int, limit: int) -> list[Passage]:
+    """Passages in a range of ids that have no vector, newest first."""
+    cursor = c.cursor(binary=True)
+    await cursor.execute(_PENDING, {"model": model_id, "above": above, "upto": upto, "limit": limit})
+    return [Passage(*row) for row in await cursor.fetchall()]
+
+
+async def amount(c: Connection, model: Model | None) -> Amount:
+    """How much has no vector; under a model that is not there yet, everything."""
+    values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
+    row = await (await c.execute(_AMOUNT, values)).fetchone()
+    return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
+
+
+async def pending_of(c: Connection, model: Model, source_id: int) -> int:
+    """How many texts of a source have no vector."""
+    values = {"model": model.id, "above": model.covered_to, "source": source_id}
+    row = await (await c.execute(_PENDING_OF, values)).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def stored(c: Connection, model_id: int) -> int:
+    """How many vectors a model has."""
+    row = await (await c.execute("select count(*) from embedding where model_id = %s", [model_id])).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def refused(c: Connection, model_id: int) -> int:
+    """How many texts a model will not take."""
+    row = await (await c.execute("select count(*) from embedding_refused where model_id = %s", [model_id])).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> None:
+    """Note a text that the embedder will not take."""
+    await c.execute(
+        "insert into embedding_refused (model_id, text_hash, error) values (%s, %s, %s) on conflict do nothing",
+        [model_id, text_hash, error],
+    )
+
+
+async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | None:
+    """Write down that all passages have vectors; False if some have none, None if passages are being stored now.
+
+    Must run inside a transaction; with `wait` it holds back whoever stores passages until that ends.
+    """
+    if wait:
+        await hold_passages(c)
+    else:
+        row = await (await c.execute("select pg_try_advisory_xact_lock(%s, %s)", [_LOCK_CLASS, _PASSAGES])).fetchone()
+        if row is None or not row[0]:
+            return None
+    last = await last_passage(c)
+    if await pending(c, model.id, above=model.covered_to, upto=last, limit=1):
+        return False
+    await c.execute(
+        "update embedding_model set covered_to = %(last)s where id = %(id)s and covered_to < %(last)s",
+        {"last": last, "id": model.id},
+    )
+    return True
+
+
+async def activate(c: Connection, model: Model) -> bool:
+    """Let search use a model from now on, if it has vectors for all passages; must run inside a transaction."""
+    if not await cover(c, model, wait=True):
+        return False
+    await c.execute("update embedding_model set state = 'retired' where state = 'active' and id <> %s", [model.id])
+    await c.execute("update embedding_model set state = 'active' where id = %s and state <> 'active'", [model.id])
+    return True
+
+
+async def drop(c: Connection, model_id: int) -> int:
+    """Forget a model that is not active, with its vectors; returns how many there were."""
+    gone = await c.execute("delete from embedding where model_id = %s", [model_id])
+    await c.execute("delete from embedding_model where id = %s and state <> 'active'", [model_id])
+    return gone.rowcount

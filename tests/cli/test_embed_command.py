@@ -1,0 +1,89 @@
+"""embed, and what status, doctor and db say about vectors."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.portals.embedder import Provider
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.close()
+
+
+@pytest.fixture
+def field(cli: Cli) -> Path:
+    field = cli.folder / "field"
+    field.mkdir()
+    for name in ("barley", "clover"):
+        (field / f"{name}.md").write_text(f"# {name}\n\nAll about {name}.\n")
+    return field
+
+
+def leading_to(provider: Provider) -> dict[str, str]:
+    return {f"ROWEN_{name.upper()}": value for name, value in provider.settings.items()}
+
+
+def test_a_sync_tells_what_waits_and_embed_catches_up(cli: Cli, provider: Provider, field: Path) -> None:
+    there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_FETCH_TRIES": "1"}
+    provider.down = True
+    synced = cli("sync", "./field", **there)
+    assert synced.code == 0
+    assert "2 passages found by words only so far; `rowen embed`" in synced.err
+
+    status = cli("status", **there)
+    assert "embeddings\topenai:double\tactive\t0 vectors\t2 pending" in status.out
+    assert "embedding stopped" in status.err
+
+    provider.down = False
+    done = cli("embed", "--json", **there)
+    assert done.code == 0
+    assert {"model": "openai:double", "embedded": 2, "pending": 0, "error": None}.items() <= done.facts[0].items()
+
+
+def test_a_provider_that_fails_is_an_error_with_exit_code_1(cli: Cli, provider: Provider, field: Path) -> None:
+    cli("sync", "./field")
+    done = cli("embed", **leading_to(provider), ROWEN_ALLOW_ADDRESSES="")
+
+    assert done.code == 1
+    assert "not a public address" in done.err
+    assert "ROWEN_ALLOW_ADDRESSES" in done.err
+
+
+def test_switching_is_told_and_the_old_vectors_can_be_dropped(cli: Cli, provider: Provider, field: Path) -> None:
+    there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8"}
+    cli("sync", "./field", **there)
+    switched = cli("embed", "--model", "other", **there)
+    dropped = cli("embed", "--drop-old", **there)
+
+    assert "to switch from openai:double" in switched.err
+    assert "openai:other: 2 embedded" in switched.out
+    assert "Search uses this model now" in switched.err
+    assert "2 vectors" in dropped.out
+    assert cli("db", "tidy", "--json", **there).facts == [{"kept": 0, "dropped": 0}]
+
+
+def test_doctor_asks_the_embedder_and_says_what_is_wrong(cli: Cli, provider: Provider) -> None:
+    there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_FETCH_TRIES": "1"}
+    well = cli("doctor", **there)
+    provider.down = True
+    ill = cli("doctor", **there)
+
+    assert "embedder: openai:double gave 8 numbers" in well.out
+    assert ill.code == 1
+    assert "503" in ill.out
+
+
+def test_the_demo_finds_by_meaning_with_no_key() -> None:
+    with tempfile.TemporaryDirectory(prefix="rowen-test-") as folder:
+        Path(folder).chmod(0o755)
+        done = Cli(Path(folder), {})("demo", TMPDIR=folder, ROWEN_EMBEDDER="local")
+
+    assert done.code == 0, done.err
+    assert "The goat incident" in done.out.partition("none of these words")[2]

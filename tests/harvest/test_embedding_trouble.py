@@ -1,0 +1,343 @@
+"""Whatever a provider of embeddings does: clear words, nothing lost, nothing stored that could not be searched."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rowen import Fetched
+from rowen.errors import StoreUnavailableError, UsageError
+from rowen.harvest import embed as flow
+from rowen.store.embeddings import Claim
+from tests.conftest import House
+from tests.harvest.embedded import is_direction_of, pages, sync, vectors_of
+from tests.portals.embedder import Provider, says, status, vectors
+from tests.portals.scripted import Scripted, page
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds(Scripted)
+    monkeypatch.setattr(flow, "LONGEST_PAUSE_S", 0.01)
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.close()
+
+
+async def test_a_provider_that_is_down_holds_nothing_up_and_loses_nothing(house: House, provider: Provider) -> None:
+    provider.down = True
+    async with house.open(**provider.settings) as r:
+        run = await sync(r, *pages(1, 2, 3))
+        assert (run.status, run.tally.created) == ("completed", 3)
+        assert (run.tally.embedded, run.tally.embeddings_pending) == (0, 3)
+        [facts] = await r.embeddings()
+        assert (facts.pending, facts.vectors) == (3, 0)
+
+        provider.down = False
+        report = await r.embed()
+
+        assert report is not None
+        assert (report.embedded, report.pending, report.error) == (3, 0, None)
+        assert len(vectors_of(house)) == 3
+
+
+async def test_an_open_circuit_is_not_knocked_at(house: House, provider: Provider) -> None:
+    provider.down = True
+    async with house.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=60) as r:
+        run = await sync(r, *pages(1))
+        again = await sync(r, *pages(1, 2))
+        report = await r.embed()
+
+        assert (run.tally.embeddings_pending, again.tally.embeddings_pending) == (1, 2)
+        assert len(provider.asked_for) == 2
+        assert report is not None
+        assert report.error is not None
+        assert "not tried" in report.error
+        [facts] = await r.embeddings()
+        assert next(iter(facts.trouble["circuits"].values()))["state"] == "open"
+
+
+@pytest.mark.parametrize(
+    ("mood", "words"),
+    [
+        (vectors(lambda v: v[:5]), "5 dimensions where 8 are stored"),
+        (vectors(lambda v: [float("nan"), *v[1:]]), "not finite"),
+        (vectors(lambda v: [float("inf"), *v[1:]]), "not finite"),
+        (vectors(lambda v: [0.0] * len(v)), "zeros"),
+        (vectors(lambda v: ["a"] * len(v)), "not made of numbers"),
+        (vectors(lambda v: 7), "no vector"),
+        (vectors(lambda v: "?!"), "base64"),
+        (lambda data: data[:-1], "for 2 texts"),
+        (lambda data: [{**one, "index": 0} for one in data], "indexes"),
+        (says("<html>Welcome</html>"), "not JSON"),
+        (says("[]"), "no object"),
+        (says('{"data": null}'), "no list"),
+        (status(401), "does not accept the key"),
+        (status(404), "says 404"),
+    ],
+)
+async def test_a_useless_answer_is_refused_in_clear_words_and_nothing_of_it_is_stored(
+    house: House, provider: Provider, mood: Any, words: str
+) -> None:
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1))
+        provider.moods.append(mood)
+        run = await sync(r, *pages(1, 2, 3))
+        stored = house.query("select count(*) from embedding")
+        [facts] = await r.embeddings()
+        healed = await r.embed()
+
+    assert (run.status, run.tally.created, run.tally.embedded, run.tally.embeddings_pending) == ("completed", 2, 0, 2)
+    assert stored == [(1,)]
+    assert words in facts.trouble["error"]
+    assert healed is not None
+    assert (healed.embedded, healed.pending, healed.error) == (2, 0, None)
+
+
+async def test_vectors_are_put_in_order_by_their_index(house: House, provider: Provider) -> None:
+    provider.always = lambda data: data[::-1]
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1, 2, 3))
+
+    assert all(is_direction_of(vector, text) for text, vector in vectors_of(house).items())
+
+
+async def test_vectors_may_come_as_base64(house: House, provider: Provider) -> None:
+    provider.encode = True
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1, 2, 3))
+
+    found = vectors_of(house)
+    assert len(found) == 3
+    assert all(is_direction_of(vector, text) for text, vector in found.items())
+
+
+async def test_a_failure_in_the_middle_costs_only_its_own_request(
+    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.moods.extend([lambda data: data, status(500)])
+    async with house.open(**provider.settings) as r:
+        texts = [f"{n:03} " + "word " * 250 for n in range(200)]
+        run = await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)))
+
+        assert (run.tally.embedded, run.tally.embeddings_pending) == (200, 0)
+        first, failed = (set(asked["input"]) for asked in provider.asked_for[:2])
+        assert set(provider.repeated()) == failed
+        assert not first & failed
+
+
+@pytest.mark.parametrize("headers", [{}, {"Retry-After": "0"}])
+async def test_a_rate_limit_is_waited_for(house: House, provider: Provider, headers: dict[str, str]) -> None:
+    provider.moods.extend([status(429, **headers), status(429, **headers)])
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1, 2))
+        report = await r.embed()
+
+        assert report is not None
+        assert (report.pending, report.error) == (0, None)
+        assert len(vectors_of(house)) == 2
+
+
+async def test_a_rate_limit_longer_than_anybody_waits_is_left_to_a_later_run(house: House, provider: Provider) -> None:
+    provider.always = status(429, **{"Retry-After": "86400"})
+    async with house.open(**provider.settings, retry_after_limit_s=0.1, cb_max_recovery_timeout_secs=1) as r:
+        run = await sync(r, *pages(1))
+        report = await r.embed()
+
+        assert run.tally.embeddings_pending == 1
+        assert report is not None
+        assert report.error is not None
+        assert "asks to wait" in report.error
+
+
+async def test_one_text_that_is_refused_does_not_hold_the_others(house: House, provider: Provider) -> None:
+    provider.poison = "number 3"
+    async with house.open(**provider.settings) as r:
+        run = await sync(r, *pages(*range(8)))
+        again = await sync(r, *pages(*range(8)))
+        [facts] = await r.embeddings()
+
+        assert (run.tally.embedded, run.tally.embeddings_pending) == (7, 0)
+        assert (again.tally.embedded, facts.refused) == (0, 1)
+
+
+async def test_a_provider_that_refuses_everything_is_a_wrong_setting_and_costs_two_requests(
+    house: House, provider: Provider
+) -> None:
+    provider.poison = ""
+    async with house.open(**provider.settings) as r:
+        run = await sync(r, *pages(*range(30)))
+        [facts] = await r.embeddings()
+
+        assert (run.tally.embeddings_pending, facts.refused, len(provider.asked_for)) == (30, 0, 2)
+        assert "not welcome" in facts.trouble["error"]
+
+
+async def test_a_key_is_found_by_reference_and_never_told(
+    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+    provider.moods.append(status(401))
+    async with house.open(**provider.settings, embedder_key="env:MY_KEY") as r:
+        await sync(r, *pages(1))
+        [facts] = await r.embeddings()
+
+    assert provider.keys == ["Bearer sk-very-secret"]
+    assert "secret" not in str(facts)
+    assert "secret" not in str(house.query("select * from embedding_model"))
+
+
+async def test_a_private_address_is_refused_unless_it_is_allowed(house: House, provider: Provider) -> None:
+    async with house.open(**provider.settings, allow_addresses="") as r:
+        run = await sync(r, *pages(1))
+        [facts] = await r.embeddings()
+
+    assert run.tally.embeddings_pending == 1
+    assert "not a public address" in facts.trouble["error"]
+    assert provider.asked_for == []
+
+
+async def test_a_crash_between_the_answer_and_the_commit_loses_one_batch(
+    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open(embedder="none") as r:
+        await sync(r, *pages(*range(30)))
+    store, stored = Claim.store, 0
+
+    async def crash(claim: Claim, vectors: Any) -> None:
+        nonlocal stored
+        if stored >= 12:
+            raise StoreUnavailableError("the power failed")
+        await store(claim, vectors)
+        stored += len(vectors)
+
+    monkeypatch.setattr(Claim, "store", crash)
+    async with house.open(**provider.settings, embedder_batch=4, embedder_concurrency=1) as r:
+        with pytest.raises(StoreUnavailableError):
+            await r.embed()
+        monkeypatch.setattr(Claim, "store", store)
+        report = await r.embed()
+
+    assert report is not None
+    assert (report.embedded, report.pending) == (18, 0)
+    assert len(provider.repeated()) == 4
+
+
+async def test_a_long_text_is_cut_and_counted(house: House, provider: Provider) -> None:
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1))
+        house.execute("update chunk set text = repeat('word ', 2000000), text_hash = '\\x01', id = default")
+        house.execute("update item set chunker = chunker")
+        report = await r.embed()
+
+        assert report is not None
+        assert (report.embedded, report.truncated) == (1, 1)
+        assert len(provider.received[-1]) == 8_000
+
+
+async def test_blank_texts_are_never_sent(house: House, provider: Provider) -> None:
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1))
+        house.execute("update chunk set text = E' \\n\\t\\u00a0\\u2003 ', text_hash = '\\x02', id = default")
+        report = await r.embed()
+
+        assert report is not None
+        assert (report.embedded, report.pending, len(provider.received)) == (0, 0, 1)
+
+
+async def test_a_provider_that_does_not_answer_costs_a_question_little_time_and_it_says_so(
+    house: House, provider: Provider
+) -> None:
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1))
+        provider.down = True
+        down = await r._embedding.question("anybody?")
+
+        assert down.vector is None
+        assert down.trouble is not None
+        assert "503" in down.trouble
+        assert (await r._embedding.question("  \n ")).trouble is None
+
+
+async def test_vectors_that_no_index_can_hold_are_refused(house: House) -> None:
+    provider = Provider(dimensions=4001)
+    try:
+        async with house.open(**provider.settings) as r:
+            run = await sync(r, *pages(1))
+            [facts] = await r.embeddings()
+    finally:
+        provider.close()
+
+    assert run.tally.embeddings_pending == 1
+    assert "4001 dimensions" in facts.trouble["error"]
+
+
+async def test_a_wrong_kind_is_named_with_those_that_exist(house: House) -> None:
+    async with house.open(embedder="lokal") as r:
+        run = await sync(r, *pages(1))
+
+        assert run.status == "completed"
+        assert "There is no embedder 'lokal'" in r.embedding_remarks()[0]
+        with pytest.raises(UsageError, match="lokal"):
+            await r.embed()
+
+
+async def test_a_sync_waits_only_so_long_and_says_what_is_left(house: House, provider: Provider) -> None:
+    async def slowly(request: Any) -> Any:
+        await asyncio.sleep(30)
+
+    async with house.open(**provider.settings, embed_wait_s=0.05, total_limit_s=0.2) as r:
+        provider._answer_for = slowly  # type: ignore[method-assign]
+        run = await sync(r, *pages(1, 2))
+
+        assert (run.status, run.tally.embeddings_pending) == ("completed", 2)
+        assert run.tally.seconds < 5
+
+
+async def test_an_embedder_with_a_bug_costs_no_sync(
+    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a bug of somebody else's")
+
+    async with house.open(**provider.settings) as r:
+        with monkeypatch.context() as patch:
+            patch.setattr("rowen.enrich.embedders.openai.OpenAI.embed", broken)
+            run = await sync(r, *pages(1))
+        remarks = r.embedding_remarks()
+        healed = await sync(r, *pages(1, 2))
+
+    assert (run.status, run.tally.embeddings_pending) == ("completed", 1)
+    assert "ZeroDivisionError" in remarks[0]
+    assert (healed.tally.embedded, healed.tally.embeddings_pending) == (2, 0)
+
+
+async def test_a_missing_key_is_named_and_holds_nothing_up(house: House, provider: Provider) -> None:
+    async with house.open(**provider.settings, embedder_key="env:NO_SUCH_KEY") as r:
+        run = await sync(r, *pages(1))
+        [facts] = await r.embeddings()
+
+    assert (run.status, run.tally.embeddings_pending) == ("completed", 1)
+    assert "NO_SUCH_KEY" in facts.trouble["error"]
+
+
+async def test_who_does_not_want_to_wait_does_not(house: House, provider: Provider) -> None:
+    answer = provider._answer_for
+
+    async def slowly(request: Any) -> Any:
+        await asyncio.sleep(0.1)
+        return await answer(request)
+
+    provider._answer_for = slowly  # type: ignore[method-assign]
+    patience = {"embed_wait_s": 0, "embedder_batch": 1, "embedder_concurrency": 1}
+    async with house.open(**provider.settings, **patience) as r:
+        run = await sync(r, *pages(*range(60)))
+
+        assert run.tally.embeddings_pending > 30
+        assert run.tally.embedded + run.tally.embeddings_pending == 60
+        assert (await r.run(run.id)).tally == run.tally
