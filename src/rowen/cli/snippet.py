@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 
 from rowen.cli.output import Piece
-from rowen.model.query import Query
+from rowen.model.query import Query, pairs, spaced
 
 __all__ = ["highlight", "pattern", "snippet"]
 
@@ -24,8 +24,10 @@ _SHOWN = "bold yellow"
 
 def pattern(query: Query) -> re.Pattern[str] | None:
     """Finds the words of a query in their usual forms; the index knows more forms than this one."""
-    forms = [_form(word) for word in _words(query)] + [rf"{re.escape(prefix)}\w*" for prefix in query.prefixes]
-    return re.compile(rf"\b(?:{'|'.join(forms)})", re.IGNORECASE) if forms else None
+    unspaced = [re.escape(pair) for term in (*query.words, *query.prefixes, *query.phrases) for pair in pairs(term)]
+    forms = [rf"\b{_form(word)}" for word in _words(query)]
+    forms += [rf"\b{re.escape(prefix)}\w*" for prefix in query.prefixes if spaced(prefix)]
+    return re.compile("|".join(forms + unspaced), re.IGNORECASE) if forms or unspaced else None
 
 
 def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width: int = 96) -> list[str]:
@@ -54,7 +56,7 @@ def highlight(line: str, wanted: re.Pattern[str] | None) -> list[Piece]:
 
 
 def _words(query: Query) -> list[str]:
-    words = [word for term in (*query.words, *query.phrases) for word in re.findall(r"\w+", term)]
+    words = [word for term in (*query.words, *query.phrases) for word in re.findall(r"\w+", spaced(term))]
     return [word for word in words if not _COMMON.fullmatch(word)] or words
 
 

@@ -1,44 +1,72 @@
 """What a user asks for, and what is found."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, TypedDict, overload
 
 from rowen.model.text import normalise
 
-__all__ = ["Hit", "Query"]
+__all__ = ["Answer", "Filters", "Hit", "Narrowing", "Passage", "Query", "Twin", "pairs", "plain", "spaced"]
 
-MAX_TERMS = 32
+MAX_TERMS = 48
+_TERM_CHARS = 200
 _TOKEN = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
 _WORDLESS = re.compile(r"\W+")
+# The scripts that the index cuts into pairs of characters: `unspaced()` of the migration 0004_terms.
+_UNSPACED = re.compile(
+    r"[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    r"\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Words that weigh by their rarity, prefixes (`word*`), phrases that must stand there, words that must not."""
+    """Words that weigh by their rarity, prefixes (`word*`), phrases that must stand there, words that must not.
+
+    `lexemes` are words as the index writes them; nobody types those.
+    """
 
     words: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    lexemes: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "Query":
         """Read a query as typed; nothing in it can be an error."""
         found: dict[str, list[str]] = {"words": [], "prefixes": [], "phrases": [], "excluded": []}
         for kind, term in _terms(normalise(text)):
-            if term not in found[kind] and sum(map(len, found.values())) < MAX_TERMS:
+            if sum(map(len, found.values())) >= MAX_TERMS:
+                break
+            if term not in found[kind]:
                 found[kind].append(term)
         return cls(**{kind: tuple(terms) for kind, terms in found.items()})
 
     def __bool__(self) -> bool:
-        return bool(self.words or self.prefixes or self.phrases)
+        return bool(self.words or self.prefixes or self.phrases or self.lexemes)
+
+    def replacing(self, words: Mapping[str, str]) -> "Query":
+        """The same query with other words in the place of some."""
+        return replace(self, words=tuple(words.get(word, word) for word in self.words))
+
+
+def plain(text: str) -> str:
+    """A query as a sentence: without operators, and without what must not be found."""
+    return " ".join(
+        (word if phrase is None else phrase).strip('"*')
+        for minus, phrase, word in (match.groups() for match in _TOKEN.finditer(text))
+        if not minus
+    )
 
 
 def _terms(text: str) -> Iterator[tuple[str, str]]:
     for match in _TOKEN.finditer(text):
         minus, phrase, word = match.groups()
-        term = (word if phrase is None else phrase).strip('"')[:200]
+        term = (word if phrase is None else phrase).strip('"')[:_TERM_CHARS]
         if not _WORDLESS.sub("", term):
             continue
         if minus:
@@ -48,12 +76,83 @@ def _terms(text: str) -> Iterator[tuple[str, str]]:
         elif term.endswith("*"):
             yield "prefixes", _WORDLESS.sub("", term)
         else:
-            yield "words", term
+            yield from _words(term)
+
+
+def _words(term: str) -> Iterator[tuple[str, str]]:
+    """A word; of a script without spaces its pairs of characters, since nobody knows where its words end."""
+    if rest := _WORDLESS.sub("", _UNSPACED.sub("", term)) and _UNSPACED.sub(" ", term):
+        yield from (("words", part) for part in rest.split() if _WORDLESS.sub("", part))
+    for pair in pairs(term):
+        yield ("words" if len(pair) > 1 else "prefixes"), pair
+
+
+def pairs(text: str) -> list[str]:
+    """The pairs of characters by which scripts without spaces are found; a character that stands alone is one."""
+    runs = _UNSPACED.findall(text)
+    return [a + b for run in runs for a, b in pairwise(run)] + [run for run in runs if len(run) == 1]
+
+
+def spaced(text: str) -> str:
+    """What is left of a text without the scripts that have no spaces."""
+    return _UNSPACED.sub(" ", text).strip()
+
+
+class Narrowing(TypedDict, total=False):
+    """The filters by name, beside sources and versions."""
+
+    kinds: Sequence[str]
+    tags: Sequence[str]
+    languages: Sequence[str]
+    publisher: str | None
+    since: datetime | None
+    until: datetime | None
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which items may answer; several values of one filter are alternatives. No source at all is not any source."""
+
+    source_ids: Sequence[int] | None = None
+    tags: Sequence[str] = ()
+    languages: Sequence[str] = ()
+    publisher: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    path: str | None = None
+    without_item: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One stretch of an item's text that answers: a passage, or neighbours joined."""
+
+    text: str
+    heading: tuple[str, ...]
+    anchor: str | None
+    score: float
+    words: tuple[str, ...] = ()
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The same thing in another source."""
+
+    url: str
+    title: str
+    source: str
+    original: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One item that answers a query, with its best passage."""
+    """One item that answers a query, with its best passage first.
+
+    `words` are those of the query that were found, `similarity` is that of the nearest passage by meaning; the ranks
+    are those of each part alone, and None where it did not find the item.
+    """
 
     url: str
     title: str
@@ -63,8 +162,50 @@ class Hit:
     score: float
     anchor: str | None = None
     passages: int = field(default=1)
+    words: tuple[str, ...] = ()
+    similarity: float | None = None
+    keyword_rank: int | None = None
+    vector_rank: int | None = None
+    kind: str = ""
+    language: str | None = None
+    further: tuple[Passage, ...] = ()
+    twins: tuple[Twin, ...] = ()
 
     @property
     def link(self) -> str:
         """The URL that leads to the passage."""
-        return f"{self.url}#{self.anchor}" if self.anchor and self.url.startswith("http") else self.url
+        return self.link_to(self.anchor)
+
+    @property
+    def path(self) -> str:
+        """The headings above the passage, unless they only repeat the title."""
+        headings = self.heading[1:] if self.heading[:1] == (self.title,) else self.heading
+        return " › ".join(headings)
+
+    def link_to(self, anchor: str | None) -> str:
+        """The URL that leads to a place in the item."""
+        return f"{self.url}#{anchor}" if anchor and self.url.startswith("http") else self.url
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Sequence[Hit]):
+    """What a search found, best first.
+
+    `corrections` are the words that were searched for in the place of unknown ones, `notes` what else should be known
+    (such as that meaning was left out), `explanation` how the ranking came about.
+    """
+
+    hits: tuple[Hit, ...] = ()
+    corrections: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    explanation: Mapping[str, Any] = field(default_factory=dict)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Hit]: ...
+    def __getitem__(self, place: int | slice) -> Hit | Sequence[Hit]:
+        return self.hits[place]
+
+    def __len__(self) -> int:
+        return len(self.hits)

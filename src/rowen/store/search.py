@@ -1,85 +1,169 @@
-"""Keyword search over passages, in one statement.
+"""Search: one statement, and what its rows mean."""
 
-A word weighs by its rarity (its inverse document frequency), which PostgreSQL's own ranking does not know; only the
-rarest few are looked up, so that common words cost little. Each passage is scored by the words it has, each item
-answers with its best passage.
-"""
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
-from collections.abc import Sequence
-
-from rowen.model.query import Hit, Query
+from rowen.model.query import Filters, Hit, Passage, Query, pairs, spaced
 from rowen.store.database import Connection
+from rowen.store.filters import condition
+from rowen.store.ranking import Meaning, statement
 
-__all__ = ["search"]
+__all__ = ["Found", "item_vector", "search"]
 
-_SEARCH = """
-with recursive language(code) as (
-    (select language from item where language is not null order by language limit 1)
-    union all
-    select (select item.language from item where item.language > language.code order by item.language limit 1)
-      from language where language.code is not null
-), config(name) as (
-    select text_config(null) union select text_config(code) from language where code is not null
-), asked(kind, term) as (
-    select 'word', unnest(%(words)s::text[])
-    union all select 'prefix', unnest(%(prefixes)s::text[])
-    union all select 'phrase', unnest(%(phrases)s::text[])
-    union all select 'excluded', unnest(%(excluded)s::text[])
-), needle as (
-    select kind, term, string_agg(distinct '(' || query::text || ')', ' | ')::tsquery as query
-      from asked, config, lateral (select case kind
-               when 'word' then plainto_tsquery(config.name, term)
-               when 'prefix' then to_tsquery(config.name, quote_literal(term) || ':*')
-               else phraseto_tsquery(config.name, term) end as query) parsed
-     where numnode(query) > 0
-     group by kind, term
-), counted as (
-    select query, (select count(*) from (select from chunk where tsv @@ query limit 10000) found) as documents
-      from needle where kind <> 'excluded'
-), weighed as (
-    select query, ln(1 + greatest((select reltuples from pg_class where oid = 'chunk'::regclass), 10000) / documents)
-           as weight
-      from counted where documents > 0 order by documents limit 8
-), scored as (
-    select chunk.id, chunk.item_id,
-           sum(weighed.weight * ts_rank('{0.4, 0.4, 0.7, 1}', chunk.tsv, weighed.query)) as score
-      from weighed join chunk on chunk.tsv @@ weighed.query
-     where not exists (select from needle where kind = 'phrase' and not chunk.tsv @@ query)
-       and not exists (select from needle where kind = 'excluded' and chunk.tsv @@ query)
-       and (%(sources)s::text[] is null or chunk.item_id in (
-               select item.id from item join source on source.id = item.source_id where source.name = any(%(sources)s)))
-     group by chunk.id, chunk.item_id
-), best as (
-    select distinct on (item_id) item_id, id, score, count(*) over (partition by item_id) as passages
-      from scored order by item_id, score desc, id
-)
-select item.url, item.title, source.name, chunk.heading, chunk.text, best.score, chunk.anchor, best.passages
-  from (select * from best order by score desc, item_id limit %(limit)s) best
-  join chunk using (id)
-  join item on item.id = best.item_id
-  join source on source.id = item.source_id
- order by best.score desc, best.item_id
+PASSAGES = 4
+"""So many passages of an item are looked at for its answer."""
+
+WEAKEST = 0.6
+"""A further passage must score this share of what the best one does, or stand nearly as near."""
+
+NEARLY = 0.05
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A hit with what only the store knows of it."""
+
+    item_id: int
+    dataset: bool
+    hit: Hit
+
+
+async def search(
+    c: Connection,
+    query: Query,
+    *,
+    limit: int,
+    filters: Filters | None = None,
+    meaning: Meaning | None = None,
+    vector: Sequence[float] | None = None,
+) -> tuple[list[Found], Row]:
+    """The items that answer best, by words and, where a vector is given, by meaning; and how it came about."""
+    where, values = condition(filters or Filters())
+    terms = list(_terms(query))
+    values |= {
+        "kinds": [kind for kind, _ in terms],
+        "terms": [term for _, term in terms],
+        "vector": None if vector is None else f"[{','.join(map(repr, vector))}]",
+        "weight": meaning.weight if meaning else 0.0,
+        "limit": limit,
+        "passages": PASSAGES,
+    }
+    async with c.pipeline(), c.transaction():
+        await c.execute(_SETTINGS)
+        told = statement(where, meaning if vector is not None else None, strict=bool(query.phrases))
+        cursor = await c.execute(told, values)
+        rows = [row for (row,) in await cursor.fetchall()]
+    return [_found(list(those)) for _, those in groupby(rows[1:], key=lambda row: row["item"])], rows[0]
+
+
+# The planner cannot know how few candidates there are, and compiling costs more than such a statement. The more vectors
+# there are, the wider one has to look for the nearest.
+_SETTINGS = """
+select set_config('jit', 'off', true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
+       set_config('hnsw.ef_search', case when reltuples < 300000 then '100' else '600' end, true)
+  from pg_class where oid = 'embedding'::regclass
 """
 
 
-async def search(c: Connection, query: Query, *, limit: int, sources: Sequence[str] | None = None) -> list[Hit]:
-    """The items that answer best."""
-    if not query:
-        return []
-    rows = await (
+async def item_vector(c: Connection, item_id: int, model_id: int) -> list[float] | None:
+    """What an item is about, as the mean of its passages; None if none has a vector."""
+    row = await (
         await c.execute(
-            _SEARCH,
-            {
-                "words": list(query.words),
-                "prefixes": list(query.prefixes),
-                "phrases": list(query.phrases),
-                "excluded": list(query.excluded),
-                "sources": list(sources) if sources else None,
-                "limit": limit,
-            },
+            "select avg(vector)::text from chunk join embedding using (text_hash) where item_id = %s and model_id = %s",
+            [item_id, model_id],
         )
-    ).fetchall()
+    ).fetchone()
+    return [float(number) for number in row[0][1:-1].split(",")] if row and row[0] else None
+
+
+def _terms(query: Query) -> Iterator[tuple[str, str]]:
+    """What is asked, by kind; the words of phrases weigh as well."""
+    yield from (("word", word) for word in query.words)
+    yield from (("prefix", prefix) for prefix in query.prefixes)
+    yield from (("lexeme", lexeme) for lexeme in query.lexemes)
+    for phrase in query.phrases:
+        yield from (("word", word) for word in (*spaced(phrase).split(), *pairs(phrase)))
+        yield from _strictly(phrase, "phrase", "together")
+    for word in query.excluded:
+        yield from _strictly(word, "without", "without_together")
+
+
+def _strictly(term: str, in_order: str, in_pairs: str) -> Iterator[tuple[str, str]]:
+    if rest := spaced(term):
+        yield in_order, rest
+    if characters := pairs(term):
+        yield in_pairs, " ".join(characters)
+
+
+def _found(rows: list[Row]) -> Found:
+    """One item by the rows of its passages, the best first."""
+    row = rows[0]
+    first, *further = _joined(_worthwhile(rows))
+    hit = Hit(
+        row["url"],
+        row["title"],
+        row["source"],
+        first.heading,
+        first.text,
+        round(row["score"], 6),
+        first.anchor,
+        row["passages"],
+        words=_union(one["words"] or () for one in rows),
+        similarity=_similarity(row["distance"]),
+        keyword_rank=row["word_rank"],
+        vector_rank=row["meaning_rank"],
+        kind=row["kind"],
+        language=row["language"],
+        further=tuple(further),
+    )
+    return Found(row["item"], row["dataset"], hit)
+
+
+def _worthwhile(rows: list[Row]) -> list[Row]:
+    """The best passage, and those that are nearly as good by words or by meaning."""
+    best = max(row["passage_score"] or 0.0 for row in rows)
+    near = [row["passage_distance"] for row in rows if row["passage_distance"] is not None]
+    farthest = min(near, default=0.0) + NEARLY
     return [
-        Hit(url, title, source, tuple(heading), text, round(float(score), 4), anchor, passages)
-        for url, title, source, heading, text, score, anchor, passages in rows
+        row
+        for row in rows
+        if row is rows[0]
+        or (row["passage_score"] or 0.0) >= WEAKEST * best > 0
+        or (row["passage_distance"] is not None and row["passage_distance"] <= farthest)
     ]
+
+
+def _joined(rows: list[Row]) -> list[Passage]:
+    """Neighbours become one passage; the one that holds the best row comes first."""
+    order = sorted(rows, key=lambda row: row["ordinal"])
+    runs = [
+        [row for _, row in those]
+        for _, those in groupby(enumerate(order), key=lambda pair: pair[1]["ordinal"] - pair[0])
+    ]
+    runs.sort(key=lambda run: min(rows.index(row) for row in run))
+    return [_passage(run) for run in runs]
+
+
+def _passage(run: list[Row]) -> Passage:
+    head = run[0]
+    distances = [row["passage_distance"] for row in run if row["passage_distance"] is not None]
+    return Passage(
+        "\n\n".join(row["text"] for row in run),
+        tuple(head["heading"]),
+        head["anchor"],
+        round(max(row["passage_score"] or 0.0 for row in run), 4),
+        _union(row["words"] or () for row in run),
+        _similarity(min(distances, default=None)),
+    )
+
+
+def _union(words: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for those in words for word in those))
+
+
+def _similarity(distance: float | None) -> float | None:
+    return None if distance is None else round(1 - distance, 4)

@@ -1,7 +1,7 @@
 """Sources in the store."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg import errors
@@ -14,7 +14,19 @@ from rowen.model.source import Source, SourceState
 from rowen.store import changes
 from rowen.store.database import Connection
 
-__all__ = ["add", "edit", "every", "find", "get", "hold_deletions", "move_cursor", "remove", "set_state"]
+__all__ = [
+    "add",
+    "edit",
+    "every",
+    "find",
+    "get",
+    "hold_deletions",
+    "move_cursor",
+    "remove",
+    "remove_all",
+    "set_state",
+    "take_turns",
+]
 
 _SELECT = """
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
@@ -89,13 +101,27 @@ async def set_state(c: Connection, source_id: int, state: SourceState) -> None:
     await c.execute("update source set state = %s where id = %s", [state, source_id])
 
 
+async def take_turns(c: Connection) -> None:
+    """Wait until nobody else declares sources, and keep others waiting until the transaction ends."""
+    await c.execute("select pg_advisory_xact_lock(hashtext('rowen.sources'))")
+
+
 async def remove(c: Connection, source: Source) -> int:
     """Forget a source and all its items; each deletion is announced."""
-    await c.execute("select from source where id = %s for update", [source.id])
-    lines = await (await c.execute("select key, url, title from item where source_id = %s", [source.id])).fetchall()
-    await c.execute("delete from source where id = %s", [source.id])
-    await changes.append(c, source, None, [changes.Line("deleted", key, url, title) for key, url, title in lines])
-    return len(lines)
+    return await remove_all(c, [source])
+
+
+async def remove_all(c: Connection, gone: Sequence[Source]) -> int:
+    """Forget sources and all their items; the deletions are announced last, for the sake of the log's lock."""
+    told: list[tuple[Source, list[changes.Line]]] = []
+    for source in gone:
+        await c.execute("select from source where id = %s for update", [source.id])
+        rows = await (await c.execute("select key, url, title from item where source_id = %s", [source.id])).fetchall()
+        await c.execute("delete from source where id = %s", [source.id])
+        told.append((source, [changes.Line("deleted", key, url, title) for key, url, title in rows]))
+    for source, lines in told:
+        await changes.append(c, source, None, lines)
+    return sum(len(lines) for _, lines in told)
 
 
 async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version: str | None = None) -> None:

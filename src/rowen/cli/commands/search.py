@@ -1,68 +1,126 @@
 """search."""
 
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.cli.command import command
 from rowen.cli.door import Door
+from rowen.cli.since import Since
 
 if TYPE_CHECKING:
     from rowen.cli.output import Output
-    from rowen.model.query import Hit
+    from rowen.model.query import Answer
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS", "show_hits"]
 
+MARKDOWN_BUDGET = 4_000
+
 
 @command("search")
-@click.argument("words", nargs=-1, required=True)
+@click.argument("words", nargs=-1)
+@click.option("--similar", metavar="URL", help="Find what is most like this item, instead of words.")
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="Only in this source; may be repeated.")
+@click.option("--kind", "kinds", multiple=True, metavar="K", help="Only in sources of this kind; may be repeated.")
+@click.option("--tag", "tags", multiple=True, metavar="T", help="Only items with this tag; may be repeated.")
+@click.option("--language", "languages", multiple=True, metavar="CODE", help="Only items in this language: de, pt-BR.")
+@click.option("--publisher", metavar="P", help="Only datasets whose publisher's name has this in it.")
+@click.option("--since", type=Since(), help="Only what was modified since a date, or in the last 2h, 1d, 4w.")
+@click.option("--until", type=Since(), help="Only what was not modified after a date.")
+@click.option("--path", metavar="PREFIX", help="Only below this URL, or this path on any host.")
 @click.option("--version", metavar="V", help="Only in this version of packages: 2.x, ^2.1, '>=1.0,<2', latest.")
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many items.")
-def search(door: Door, words: tuple[str, ...], sources: tuple[str, ...], version: str | None, limit: int) -> None:
-    """Find the items that answer best.
+@click.option("--limit", type=click.IntRange(min=1, max=1000), default=10, show_default=True, help="At most so many.")
+@click.option("--words-only", is_flag=True, help="By words alone, even where meaning could be searched for.")
+@click.option("--format", "form", type=click.Choice(["text", "markdown"]), default="text", help="markdown: for models.")
+@click.option("--budget", type=click.IntRange(min=200), metavar="CHARS", help="Passages of so many characters in all.")
+@click.option("--explain", is_flag=True, help="Say how the ranking came about.")
+def search(
+    door: Door,
+    words: tuple[str, ...],
+    similar: str | None,
+    form: str,
+    explain: bool,
+    **how: Any,
+) -> None:
+    """Find the items that answer best, by words and by meaning.
 
     Inside the quotes of the shell: "exact phrases" must stand there, -words must not, word* finds beginnings.
     """
     query = " ".join(words)
+    if bool(query.strip()) == (similar is not None):
+        raise click.UsageError("Give words to search for, or --similar with the URL of an item.")
+    if form == "markdown" and how["budget"] is None:
+        how["budget"] = MARKDOWN_BUDGET
+    answer, held = door.ask(lambda rowen: _asked(rowen, query, similar, how))
+    _show(door.out, answer, query or f"what is like {similar}", form)
+    if explain:
+        from rowen.cli.answers import explained
 
-    async def asked(rowen: "Rowen") -> tuple[list["Hit"], int]:
-        hits = await rowen.search(query, sources=sources or None, version=version, limit=limit)
-        held = 1 if hits else sum(source.items for source in await rowen.sources())
-        return hits, held
-
-    hits, held = door.ask(asked)
-    show_hits(door.out, hits, query)
+        explained(door.out, answer)
     if not held:
         door.out.say("Nothing is stored yet. `rowen sync ./folder` reads a folder.")
-    elif not hits:
+    elif not answer:
         door.out.say(f"No results for {query!r}. Fewer or other words may find more; word* finds beginnings.")
 
 
-def show_hits(out: "Output", hits: list["Hit"], query: str) -> None:
+async def _asked(rowen: "Rowen", query: str, similar: str | None, how: dict[str, Any]) -> tuple["Answer", int]:
+    how |= {name: _moment(how[name], name) for name in ("since", "until")}
+    words_only = how.pop("words_only")
+    if similar is None:
+        answer = await rowen.search(query, **how, meaning=not words_only)
+    else:
+        if how.pop("version") is not None:
+            raise click.UsageError("--similar and --version do not go together.")
+        answer = await rowen.similar(similar, **how)
+    held = 1 if answer else sum(source.items for source in await rowen.sources())
+    return answer, held
+
+
+def _moment(since: int | timedelta | datetime | None, name: str) -> datetime | None:
+    from datetime import UTC
+
+    match since:
+        case timedelta():
+            return datetime.now(UTC) - since
+        case int():
+            raise click.UsageError(f"--{name} takes a date or a time that has passed, no change number.")
+    return since
+
+
+def _show(out: "Output", answer: "Answer", query: str, form: str) -> None:
+    for wrong, right in answer.corrections.items():
+        out.say(f"Nothing has {wrong!r}. Also searched for {right!r}.")
+    for note in answer.notes:
+        out.say(note)
+    if form == "markdown" and not out.json:
+        from rowen.cli.answers import markdown
+
+        out.line(markdown(answer))
+    else:
+        show_hits(out, answer, query)
+
+
+def show_hits(out: "Output", answer: "Answer", query: str) -> None:
     """Each hit with the lines that answer, and where they stand."""
     from rowen.cli.facts import hit_fact
     from rowen.cli.snippet import highlight, pattern, snippet
     from rowen.model.query import Query
 
-    wanted = pattern(Query.parse(query))
-    for rank, hit in enumerate(hits, start=1):
+    wanted = pattern(Query.parse(query).replacing(answer.corrections))
+    for rank, hit in enumerate(answer, start=1):
         if out.json:
             out.emit(hit_fact(hit))
             continue
         out.line((f"{rank:>2}  ", "dim"), (hit.title or hit.url, "bold"), (f"  {hit.source}", "cyan"))
-        if path := _path(hit):
+        if path := hit.path:
             out.line((f"    {path}", "italic"))
         for line in snippet(hit.text, wanted):
             out.line("    ", *highlight(line, wanted))
         out.line((f"    {hit.link}", "blue"))
-
-
-def _path(hit: "Hit") -> str:
-    """The headings above the passage, unless they only repeat the title."""
-    headings = hit.heading[1:] if hit.heading[:1] == (hit.title,) else hit.heading
-    return " › ".join(headings)
+        for twin in hit.twins:
+            out.line((f"    {'the original' if twin.original else 'also'} in {twin.source}: {twin.url}", "dim"))
 
 
 COMMANDS = {"search": search}

@@ -1,0 +1,1 @@
+"""How well search answers: nDCG, reciprocal rank and recall, through the real flow and the real search."""

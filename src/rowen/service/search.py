@@ -1,0 +1,161 @@
+"""What answers a question: by words, by meaning, or both."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Unpack
+
+from rowen.errors import NotFoundError, UsageError
+from rowen.model.excerpt import within
+from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, plain
+from rowen.model.source import Source
+from rowen.model.version import Wish
+from rowen.service.read import Reading
+from rowen.service.vectors import Question
+from rowen.store import embeddings, search, terms
+from rowen.store import filters as filter_store
+from rowen.store import sources as source_store
+from rowen.store import twins as twin_store
+from rowen.store.database import Connection
+from rowen.store.ranking import Meaning
+from rowen.store.search import Found
+
+__all__ = ["Searching"]
+
+TELLING_WORDS = 12
+MOST_CORRECTED = 4
+
+
+class Searching(Reading):
+    """Search, and all other questions."""
+
+    async def search(
+        self,
+        words: str,
+        *,
+        sources: Sequence[str] | None = None,
+        version: str | None = None,
+        limit: int = 10,
+        budget: int | None = None,
+        meaning: bool = True,
+        **narrowing: Unpack[Narrowing],
+    ) -> Answer:
+        """The items that answer best, each with its best passages.
+
+        Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes. With a version, such as
+        `2.x`, only sources that have one answer: of each package the highest that is meant. A budget bounds the
+        characters of all passages together.
+        """
+        query = Query.parse(words)
+        if not query:
+            return Answer(notes=("There is no word to search for.",) if words.strip() else ())
+        began = time.perf_counter()
+        question = await self._embedding.question(plain(words)) if meaning else Question(None)
+        asked_s = time.perf_counter() - began
+        async with self._database.connection() as c:
+            filters = await _filters(c, sources, version, narrowing)
+            answer = await _answer(c, query, question, filters=filters, limit=limit)
+        answer = replace(answer, explanation={**answer.explanation, "question_ms": round(asked_s * 1000, 1)})
+        return answer if budget is None else replace(answer, hits=within(answer.hits, budget))
+
+    async def similar(
+        self,
+        url: str,
+        *,
+        source: str | None = None,
+        sources: Sequence[str] | None = None,
+        limit: int = 10,
+        budget: int | None = None,
+        **narrowing: Unpack[Narrowing],
+    ) -> Answer:
+        """The items that are most like one that is held, by meaning and by the words that tell it from others."""
+        entry = await self.get(url, source=source)
+        async with self._database.connection() as c:
+            query = Query(lexemes=tuple(await terms.telling(c, entry.id, limit=TELLING_WORDS)))
+            model = await embeddings.active(c)
+            vector = await search.item_vector(c, entry.id, model.id) if model is not None else None
+            filters = replace(await _filters(c, sources, None, narrowing), without_item=entry.id)
+            answer = await _answer(c, query, Question(vector, model), filters=filters, limit=limit)
+        hits = tuple(hit for hit in answer.hits if hit.url != entry.url)
+        return replace(answer, hits=hits if budget is None else within(hits, budget))
+
+
+async def _answer(c: Connection, query: Query, question: Question, *, filters: Filters, limit: int) -> Answer:
+    began = time.perf_counter()
+    meaning, notes = _meaning(question)
+    ask: dict[str, Any] = {"limit": 2 * limit, "filters": filters, "meaning": meaning, "vector": question.vector}
+    found, explanation = await search.search(c, query, **ask)
+    unknown = explanation.pop("unknown") or []
+    corrected = await terms.corrections(c, [word for word in unknown if word in query.words][:MOST_CORRECTED])
+    if corrected:
+        found, explanation = await search.search(c, query.replacing(corrected), **ask)
+        explanation.pop("unknown")
+    hits = (await _grouped(c, found))[:limit]
+    explanation |= {"search_ms": round((time.perf_counter() - began) * 1000, 1)}
+    explanation |= {"model": question.model.name if meaning and question.model else None, "unknown": unknown}
+    return Answer(tuple(hits), corrected, notes, explanation)
+
+
+def _meaning(question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
+    if question.trouble is not None:
+        return None, (f"Searched by words only: {question.trouble}",)
+    if question.vector is None or question.model is None:
+        return None, ()
+    return Meaning(question.model.id, len(question.vector), question.model.weight), ()
+
+
+async def _grouped(c: Connection, found: Sequence[Found]) -> list[Hit]:
+    """The hits, those of one dataset in several sources as one: the original if it was found, else the best."""
+    datasets = [one.item_id for one in found if one.dataset]
+    groups = await twin_store.groups(c, datasets) if datasets else {}
+    hits: list[Hit] = []
+    shown: set[str] = set()
+    by_id = {one.item_id: one for one in found}
+    for one in found:
+        group = groups.get(one.item_id)
+        if group is None:
+            hits.append(one.hit)
+        elif group.name not in shown:
+            shown.add(group.name)
+            chosen = by_id.get(group.original.id, one)
+            others = [member for member in group.members if member.id != chosen.item_id]
+            twins = tuple(Twin(m.url, m.title, m.source, m is group.original) for m in others)
+            hits.append(replace(chosen.hit, score=one.hit.score, twins=twins))
+    return hits
+
+
+async def _filters(c: Connection, names: Sequence[str] | None, version: str | None, narrowing: Narrowing) -> Filters:
+    """The filters as the store knows them; an unknown source is an error, an unknown tag merely has no items."""
+    rest: dict[str, Any] = dict(narrowing)
+    kinds = rest.pop("kinds", None)
+    if not names and not kinds and version is None:
+        return Filters(**rest)
+    held = await filter_store.sources(c)
+    for name in set(names or ()) - {source.name for source in held}:
+        await source_store.get(c, name)
+    chosen = [s for s in held if (not names or s.name in names) and (not kinds or s.kind in kinds)]
+    if version is not None:
+        meant = _of_version(chosen, version)
+        chosen = [source for source in chosen if source.name in meant]
+    return Filters(source_ids=[source.id for source in chosen], **rest)
+
+
+def _of_version(held: list[Source], version: str) -> list[str]:
+    """The sources that a version means."""
+    try:
+        wish = Wish.parse(version)
+    except ValueError as problem:
+        raise UsageError(
+            f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
+        ) from None
+    families: dict[str, dict[str, str]] = {}
+    for source in held:
+        if source.version:
+            families.setdefault(source.family, {})[source.name] = source.version
+    chosen = [name for family in families.values() for name in family if family[name] == wish.best(family.values())]
+    if not chosen:
+        have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
+        raise NotFoundError(
+            f"No source has a version that {version!r} means.", hint=f"There are: {have or 'no versions at all'}."
+        )
+    return chosen

@@ -1,0 +1,200 @@
+"""Ranking by words is BM25, and what it costs grows with the rare words, not with the common ones."""
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rowen import Complete, Fetched, Rowen
+from rowen.model.query import Filters, Query, pairs
+from rowen.store import ranking, search, terms
+from rowen.store.database import Connection
+from tests.conftest import House
+from tests.portals.scripted import Scripted, page, shows
+
+WORDS = [f"{a}{b}{c}x" for a in "bdfgk" for b in "aou" for c in "lmnrt"]
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+@pytest.fixture
+def bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Other bounds for one test, so that a small collection is treated as a large one."""
+
+    def set_to(**values: int) -> None:
+        for name, value in values.items():
+            monkeypatch.setattr(ranking, name, value)
+        ranking.statement.cache_clear()
+
+    yield set_to
+    ranking.statement.cache_clear()
+
+
+def texts(count: int, *, seed: int = 7) -> list[str]:
+    """Texts of the same words, some of which are common and some rare."""
+    rng = random.Random(seed)
+    weights = [1 / rank for rank in range(1, len(WORDS) + 1)]
+    return [" ".join(rng.choices(WORDS, weights, k=rng.randint(5, 60))) for _ in range(count)]
+
+
+async def harvest(r: Rowen, bodies: list[str], *, name: str = "one") -> None:
+    shows(*(Fetched(page(n, body, title="")) for n, body in enumerate(bodies)), Complete())
+    await r.sync(f"scripted:{name}")
+
+
+async def ask(c: Connection, words: str, **more: Any) -> tuple[list[int], dict[str, Any]]:
+    found, told = await search.search(c, Query.parse(words), limit=10, **more)
+    return [int(one.hit.url.rpartition("/")[2]) for one in found], told
+
+
+def bm25(bodies: list[str], words: list[str]) -> dict[int, float]:
+    """The textbook formula, with the length of a text as its number of different words."""
+    k, b = ranking.SATURATION, ranking.LENGTH_SHARE
+    bags = [body.split() for body in bodies]
+    mean = sum(len(set(bag)) for bag in bags) / len(bags)
+    scores = dict.fromkeys(range(len(bags)), 0.0)
+    for word in words:
+        having = sum(word in bag for bag in bags)
+        idf = math.log(1 + (len(bags) - having + 0.5) / (having + 0.5))
+        for n, bag in enumerate(bags):
+            if tf := bag.count(word):
+                scores[n] += idf * tf / (tf + k * (1 - b + b * len(set(bag)) / mean))
+    return scores
+
+
+async def test_words_are_ranked_as_by_bm25(house: House) -> None:
+    bodies = texts(120)
+    async with house.open() as r:
+        await harvest(r, bodies)
+        for words in (["balx"], ["balx", "dulx", "kutx"], ["kotx", "kunx", "gutx", "bamx"]):
+            scores = bm25(bodies, words)
+            best = sorted(scores, key=lambda n: -scores[n])[:5]
+            async with r._database.connection() as c:
+                found, _ = await ask(c, " ".join(words))
+
+            assert [scores[n] for n in found[:5]] == pytest.approx([scores[n] for n in best], rel=0.03)
+
+
+async def test_common_words_are_not_looked_up_when_rare_ones_suffice(house: House, bounds: Callable[..., None]) -> None:
+    bounds(CANDIDATES=40)
+    async with house.open() as r:
+        await harvest(r, [*("common text here" for _ in range(200)), "common quinces", "quinces alone"])
+        async with r._database.connection() as c:
+            found, told = await ask(c, "common quinces")
+
+    assert found == [200, 201]
+    assert told["looked_up"] == "'quinc'"
+    assert told["scored"] == 2
+    assert [word["passages"] for word in told["words"]] == [2, 201]
+
+
+async def test_words_that_are_all_common_are_looked_up_together(house: House, bounds: Callable[..., None]) -> None:
+    bounds(CANDIDATES=35)
+    async with house.open() as r:
+        bodies = ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320 + ["apples and pears"]
+        await harvest(r, bodies)
+        async with r._database.connection() as c:
+            found, told = await ask(c, "apples pears")
+
+    assert found == [400]
+    assert "&" in told["looked_up"]
+    assert told["scored"] == 1
+
+
+async def test_common_words_that_never_stand_together_are_looked_up_apart(
+    house: House, bounds: Callable[..., None]
+) -> None:
+    bounds(CANDIDATES=35)
+    async with house.open() as r:
+        await harvest(r, ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320)
+        async with r._database.connection() as c:
+            found, told = await ask(c, "apples pears")
+
+    assert len(found) == 10
+    assert told["scored"] == 80
+
+
+async def test_a_phrase_is_looked_up_by_itself_and_not_by_rarer_words(
+    house: House, bounds: Callable[..., None]
+) -> None:
+    bounds(CANDIDATES=10)
+    async with house.open() as r:
+        await harvest(r, ["red apples here"] * 30 + ["a quince"] * 2 + ["red and green apples"] * 20)
+        async with r._database.connection() as c:
+            found, told = await ask(c, '"red apples" quince')
+
+    assert len(found) == 10
+    assert max(found) < 30
+    assert told["scored"] == 30
+
+
+async def test_a_single_common_word_is_still_answered(house: House, bounds: Callable[..., None]) -> None:
+    bounds(CANDIDATES=10)
+    async with house.open() as r:
+        await harvest(r, [f"apples {n}" for n in range(100)])
+        async with r._database.connection() as c:
+            found, told = await ask(c, "apples")
+
+    assert len(found) == 10
+    assert told["scored"] == 100
+
+
+async def test_a_large_filter_gives_the_same_answer_as_a_small_one(house: House, bounds: Callable[..., None]) -> None:
+    async with house.open() as r:
+        await harvest(r, texts(60), name="one")
+        await harvest(r, texts(60, seed=9), name="two")
+        async with r._database.connection() as c:
+            two = Filters(source_ids=[(await r.source("two")).id])
+            small = await ask(c, "kotx kunx", filters=two)
+            bounds(SMALL_FILTER=3, SMALL_FOR_MEANING=3, FILTER_BOUND=4)
+            large = await ask(c, "kotx kunx", filters=two)
+
+    assert small[1]["filtered"] == 60
+    assert large[1]["filtered"] == 4
+    assert large[0] == small[0] != []
+
+
+async def test_counts_of_a_sample_are_scaled_up(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "SAMPLE", 500)
+    async with house.open() as r:
+        await harvest(r, [f"apples {'and pears ' * (n % 2)} stand in row {n} of the garden" for n in range(2_000)])
+        counted = dict(house.query("select lexeme, passages from term"))
+
+    assert 1_300 <= counted["appl"] <= 2_700
+    assert 600 <= counted["pear"] <= 1_400
+
+
+async def test_a_count_waits_for_nobody_and_nobody_for_it(house: House) -> None:
+    async with house.open() as r:
+        await harvest(r, ["apple"])
+        async with r._database.connection() as other, other.transaction():
+            await other.execute("insert into term values ('x', 1)")
+            await other.execute("select pg_advisory_xact_lock(hashtext('rowen.terms'))")
+            counted = await terms.note(r._database, 100)
+            await harvest(r, ["apple", "pear"], name="two")
+
+    assert counted is False
+
+
+def test_the_statement_is_made_once_for_a_shape() -> None:
+    assert ranking.statement("", None) is ranking.statement("", None)
+
+
+def test_a_slip_is_undone_by_one_letter() -> None:
+    guesses = {word for _, word in terms.variants("orhcard")}
+
+    assert "orchard" in guesses
+    assert {"orhcrd", "orhcards", "orkcard"} <= guesses
+    assert list(terms.variants("abc")) == list(terms.variants("x1y2")) == []
+
+
+async def test_queries_cut_scripts_without_spaces_as_the_index_does(house: House) -> None:
+    for text in ("日本語", "全文検索エンジン", "데이터", "語"):
+        rows = house.query("select lexeme from unnest(to_tsvector('simple', words_apart(%s)))", text)
+
+        assert set(pairs(text)) <= {lexeme for (lexeme,) in rows}
