@@ -1,20 +1,27 @@
 """Which connectors there are: the built-in ones and those of other packages, through the same door."""
 
 import re
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from rowen.connectors.base import Connector, Options
-from rowen.errors import UsageError
+from rowen.errors import RowenError, UsageError
 
-__all__ = ["check_options", "connector", "kinds", "recognise", "register"]
+if TYPE_CHECKING:
+    from rowen.connectors.look import Look
+
+__all__ = ["accepted", "check_options", "connector", "discover", "kinds", "recognise", "register"]
 
 GROUP = "rowen.connectors"
 
 _PASSWORD = re.compile(r"[a-z0-9.:+-]*://[^/?#@]*:[^/?#@]+@", re.IGNORECASE)
+
+# Portals have a way of their own, and many show the same as DCAT or data.json too: the first is the one to take.
+_GENERAL = ("oai", "csw", "sparql", "dcat", "datajson")
 
 _registered: dict[str, type[Connector]] = {}
 
@@ -51,8 +58,7 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
             hint="Leave it out, and name where it is found in an option of the source, such as headers or token.",
         )
     if kind:
-        chosen = connector(kind)
-        if url := getattr(chosen, "accept", chosen.recognise)(address):
+        if url := accepted(address, connector(kind)):
             return kind, url
         raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
     for name in kinds():
@@ -62,6 +68,28 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
         f"No kind of source recognises {address!r}.",
         hint=f"Check the spelling, or name the kind with --kind ({', '.join(kinds())}).",
     )
+
+
+def accepted(address: str, chosen: type[Connector]) -> str | None:
+    """The source URL of what a user typed and says to be of a kind."""
+    found: str | None = getattr(chosen, "accept", chosen.recognise)(address)
+    return found
+
+
+async def discover(look: "Look") -> tuple[str, str] | None:
+    """The kind and the source URL of what is found at an address; None if no kind finds itself there.
+
+    All kinds are asked what they see in what the address itself answered, before any of them may ask for more.
+    """
+    asked = [kind for kind in kinds() if hasattr(connector(kind), "probe")]
+    asked.sort(key=lambda kind: _GENERAL.index(kind) if kind in _GENERAL else -1)
+    for may_ask in (False, True):
+        look.may_ask = may_ask
+        for kind in asked:
+            with suppress(RowenError):
+                if url := await getattr(connector(kind), "probe")(look):  # noqa: B009 (not every kind has it)
+                    return kind, url
+    return None
 
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:

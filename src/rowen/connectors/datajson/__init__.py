@@ -14,6 +14,7 @@ from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.datajson.document import Document, Validators
 from rowen.connectors.datajson.options import DataJsonOptions
+from rowen.connectors.look import Look
 from rowen.errors import BadUrlError
 from rowen.fetch.target import parse
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Unchanged
@@ -25,6 +26,8 @@ VERSION = 1
 
 _PREFIX = "datajson:"
 _TELLING = re.compile(r"/data\.json/?$|/dcat-us/[\d.]+\.json$", re.IGNORECASE)
+_DATASETS = re.compile(rb'"dataset"\s*:\s*\[')
+_PROJECT = re.compile(rb'project-open-data|dcat-us|"accessLevel"|"conformsTo"|"@type"\s*:\s*"dcat:Catalog"')
 _SOME_FILE = re.compile(r"/[^/]+\.[a-z0-9]+$|\?", re.IGNORECASE)
 
 
@@ -58,6 +61,15 @@ class DataJson:
         path = url.partition("://")[2].partition("/")[2]
         return url if _SOME_FILE.search(f"/{path}") else f"{url.rstrip('/')}/data.json"
 
+    @classmethod
+    async def probe(cls, look: Look) -> str | None:
+        """The document at an address, or the data.json below it."""
+        if look.page is not None and _is_catalog(look.page.body):
+            return parse(look.url).url
+        url = cls.accept(look.base)
+        found = await look.get(url) if url and url != look.url else None
+        return url if found is not None and _is_catalog(found.body) else None
+
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Read the document, unless it is the one that we hold."""
         async with self._tools.client() as client:
@@ -82,6 +94,11 @@ class DataJson:
             if cursor != known.cursor:
                 yield Checkpoint(cursor)
             yield Complete(expected=document.unique)
+
+
+def _is_catalog(body: bytes) -> bool:
+    """Whether what may be only the beginning of a document is a data.json."""
+    return body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and bool(_DATASETS.search(body) and _PROJECT.search(body))
 
 
 def _validators(known: Known) -> Validators | None:

@@ -1,0 +1,66 @@
+"""What kind of source is at an address that looks like any web site's: it is asked, briefly."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from rowen.connectors import registry
+from rowen.errors import FetchError, SourceError
+from rowen.model.source import Source
+from rowen.settings import Settings
+
+__all__ = ["Discovery", "Teller", "discover", "kept_as"]
+
+LIMIT_S = 20.0
+MOST_DELAY_S = 0.2
+"""A few requests, one after the other, may come a little quicker than those of a walk."""
+
+_BUSY = 429
+_HINT = "Nothing was added. Try again later, or name its kind with --kind: then it is not asked."
+
+log = logging.getLogger(__name__)
+
+
+class Discovery(NamedTuple):
+    """What an address turned out to be."""
+
+    kind: str
+    url: str
+
+
+Teller = Callable[[Discovery], None]
+
+
+async def discover(url: str, settings: Settings) -> Discovery | None:
+    """The kind that finds itself at an address, and its source URL there; None if it is a web site like others.
+
+    Raises if the address does not answer at all, or that it is down: nobody can tell then.
+    """
+    from rowen.connectors.look import Look
+    from rowen.fetch.client import Client
+    from rowen.fetch.target import redact
+
+    paced = settings.model_copy(update={"host_delay_s": min(settings.host_delay_s, MOST_DELAY_S)})
+    found = None
+    try:
+        async with Client(paced) as client, asyncio.timeout(LIMIT_S):
+            look = Look(client, url)
+            await look.begin()
+            found = await registry.discover(look)
+    except FetchError as problem:
+        problem.hint = problem.hint or _HINT
+        raise
+    except TimeoutError:
+        log.warning("could not find out in %.0f s what %s is; it was taken for a web site", LIMIT_S, redact(url))
+        return None
+    if found is None and (look.status >= 500 or look.status == _BUSY):
+        raise SourceError(f"{redact(url)} answered with status {look.status}.", hint=_HINT)
+    return Discovery(*found) if found else None
+
+
+def kept_as(url: str, sources: Iterable[Source]) -> Source | None:
+    """The source that an address stands for: as a web site, or as what it was found to be before."""
+    kept = [one for one in sources if one.kind in registry.kinds()]
+    kept.sort(key=lambda one: one.kind != "web")
+    return next((one for one in kept if registry.accepted(url, registry.connector(one.kind)) == one.url), None)
