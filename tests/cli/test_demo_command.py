@@ -24,7 +24,8 @@ def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: s
     done = Cli(Path(somewhere), {})("demo", TMPDIR=somewhere)
 
     assert done.code == 0, done.err
-    folder, _, site = done.out.partition("\n5. ")
+    folder, _, rest = done.out.partition("\n5. ")
+    site, _, portal = rest.partition("\n6. ")
     rows = _rows(folder)
     assert rows["created"] == ["14", "2", "–"]
     assert rows["updated"] == ["–", "1", "–"]
@@ -34,6 +35,14 @@ def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: s
     assert rows["spared: files not opened"] == ["–", "–", "14"]
     assert _rows(site)["unchanged"] == ["–", "5", "8"]
     assert _rows(site)["spared: pages not stored"] == ["–", "5", "–"]
+    counts = {name: _rows(portal, width=20)[name] for name in ("created", "updated", "amended", "deleted", "requests")}
+    assert counts == {
+        "created": ["48", "1", "–"],
+        "updated": ["–", "1", "–"],
+        "amended": ["–", "1", "–"],
+        "deleted": ["–", "1", "–"],
+        "requests": ["4", "4", "2"],
+    }
     assert "The nine hens" in done.out
     assert "Bartleby" in done.out
     assert "rowen sync ./folder" in done.out
@@ -41,8 +50,8 @@ def test_the_demo_shows_the_tallies_side_by_side_and_leaves_nothing(somewhere: s
     assert list(Path(somewhere).iterdir()) == []
 
 
-def _rows(told: str) -> dict[str, list[str]]:
-    return {line[:29].strip(): line[29:].split() for line in told.splitlines() if line.startswith("   ")}
+def _rows(told: str, *, width: int = 29) -> dict[str, list[str]]:
+    return {line[:width].strip(): line[width:].split() for line in told.splitlines() if line.startswith("   ")}
 
 
 def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, house: House) -> None:
@@ -51,7 +60,7 @@ def test_the_demo_leaves_the_database_of_the_settings_alone(somewhere: str, hous
     done = cli("demo", "--json", TMPDIR=somewhere)
 
     assert done.code == 0, done.err
-    assert [fact["run"] for fact in done.facts if "status" in fact] == [1, 2, 3, 4, 5, 6]
+    assert [fact["run"] for fact in done.facts if "status" in fact] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert house.query("select count(*) from source") == [(0,)]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from rowen.cli.commands.changes import show_change
 from rowen.cli.commands.search import show_hits
 from rowen.cli.demo_field import CHANGES, lay_out, next_day
+from rowen.cli.demo_portal import WEEK, Portal, open_portal
 from rowen.cli.demo_site import OVERNIGHT, open_shop, overnight, set_up
 from rowen.cli.output import Output
 from rowen.cli.tally import line
@@ -15,7 +16,9 @@ from rowen.service import Rowen
 
 __all__ = ["Story", "side_by_side"]
 
-QUESTIONS = ("goat roof weather vane", "honey from the angry hive", "price of six eggs")
+QUESTIONS = ("goat roof weather vane", "honey from the angry hive", "price of six eggs", "how deep is the mud")
+
+MEANT = "livestock misbehaving on a rooftop"
 
 _ROWS: dict[str, Callable[[Tally], str | int]] = {
     "created": lambda tally: tally.created,
@@ -25,6 +28,7 @@ _ROWS: dict[str, Callable[[Tally], str | int]] = {
     "read": lambda tally: size(tally.bytes) if tally.bytes else 0,
     "passages written": lambda tally: tally.chunks_written,
     "rows written": lambda tally: tally.rows_written,
+    "texts embedded": lambda tally: tally.embedded,
     "time": lambda tally: seconds(tally.seconds),
     "spared: files not opened": lambda tally: tally.stopped_at_validator,
     "spared: files not parsed": lambda tally: tally.stopped_at_body,
@@ -37,6 +41,14 @@ _SITE_ROWS: dict[str, Callable[[Tally], str | int]] = {
     "passages written": _ROWS["passages written"],
     "spared: pages not sent": lambda tally: tally.not_modified,
     "spared: pages not stored": lambda tally: tally.stopped_at_content,
+}
+_PORTAL_ROWS: dict[str, Callable[[Tally], str | int]] = {
+    **{name: _ROWS[name] for name in ("created", "updated")},
+    "amended": lambda tally: tally.amended,
+    **{name: _ROWS[name] for name in ("deleted", "unchanged")},
+    "requests": _SITE_ROWS["requests"],
+    "received": _SITE_ROWS["received"],
+    **{name: _ROWS[name] for name in ("passages written", "rows written")},
 }
 _COLUMNS = ("first sync", "after the changes", "once more")
 _SPENT, _SPARED = "", "green"
@@ -70,6 +82,7 @@ class Story:
         self._say("   Every file was touched, but what says the same is not parsed, cut or stored again.")
         await self._log(mark)
         await self._site()
+        await self._portal()
         await self._questions()
 
     async def _site(self) -> None:
@@ -90,6 +103,26 @@ class Story:
         self._say()
         self._say("   Every page came with new bytes. What stands on all of them says nothing, and is no change.")
 
+    async def _portal(self) -> None:
+        """The same with a catalog that can be asked what was modified."""
+        portal = Portal()
+        words = (
+            f"The valley has an open data portal, with {len(portal.records)} datasets. Rowen reads it; a week passes:"
+        )
+        self._chapter("6", words)
+        with open_portal(portal) as address:
+            await self._rowen.add(address, name="valley", kind="ckan")
+            runs = [await self._sync("valley")]
+            for change in WEEK:
+                self._say(f"   - {change}")
+            portal.let_a_week_pass()
+            runs += [await self._sync("valley"), await self._sync("valley")]
+        self._say()
+        for row in side_by_side([run.tally for run in runs], _COLUMNS, _PORTAL_ROWS):
+            self._say(*row)
+        self._say()
+        self._say("   The portal is asked what was modified, not for everything; and what is gone shows in its count.")
+
     async def _sync(self, target: str | None = None) -> Run:
         run = await self._rowen.sync(target or str(self._field))
         if self._out.json:
@@ -105,11 +138,18 @@ class Story:
                 self._say(f"   {change.number:>3}  ", (f"{change.kind:<8}", "cyan"), f"  {change.title}")
 
     async def _questions(self) -> None:
-        self._chapter("6", "And all of it can be asked, whatever format it was in:")
+        self._chapter("7", "And all of it can be asked, whatever format it was in:")
         for question in QUESTIONS:
+            await self._ask(question)
+        if self._rowen.settings.embedder != "none":
             self._say()
-            self._say("   $ rowen search ", (f"'{question}'", "bold"))
-            show_hits(self._out, await self._rowen.search(question, limit=1), question)
+            self._say("   And by what is meant: none of these words stands anywhere.")
+            await self._ask(MEANT)
+
+    async def _ask(self, question: str) -> None:
+        self._say()
+        self._say("   $ rowen search ", (f"'{question}'", "bold"))
+        show_hits(self._out, await self._rowen.search(question, limit=1), question)
 
     def _chapter(self, number: str, words: str) -> None:
         self._say()

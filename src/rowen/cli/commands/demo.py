@@ -37,7 +37,9 @@ def demo(door: Door, keep: bool) -> None:
         # A demo never writes into the database that the settings name, unless it was named for the demo.
         url = door.settings.database_url if door.database_url else None
         loopback = {"allow_addresses": (IPv4Network("127.0.0.0/8"),), "host_delay_s": 0.0}
-        settings = door.settings.model_copy(update={"home": home, "database_url": url, **loopback})
+        # Nor does it spend anything at a provider.
+        free = {"embedder": "none" if door.settings.embedder == "none" else "local"}
+        settings = door.settings.model_copy(update={"home": home, "database_url": url, **loopback, **free})
 
         async def asked(rowen: "Rowen") -> None:
             from rowen.cli.demo_story import Story
