@@ -27,8 +27,8 @@ check: setup ## What the build runs before the tests: format, lint, types, layer
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: setup ## Run all tests
-	$(BIN)/pytest
+test: setup ## Run all tests, side by side
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 test-external: setup ## Run all tests against the server of ROWEN_TEST_DATABASE_URL
 	@test -n "$$ROWEN_TEST_DATABASE_URL" || { echo "Set ROWEN_TEST_DATABASE_URL first."; exit 2; }
@@ -45,6 +45,8 @@ bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.chunks
 	$(BIN)/python -m bench.fetch
 	$(BIN)/python -m bench.sites
+	$(BIN)/python -m bench.embedding
+	$(BIN)/python -m bench.exports
 
 serve: ## Start the server over HTTP (not built yet)
 	@echo "There is no server yet: REST, web page and MCP come later. Until then: make demo, or rowen --help." >&2; exit 1

@@ -57,7 +57,9 @@ class Bench(NamedTuple):
     @asynccontextmanager
     async def open(self, url: str | None = None, name: str = "site") -> AsyncIterator[rowen.Rowen]:
         """Rowen with the site as a source."""
-        settings = Settings(home=self.home, host_delay_s=0, allow_addresses=(ip_network("127.0.0.0/8"),), proxy=None)
+        settings = Settings(
+            home=self.home, host_delay_s=0, allow_addresses=(ip_network("127.0.0.0/8"),), proxy=None, probe=False
+        )
         async with rowen.open(settings) as r:
             if name not in {source.name for source in await r.sources()}:
                 await r.add(f"{url or self.server.url}index.html", name=name, options=OPTIONS)

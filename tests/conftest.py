@@ -42,6 +42,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("ROWEN_", "CB_")) and "TEST" not in name]:
         monkeypatch.delenv(name)
+    # Most tests are about something else, and embedding takes its time.
+    monkeypatch.setenv("ROWEN_EMBEDDER", "none")
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ class House:
         self.home = home
 
     def settings(self, **more: Any) -> Settings:
-        quick = {"workers": 0, "database_patience_s": 2, "host_delay_s": 0, "fetch_tries": 1}
+        quick = {"workers": 0, "database_patience_s": 2, "host_delay_s": 0, "fetch_tries": 1, "probe": False}
         loopback = {"allow_addresses": "127.0.0.0/8", "cb_failure_threshold": 1000}
         return Settings(database_url=self.conninfo, home=self.home, **{**quick, **loopback, **more})
 

@@ -25,6 +25,11 @@
     │   │   ├── TlsError             no trusted encryption
     │   │   └── TruncatedError       the body ended early
     │   └── SourceGoneError    its root is not there
+    ├── EmbeddingError         texts could not be turned into vectors       exit 1
+    │   ├── BadVectorsError         the embedder's answer is no use
+    │   ├── EmbedderDownError       it cannot be reached, or asks to wait
+    │   └── TextsRefusedError       it will not take these texts
+    ├── ExportError            a snapshot could not be written or read      exit 1
     └── ItemError              one item could not be read                   exit 3
 
 A class knows whether trying again can help (`retryable`), whether it counts against a circuit
@@ -37,11 +42,15 @@ __all__ = [
     "AddressRefusedError",
     "BadAnswerError",
     "BadUrlError",
+    "BadVectorsError",
     "BodyTooLargeError",
     "BusyError",
     "CircuitOpenError",
     "ConfigurationError",
     "ConnectError",
+    "EmbedderDownError",
+    "EmbeddingError",
+    "ExportError",
     "FetchError",
     "FetchTimeoutError",
     "ItemError",
@@ -57,6 +66,7 @@ __all__ = [
     "StoreRejectedError",
     "StoreUnavailableError",
     "StoreUnfitError",
+    "TextsRefusedError",
     "TlsError",
     "TruncatedError",
     "UsageError",
@@ -208,6 +218,35 @@ class TruncatedError(FetchError):
 
 class SourceGoneError(SourceError):
     """The root of a source is not there."""
+
+
+class EmbeddingError(RowenError):
+    """Texts could not be turned into vectors; they are stored, found by their words, and wait for their turn."""
+
+
+class BadVectorsError(EmbeddingError):
+    """An embedder's answer is no use; nothing of it was stored."""
+
+
+class EmbedderDownError(EmbeddingError):
+    """An embedder cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be tried again."""
+
+    retryable = True
+
+    def __init__(
+        self, message: str = "", *, retry_in_s: float = 0.0, busy: bool = False, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_in_s = retry_in_s
+        self.busy = busy
+
+
+class TextsRefusedError(EmbeddingError):
+    """An embedder will not take these texts."""
+
+
+class ExportError(RowenError):
+    """A snapshot could not be written, or an earlier one not be read; nothing half-written was kept."""
 
 
 class ItemError(RowenError):

@@ -41,6 +41,7 @@ class Settings(BaseSettings):
         default=None, description="system user that runs the embedded server when Rowen is started by root"
     )
     workers: int | None = Field(default=None, ge=0, description="worker processes for parsing; 0: none")
+    side_by_side: int = Field(default=4, ge=1, le=64, description="sources that are synced at the same time")
     lease_s: float = Field(default=60.0, gt=0, description="how long a run may be silent before another may take over")
     deletion_floor: int = Field(default=10, ge=0, description="fewer vanished items are deleted without asking")
     deletion_share: float = Field(
@@ -51,6 +52,7 @@ class Settings(BaseSettings):
         default=(), description="networks that may be reached although private, separated by commas"
     )
 
+    probe: bool = Field(default=True, description="ask an address that may be any site's what it is, when it is added")
     browser: Path | None = Field(
         default=None,
         description="the Chromium that draws pages; default: chromium, chromium-browser or google-chrome on the PATH",
@@ -77,6 +79,29 @@ class Settings(BaseSettings):
         default=(),
         validation_alias=AliasChoices("rowen_no_proxy", "no_proxy"),
         description="hosts and domains reached without the proxy, separated by commas",
+    )
+
+    embedder: str | None = Field(
+        default=None, description="who makes vectors; default: as the database has it, `local` for a new one"
+    )
+    embedder_url: str | None = Field(default=None, description="base address of the embedder's API")
+    embedder_model: str | None = Field(default=None, description="its model, by the name that it has there")
+    embedder_key: SecretStr | None = Field(default=None, description="its key, or env:NAME or file:PATH to find it")
+    embedder_dimensions: int | None = Field(
+        default=None, ge=1, le=4000, description="length of the vectors to ask for, where the model lets one choose"
+    )
+    embedder_price: float | None = Field(default=None, ge=0, description="what a million tokens cost, in US dollars")
+    embedder_batch: int | None = Field(default=None, ge=1, description="texts in one request")
+    embedder_concurrency: int | None = Field(default=None, ge=1, description="requests at the same time")
+    embedder_question_limit_s: float = Field(
+        default=2.0, gt=0, description="how long a search waits for the vector of its question"
+    )
+    embed_wait_s: float = Field(default=20.0, ge=0, description="how long a sync waits for embeddings when it is done")
+    embeddings_kept_days: float = Field(
+        default=30.0, ge=0, description="how long vectors of texts that are gone are kept for when they come back"
+    )
+    vector_index_from: int = Field(
+        default=20_000, ge=1, description="with so many vectors an index is made; fewer are compared one by one"
     )
 
     # The seeds name these without our prefix.

@@ -67,7 +67,8 @@ def test_doctor_finds_a_healthy_house_healthy(embedded: Cli) -> None:
 
     assert done.code == 0
     found = {fact["check"]: fact["ok"] for fact in done.facts}
-    assert found == dict.fromkeys(["python", "home", "disk", "connectors", "database", "vectors", "workers"], True)
+    checks = ["python", "home", "disk", "connectors", "database", "vectors", "workers", "embedder"]
+    assert found == dict.fromkeys(checks, True)
 
 
 def test_doctor_names_a_source_whose_root_is_gone_and_says_what_to_do(docs: Cli) -> None:

@@ -55,7 +55,7 @@ def test_an_unremarkable_run_gets_no_remark() -> None:
         (run(failed=1, created=2), "1 file could not be read. `rowen quarantine docs` says why."),
         (run("partial", error="Connection lost."), "not seen whole (Connection lost), so what was not seen was kept"),
         (run("cancelled"), "the next sync goes on from there"),
-        (run(created=1, embeddings_pending=4), "4 embeddings still to come"),
+        (run(created=1, embeddings_pending=4), "4 passages found by words only so far; `rowen embed`"),
     ],
 )
 def test_a_remark_names_the_next_step(made: Run, said: str) -> None:

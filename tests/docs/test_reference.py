@@ -25,12 +25,22 @@ PYTHON = (DOCS / "reference" / "python.md").read_text("utf-8")
 ARCHITECTURE = (DOCS / "architecture.md").read_text("utf-8")
 
 PAGE_OF = {
+    "arcgis": "arcgis.md",
+    "ckan": "ckan.md",
+    "csw": "csw.md",
     "datajson": "datajson.md",
+    "dcat": "dcat.md",
     "files": "files.md",
     "git": "repositories.md",
     "github": "repositories.md",
     "npm": "packages.md",
+    "oai": "oai.md",
+    "opendatasoft": "opendatasoft.md",
     "pypi": "packages.md",
+    "sdmx": "sdmx.md",
+    "socrata": "socrata.md",
+    "sparql": "sparql.md",
+    "stac": "stac.md",
     "web": "sites.md",
 }
 

@@ -14,7 +14,7 @@ def _die() -> None:
 
 
 async def _run(conninfo: str, address: str) -> None:
-    quick = {"workers": 0, "host_delay_s": 0, "fetch_tries": 1, "allow_addresses": "127.0.0.0/8"}
+    quick = {"workers": 0, "host_delay_s": 0, "fetch_tries": 1, "allow_addresses": "127.0.0.0/8", "probe": False}
     async with rowen.open(database_url=conninfo, **quick) as r:
         await r.sync(address)
 

@@ -21,6 +21,7 @@ _SECTIONS = {
     },
     "Keep a copy": {
         "add": ("sources", "Keep a copy of something from now on."),
+        "apply": ("apply", "Make the sources be what a file declares."),
         "sync": ("sync", "Bring sources up to date; pay only for what changed."),
         "sources": ("sources", "List all sources."),
         "show": ("sources", "Show all that is known of one source."),
@@ -30,13 +31,15 @@ _SECTIONS = {
         "remove": ("sources", "Forget a source with all its items."),
     },
     "Look at it": {
-        "search": ("search", "Find the items that answer best."),
+        "search": ("search", "Find the items that answer best, by words and by meaning."),
         "get": ("items", "Print the text of one item, as Markdown."),
         "diff": ("items", "Show what changed between two texts of an item."),
         "history": ("items", "List all texts that an item had."),
         "changes": ("changes", "Read the change log, or follow it."),
+        "export": ("export", "Write a snapshot of all items into a new folder."),
     },
     "Look after it": {
+        "embed": ("embed", "Make the vectors that are missing, or those of another model."),
         "status": ("status", "Show how sources and database are doing."),
         "runs": ("runs", "List the last runs, newest first."),
         "run": ("runs", "Show one run with its whole tally."),

@@ -17,6 +17,7 @@ def source_fact(source: Source) -> dict[str, Any]:
         "url": source.url,
         "state": source.state,
         "options": dict(source.options),
+        "schedule": source.schedule,
         "version": source.version,
         "items": source.items,
         "deletions_held": source.deletions_held,
@@ -38,6 +39,17 @@ def hit_fact(hit: Hit) -> dict[str, Any]:
         "link": hit.link,
         "anchor": hit.anchor,
         "passages": hit.passages,
+        "kind": hit.kind,
+        "language": hit.language,
+        "words": list(hit.words),
+        "similarity": hit.similarity,
+        "keyword_rank": hit.keyword_rank,
+        "vector_rank": hit.vector_rank,
+        "further": [
+            {"heading": list(p.heading), "text": p.text, "link": hit.link_to(p.anchor), "words": list(p.words)}
+            for p in hit.further
+        ],
+        "twins": [{"url": t.url, "title": t.title, "source": t.source, "original": t.original} for t in hit.twins],
     }
 
 
@@ -51,4 +63,5 @@ def change_fact(change: Change) -> dict[str, Any]:
         "source": change.source,
         "at": change.at,
         "run": change.run,
+        "moved_from": change.moved_from,
     }

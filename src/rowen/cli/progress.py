@@ -1,6 +1,6 @@
 """Live progress of each source, on a terminal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,19 +12,17 @@ if TYPE_CHECKING:
     from rowen.model.run import Tally
     from rowen.model.source import Source
 
-__all__ = ["progress"]
-
-Observer = Callable[["Source", "Tally"], None]
+__all__ = ["Drawing", "progress"]
 
 
 @contextmanager
-def progress(*, shown: bool) -> Iterator[Observer | None]:
+def progress(*, shown: bool) -> Iterator["Drawing | None"]:
     """An observer that draws a bar for each source, or none where nobody looks."""
     if not shown:
         yield None
         return
     with _bars() as bars:
-        yield _Drawing(bars)
+        yield Drawing(bars)
 
 
 def _bars() -> "Progress":
@@ -39,10 +37,13 @@ def _bars() -> "Progress":
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
+        # Results are data for stdout, which bars on stderr must not take in.
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
 
 
-class _Drawing:
+class Drawing:
     """Bars by source. The number of items of the last run is a good guess at this one's."""
 
     def __init__(self, bars: "Progress") -> None:
@@ -50,7 +51,15 @@ class _Drawing:
         self._tasks: dict[int, TaskID] = {}
         self._waiting: TaskID | None = bars.add_task("looking", total=None, told="")
 
+    def step_aside(self, source: str) -> None:
+        """Let a result be printed where the bars are; they come back when another source gets on."""
+        self._bars.stop()
+        for task in [task for task in self._bars.tasks if task.description == source]:
+            self._bars.remove_task(task.id)
+
     def __call__(self, source: "Source", tally: "Tally") -> None:
+        """Show how far a source is."""
+        self._bars.start()
         if self._waiting is not None:
             self._bars.remove_task(self._waiting)
             self._waiting = None
@@ -68,4 +77,5 @@ class _Drawing:
 
 def _told(tally: "Tally", elapsed_s: float) -> str:
     rate = f"  {tally.seen / elapsed_s:,.0f}/s" if elapsed_s > 0.5 else ""
-    return " · ".join(text for text, _ in counts(tally)) + rate
+    embedded = f" · {tally.embedded:,} embedded" if tally.embedded else ""
+    return " · ".join(text for text, _ in counts(tally)) + embedded + rate

@@ -1,12 +1,13 @@
 """A run in one line: what became of the items, what it cost, what it spared."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rowen.cli.output import Piece
 from rowen.cli.words import count, seconds, size
-from rowen.model.run import Run, Tally
+from rowen.model.run import Run, Status, Tally
 
-__all__ = ["cost", "counts", "exit_code", "line", "noun", "plain", "remarks", "spared", "worst"]
+__all__ = ["cost", "counts", "exit_code", "line", "noun", "plain", "price", "remarks", "spared", "together", "worst"]
 
 DONE, FAILED, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
 
@@ -19,6 +20,7 @@ _STYLES = {
     "failed": "bold red",
     "skipped": "magenta",
 }
+_ENDS: tuple[Status, ...] = ("completed", "partial", "cancelled", "failed")
 _SEVERITY = (DONE, SOME_FAILED, 2, 4, 5, FAILED, INTERRUPTED)
 
 
@@ -56,8 +58,13 @@ def cost(tally: Tally) -> str:
     read = [count(tally.requests, "request")] if tally.requests else []
     read += [f"read {size(tally.bytes)}" if tally.bytes else "read nothing"]
     wrote = [f"wrote {count(tally.chunks_written, 'passage')}"] if tally.chunks_written else []
-    wrote += [f"embedded {tally.embedded:,}"] if tally.embedded else []
+    wrote += [f"embedded {tally.embedded:,}{price(tally.embedding_usd)}"] if tally.embedded else []
     return ", ".join([f"{', '.join(read)} in {seconds(tally.seconds)}", *wrote])
+
+
+def price(usd: float | None) -> str:
+    """A price in brackets, where there is one."""
+    return f" ({usd:,.4f} USD)" if usd else ""
 
 
 def spared(tally: Tally, thing: str) -> str:
@@ -81,12 +88,17 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[str]:
     if run.status == "partial":
         why = (run.error or "the source did not prove that this was all of it").rstrip(".")
         yield f"{name}: not seen whole ({why}), so what was not seen was kept. `rowen sync {name}` tries again."
+    if tally.fell_back:
+        yield f"{name}: the source does not tell reliably what was modified, so it was read whole."
+    if tally.moved:
+        yield f"{name}: {count(tally.moved, noun(run.kind))} have other addresses now; their history is kept."
     if tally.deletions_held:
         yield _held(run)
     if tally.failed and not dry:
         yield f"{name}: {count(tally.failed, noun(run.kind))} could not be read. `rowen quarantine {name}` says why."
     if tally.embeddings_pending:
-        yield f"{name}: {count(tally.embeddings_pending, 'embedding')} still to come; search by words works."
+        waiting = count(tally.embeddings_pending, "passage")
+        yield f"{name}: {waiting} found by words only so far; `rowen embed`, or the next sync, goes on."
 
 
 def _held(run: Run) -> str:
@@ -100,6 +112,19 @@ def _held(run: Run) -> str:
         f"{run.source}: {vanished} vanished and were kept: more than a run deletes unasked."
         f" `rowen sync {run.source} --accept-deletions` lets them go."
     )
+
+
+def together(runs: list[Run], *, of: int, expected: int) -> str:
+    """Several runs in one line; `of` counts those as well that failed at once, `expected` those not begun."""
+    statuses = Counter(run.status for run in runs)
+    statuses["failed"] += of - len(runs)
+    ends = [f"{number:,} {status}" for status in _ENDS if (number := statuses[status])]
+    told = ", ".join([*ends, f"{expected - of:,} not begun"] if expected > of else ends)
+    whole = Tally()
+    for run in runs:
+        whole.add({name: int(getattr(run.tally, name)) for name in _STYLES})
+    became = " · ".join(text for text, _ in counts(whole)) or "nothing there"
+    return f"{count(expected, 'source')}: {told}; {became}."
 
 
 def exit_code(run: Run) -> int:

@@ -4,13 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from rowen.service.apply import Applying
 from rowen.service.care import Caring
+from rowen.service.export import Exporting
 from rowen.settings import Settings, load
 
 __all__ = ["Rowen", "open"]
 
 
-class Rowen(Caring):
+class Rowen(Caring, Applying, Exporting):
     """An open house: sources, runs, items and the change log of one database."""
 
     async def start(self) -> None:
@@ -20,6 +22,7 @@ class Rowen(Caring):
     async def close(self) -> None:
         """End worker processes and close the database."""
         await self._workers.close()
+        await self._embedding.close()
         await self._database.close()
 
 

@@ -5,9 +5,9 @@ import threading
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from rowen.model.query import Hit
+from rowen.model.query import Answer, Narrowing
 from rowen.model.run import Change, Run
 from rowen.model.source import Source
 from rowen.service import Rowen
@@ -46,10 +46,16 @@ class BlockingRowen:
         return self.call(self.rowen.sync(target, full=full, accept_deletions=accept_deletions))
 
     def search(
-        self, words: str, *, sources: Sequence[str] | None = None, version: str | None = None, limit: int = 10
-    ) -> list[Hit]:
+        self,
+        words: str,
+        *,
+        sources: Sequence[str] | None = None,
+        version: str | None = None,
+        limit: int = 10,
+        **narrowing: Unpack[Narrowing],
+    ) -> Answer:
         """The items that answer best."""
-        return self.call(self.rowen.search(words, sources=sources, version=version, limit=limit))
+        return self.call(self.rowen.search(words, sources=sources, version=version, limit=limit, **narrowing))
 
     def get(self, url: str) -> Entry:
         """One item."""

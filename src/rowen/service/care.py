@@ -8,7 +8,7 @@ from rowen.errors import StoreError
 from rowen.harvest.prepare import INLINE_BYTES
 from rowen.model.item import Raw
 from rowen.model.source import Source
-from rowen.service.manage import Managing
+from rowen.service.embed import EmbeddingDoor
 from rowen.settings import Settings
 from rowen.store import changes, migrate
 from rowen.store.embedded import EmbeddedServer, ServerStatus
@@ -28,7 +28,7 @@ class DatabaseFacts:
     last_change: int
 
 
-class Caring(Managing):
+class Caring(EmbeddingDoor):
     """Looking after the house."""
 
     async def database(self) -> DatabaseFacts:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,12 @@ from rowen.harvest.sieve import Recipe
 from rowen.model.hashes import canonical_json
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
-from rowen.service.read import Reading
+from rowen.model.twins import host_of
+from rowen.service.discovery import Teller, discover, kept_as
+from rowen.service.search import Searching
+from rowen.service.turns import Turns
 from rowen.settings import Settings
-from rowen.store import sources
+from rowen.store import sources, terms
 
 if TYPE_CHECKING:
     from rowen.fetch.breaker import Breakers
@@ -32,10 +37,8 @@ __all__ = ["Managing", "Observer"]
 
 Observer = Callable[[Source, Tally], None]
 
-SIDE_BY_SIDE = 4
 
-
-class Managing(Reading):
+class Managing(Searching):
     """The deeds."""
 
     def __init__(self, settings: Settings) -> None:
@@ -53,9 +56,18 @@ class Managing(Reading):
         name: str | None = None,
         kind: str | None = None,
         options: Mapping[str, Any] | None = None,
+        found: Teller | None = None,
     ) -> Source:
-        """Keep a copy of something from now on; the first sync reads it."""
-        kind, url = registry.recognise(address, kind)
+        """Keep a copy of something from now on; the first sync reads it.
+
+        An address that may be any site's is asked what it is, unless a kind is named; `found` is told.
+        """
+        kind, url = await self._recognise(address, kind, found=found, again=name is not None)
+        return await self._keep(kind, url, name=name, options=options)
+
+    async def _keep(
+        self, kind: str, url: str, *, name: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> Source:
         checked = registry.check_options(kind, dict(options or {}))
         async with self._database.connection() as c:
             if name is None and (kept := await sources.find(c, url, kind)):
@@ -106,7 +118,9 @@ class Managing(Reading):
         """Forget a source with all its items; returns how many."""
         source = await self.source(name)
         async with self._database.transaction() as c:
-            return await sources.remove(c, source)
+            removed = await sources.remove(c, source)
+        await terms.note(self._database, removed)
+        return removed
 
     async def sync(
         self,
@@ -116,56 +130,108 @@ class Managing(Reading):
         accept_deletions: bool = False,
         dry_run: bool = False,
         observe: Observer | None = None,
+        found: Teller | None = None,
     ) -> Run:
         """Bring one source up to date. `target` is its name, or an address, which is added if it is new."""
-        source = await self.find_or_add(target, keep=not dry_run)
+        source = await self.find_or_add(target, keep=not dry_run, found=found)
         if source.state == "paused":
             raise RefusedError(
                 f"Source {source.name!r} is paused.", hint=f"`rowen resume {source.name}` takes it in again."
             )
         first = source.last_complete_at is None and source.cursor is None
         order = Order("full" if full or first else "incremental", full, accept_deletions, dry_run)
-        return await self._harvest(source, order, observe)
+        if dry_run:
+            return await self._harvest(source, order, observe)
+        async with self._embedding.session():
+            run = await self._harvest(source, order, observe)
+            await self._embedding.settle(partial(self._tell_embedded, source, run.tally, observe))
+        await terms.note(self._database, run.tally.chunks_written + run.tally.deleted)
+        return await self._embedding.told(run, source.id)
 
     async def sync_all(
-        self, names: Sequence[str] = (), *, observe: Observer | None = None, **how: bool
+        self,
+        names: Sequence[str] = (),
+        *,
+        observe: Observer | None = None,
+        finished: Callable[[str, Run | Exception], None] | None = None,
+        found: Teller | None = None,
+        **how: bool,
     ) -> list[Run | Exception]:
         """Bring several sources up to date side by side, all active ones by default.
 
-        One that fails does not hold the others: its error stands in its place.
+        One that fails does not hold the others: its error stands in its place. `finished` is told of each as soon as it
+        is done. After `stop`, those that have not begun are left out.
         """
-        targets = list(names) or [source.name for source in await self.sources() if source.state == "active"]
-        places = asyncio.Semaphore(SIDE_BY_SIDE)
+        held = await self.sources()
+        targets = list(names) or [source.name for source in held if source.state == "active"]
+        turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in held})
+        results: dict[int, Run | Exception] = {}
 
-        async def one(target: str) -> Run:
-            async with places:
-                return await self.sync(target, observe=observe, **how)
+        async def work() -> None:
+            while (place := turns.take()) is not None:
+                sync = self.sync(targets[place], observe=observe, found=found, **how)
+                [result] = await asyncio.gather(sync, return_exceptions=True)
+                turns.give_back(place)
+                if not isinstance(result, Run | Exception):
+                    raise result
+                results[place] = result
+                if finished is not None:
+                    finished(targets[place], result)
+                if self._stopping:
+                    return
 
-        results = await asyncio.gather(*(one(target) for target in targets), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, Exception):
-                raise result
-        return [result for result in results if isinstance(result, Run | Exception)]
+        async with self._embedding.session():
+            workers = [asyncio.create_task(work()) for _ in range(min(self.settings.side_by_side, len(targets)))]
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for worker in workers:
+                    worker.cancel()
+                await asyncio.gather(*workers, return_exceptions=True)
+        return [await self._embedded_since(results[place]) for place in sorted(results)]
+
+    async def _embedded_since(self, result: Run | Exception) -> Run | Exception:
+        """A run with what was embedded for it after it had ended, while others went on."""
+        if isinstance(result, Exception) or not result.tally.embeddings_pending:
+            return result
+        return await self._embedding.told(result, (await self.source(result.source)).id)
 
     def stop(self) -> None:
         """End all live runs of this process soon, as cancelled."""
         self._stopping = True
+        self._embedding.stop()
         for harvest in self._live:
             harvest.stop()
 
-    async def find_or_add(self, target: str, *, keep: bool = True) -> Source:
+    async def find_or_add(self, target: str, *, keep: bool = True, found: Teller | None = None) -> Source:
         """The source of this name or address; an address that is new becomes a source, for good if it is to be kept."""
         try:
             return await self.source(target)
         except NotFoundError:
             if not _looks_like_an_address(target):
                 raise
-        kind, url = registry.recognise(target)
+        kind, url = await self._recognise(target, None, found=found)
         async with self._database.connection() as c:
-            found = await sources.find(c, url, kind)
+            held = await sources.find(c, url, kind)
+        if held is not None:
+            return held
+        return await self._keep(kind, url) if keep else Source(0, _name_from(url), kind, url)
+
+    async def _recognise(
+        self, address: str, kind: str | None, *, found: Teller | None, again: bool = False
+    ) -> tuple[str, str]:
+        """The kind and the source URL of an address. One that is kept, under whichever kind, need not be asked."""
+        formal = registry.recognise(address, kind)
+        if kind is not None or formal[0] != "web" or not self.settings.probe:
+            return formal
+        if not again and (kept := kept_as(formal[1], await self.sources())):
+            return kept.kind, kept.url
+        discovery = await discover(formal[1], self.settings)
+        if discovery is None:
+            return formal
         if found is not None:
-            return found
-        return await self.add(target, kind=kind) if keep else Source(0, _name_from(url), kind, url)
+            found(discovery)
+        return discovery
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None) -> Run:
         options = registry.check_options(source.kind, dict(source.options))
@@ -180,15 +246,30 @@ class Managing(Reading):
             recipe=_recipe(source, options.reading()),
             workers=self._workers,
             meter=meter,
-            observe=observe,
+            observe=self._waking(observe),
         )
         self._live.add(harvest)
         if self._stopping:
             harvest.stop()
         try:
-            return await harvest.run()
+            async with self._embedding.behind():
+                return await harvest.run()
         finally:
             self._live.discard(harvest)
+
+    def _tell_embedded(self, source: Source, tally: Tally, observe: Observer | None) -> None:
+        if observe is not None:
+            observe(source, replace(tally, embedded=self._embedding.embedded_for(source.id)))
+
+    def _waking(self, observe: Observer | None) -> Observer:
+        """Tell the embedder, too, that something was stored."""
+
+        def stored(source: Source, tally: Tally) -> None:
+            self._embedding.wake()
+            if observe is not None:
+                observe(source, tally)
+
+        return stored
 
     def _client(self, meter: Meter) -> Client:
         """A client for one run; all of them keep one pace and one set of circuits."""
@@ -212,11 +293,21 @@ def _recipe(source: Source, reading: dict[str, Any]) -> Recipe:
     return Recipe(sha256(told).digest()[:16], chunker.VERSION)
 
 
+# What many catalogs call the place where they can be asked.
+_USUAL = re.compile(
+    r"(?:data|catalog|index|collections?)\.[a-z0-9]+|api|rest|sparql|csw|oai|oai-pmh|oai2d?|stac|feed|dcat-us|catalog"
+    r"|v?\d+(?:\.\d+)*(?:\.json)?|.*=.*",
+    re.IGNORECASE,
+)
+
+
 def _looks_like_an_address(target: str) -> bool:
     return any(mark in target for mark in "/\\:~.")
 
 
 def _name_from(url: str) -> str:
-    """A short name out of a URL: its last path segment, or its host."""
-    parts = [part for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
+    """A short name out of a URL: its last path segment that tells it from others, or its host."""
+    parts = [part.removesuffix(".git") for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
+    while len(parts) > 1 and _USUAL.fullmatch(parts[-1]):
+        parts.pop()
     return re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"

@@ -2,24 +2,25 @@
 
 import difflib
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rowen.errors import NotFoundError, UsageError
-from rowen.model.query import Hit, Query
 from rowen.model.run import Change, Run
 from rowen.model.source import Source
 from rowen.model.url import file_url, key
-from rowen.model.version import Wish
+from rowen.service.vectors import Vectors
 from rowen.settings import Settings
-from rowen.store import changes, library, quarantine, runs, search
+from rowen.store import changes, library, quarantine, runs
 from rowen.store import sources as source_store
+from rowen.store import twins as twin_store
 from rowen.store.database import Database
 from rowen.store.library import Entry, Overview, Revision
 from rowen.store.quarantine import Case
+from rowen.store.twins import Group
 
-__all__ = ["Case", "Entry", "Overview", "Reading", "Revision"]
+__all__ = ["Case", "Entry", "Group", "Overview", "Reading", "Revision"]
 
 
 class Reading:
@@ -28,6 +29,7 @@ class Reading:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._database = Database(settings)
+        self._embedding = Vectors(settings, self._database)
 
     async def sources(self) -> list[Source]:
         """All sources, by name."""
@@ -44,21 +46,6 @@ class Reading:
         async with self._database.connection() as c:
             return await library.overview(c)
 
-    async def search(
-        self, words: str, *, sources: Sequence[str] | None = None, version: str | None = None, limit: int = 10
-    ) -> list[Hit]:
-        """The items that answer best, each with its best passage.
-
-        Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes. With a version, such as
-        `2.x`, only sources that have one answer: of each package the highest that is meant.
-        """
-        async with self._database.connection() as c:
-            for name in sources or ():
-                await source_store.get(c, name)
-            if version is not None:
-                sources = _of_version(await source_store.every(c), version, sources)
-            return await search.search(c, Query.parse(words), limit=limit, sources=sources)
-
     async def get(self, url: str, *, source: str | None = None) -> Entry:
         """One item by its URL, or the path of its file."""
         async with self._database.connection() as c:
@@ -66,6 +53,12 @@ class Reading:
         if not found:
             raise NotFoundError(f"Nothing is held of {url!r}.", hint="`rowen search` finds items by their words.")
         return found[0]
+
+    async def twins(self, url: str, *, source: str | None = None) -> Group | None:
+        """The same dataset in other sources, and which listing is the original; None if no other source has it."""
+        entry = await self.get(url, source=source)
+        async with self._database.connection() as c:
+            return (await twin_store.groups(c, [entry.id])).get(entry.id)
 
     async def history(self, url: str, *, source: str | None = None) -> list[Revision]:
         """All texts that an item had, oldest first."""
@@ -128,27 +121,6 @@ class Reading:
             if source is not None:
                 await source_store.get(c, source)
             return await quarantine.read(c, source=source, limit=limit)
-
-
-def _of_version(held: list[Source], version: str, names: Sequence[str] | None) -> list[str]:
-    """The sources that a version means."""
-    try:
-        wish = Wish.parse(version)
-    except ValueError as problem:
-        raise UsageError(
-            f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
-        ) from None
-    families: dict[str, dict[str, str]] = {}
-    for source in held:
-        if source.version and (not names or source.name in names):
-            families.setdefault(source.family, {})[source.name] = source.version
-    chosen = [name for family in families.values() for name in family if family[name] == wish.best(family.values())]
-    if not chosen:
-        have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
-        raise NotFoundError(
-            f"No source has a version that {version!r} means.", hint=f"There are: {have or 'no versions at all'}."
-        )
-    return chosen
 
 
 def _key(url: str) -> bytes:

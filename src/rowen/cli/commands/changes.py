@@ -23,7 +23,7 @@ Start = int | timedelta | datetime
 PAGE_LINES = 1_000
 SCREEN_LINES = 50
 
-_STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "deleted": "red"}
+_STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "deleted": "red", "moved": "cyan"}
 
 
 @command("changes")
@@ -87,7 +87,8 @@ def show_change(out: "Output", change: "Change") -> None:
         out.emit(change_fact(change))
     elif out.terminal:
         kind = (f"{change.kind:<8}", _STYLES[change.kind])
-        where = (f"  {change.source}  {change.url}", "dim")
+        before = f"  (before: {change.moved_from})" if change.moved_from else ""
+        where = (f"  {change.source}  {change.url}{before}", "dim")
         out.line((f"{change.number:>7}  ", "dim"), kind, f"  {moment(change.at)}  ", (change.title, "bold"), where)
     else:
         cells = (str(change.number), change.kind, moment(change.at), change.source, change.title, change.url)

@@ -77,6 +77,15 @@ def migrate(door: Door) -> None:
     _show(door, door.ask(lambda rowen: rowen.database()))
 
 
+@command("tidy")
+def tidy(door: Door) -> None:
+    """Forget vectors of texts that have been gone for a while (ROWEN_EMBEDDINGS_KEPT_DAYS)."""
+    tidied = door.ask(lambda rowen: rowen.tidy())
+    door.out.answer(
+        tidied._asdict(), f"{tidied.dropped:,} vectors dropped, {tidied.kept:,} kept for when they come back"
+    )
+
+
 @command("stop")
 def stop(door: Door) -> None:
     """Stop an embedded server that a killed process left behind."""
@@ -103,7 +112,7 @@ def _show(door: Door, database: "DatabaseFacts") -> None:
     door.out.card(asdict(database), lines)
 
 
-for _command in (status, url, psql, migrate, stop):
+for _command in (status, url, psql, migrate, tidy, stop):
     db.add_command(_command)
 
 COMMANDS = {"db": db}

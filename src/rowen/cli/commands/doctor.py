@@ -72,6 +72,7 @@ async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
             yield await _try("vectors", _vectors(rowen))
         yield await _try("workers", _workers(rowen))
         if opened.ok:
+            yield await _try("embedder", rowen.check_embedder())
             for finding in await _sources(rowen):
                 yield finding
 

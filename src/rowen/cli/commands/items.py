@@ -11,6 +11,7 @@ from rowen.cli.words import count, moment
 
 if TYPE_CHECKING:
     from rowen.service import Rowen
+    from rowen.service.read import Entry, Group
 
 __all__ = ["COMMANDS"]
 
@@ -23,13 +24,23 @@ _STYLES = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"
 @_source
 def get(door: Door, url: str, source: str | None) -> None:
     """Print the text of one item, as Markdown."""
-    entry = door.ask(lambda rowen: rowen.get(url, source=source))
+
+    async def asked(rowen: "Rowen") -> tuple["Entry", "Group | None"]:
+        return await rowen.get(url, source=source), await rowen.twins(url, source=source)
+
+    entry, group = door.ask(asked)
+    others = [one for one in group.members if one.id != entry.id] if group else []
     if door.out.json:
         fact = asdict(entry)
         del fact["id"]
-        door.out.emit(fact)
-    else:
-        door.out.line(entry.text)
+        listed = [{"source": one.source, "url": one.url} for one in others]
+        door.out.emit({**fact, "original": group.original.url if group else None, "also_listed_by": listed})
+        return
+    door.out.line(entry.text)
+    if group:
+        listed_by = ", ".join(f"{one.source} ({one.url})" for one in others)
+        original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
+        door.out.say(f"Also listed by {listed_by}. The original is {original}.")
 
 
 @command("diff")

@@ -30,9 +30,18 @@ _option = click.option(
 @click.option("--name", help="Its name from now on; default: made from the address.")
 @_option
 def add(door: Door, address: str, kind: str | None, name: str | None, options: tuple[str, ...]) -> None:
-    """Keep a copy of something from now on."""
+    """Keep a copy of something from now on.
+
+    The address tells the kind. One that may be any site's is asked whether it is a catalog.
+    """
+    from rowen.cli.found import found_words
+
     wanted = parse_options(options)
-    source = door.ask(lambda rowen: rowen.add(address, name=name, kind=kind, options=wanted))
+    source = door.ask(
+        lambda rowen: rowen.add(
+            address, name=name, kind=kind, options=wanted, found=lambda what: door.out.say(found_words(what))
+        )
+    )
     _answer(door, source, "added")
     door.out.say(f"Next: `rowen sync {source.name}` reads it for the first time.")
 
@@ -74,6 +83,7 @@ def show(door: Door, name: str) -> None:
         "url": source.url,
         "state": source.state,
         **options,
+        **({"schedule": source.schedule} if source.schedule else {}),
         **({"version": source.version} if source.version else {}),
         "items": str(source.items),
         "deletions held": str(source.deletions_held),

@@ -13,6 +13,7 @@ from rowen.cli.words import age, count, moment
 if TYPE_CHECKING:
     from rowen.service import Rowen
     from rowen.service.care import DatabaseFacts
+    from rowen.service.embed import ModelFacts
     from rowen.service.read import Overview
 
 __all__ = ["COMMANDS"]
@@ -22,11 +23,13 @@ __all__ = ["COMMANDS"]
 def status(door: Door) -> None:
     """Show how sources and database are doing."""
 
-    async def asked(rowen: "Rowen") -> tuple[list["Overview"], "DatabaseFacts"]:
-        return await rowen.overview(), await rowen.database()
+    async def asked(rowen: "Rowen") -> tuple[list["Overview"], list["ModelFacts"], "DatabaseFacts"]:
+        return await rowen.overview(), await rowen.embeddings(), await rowen.database()
 
-    sources, database = door.ask(asked)
+    sources, models, database = door.ask(asked)
     _show_sources(door, sources)
+    for model in models:
+        _show_model(door, model)
     _show_database(door, database)
     for source in sources:
         for step in next_steps(source):
@@ -53,6 +56,24 @@ def _show_sources(door: Door, sources: list["Overview"]) -> None:
         door.out.listing(sources, columns, fact=asdict)
 
 
+def _show_model(door: Door, model: "ModelFacts") -> None:
+    if door.out.json:
+        door.out.emit({"embeddings": asdict(model)})
+        return
+    told = (
+        "embeddings",
+        model.name,
+        model.state,
+        count(model.vectors, "vector"),
+        f"{model.pending:,} pending",
+        *([f"{model.refused:,} refused"] if model.refused else []),
+        "indexed" if model.indexed else "no index yet",
+    )
+    door.out.line((", " if door.out.terminal else "\t").join(told))
+    for step in next_steps_of_model(model):
+        door.out.say(step)
+
+
 def _show_database(door: Door, database: "DatabaseFacts") -> None:
     if door.out.json:
         door.out.emit({"database": asdict(database)})
@@ -65,6 +86,20 @@ def _show_database(door: Door, database: "DatabaseFacts") -> None:
         count(database.last_change, "change"),
     )
     door.out.line((", " if door.out.terminal else "\t").join(told))
+
+
+def next_steps_of_model(model: "ModelFacts") -> Iterator[str]:
+    """What somebody should do about a model."""
+    if model.trouble:
+        circuits = [f"{name} is {stats['state']}" for name, stats in model.trouble["circuits"].items()]
+        told = f" (circuit of {', '.join(circuits)})" if circuits else ""
+        yield f"{model.name}: embedding stopped{told}: {model.trouble['error']}"
+    if model.pending and model.state == "active":
+        yield f"{model.name}: {count(model.pending, 'passage')} found by words only so far; `rowen embed` goes on."
+    if model.state == "building":
+        yield f"{model.name}: not complete, so search does not use it; the `rowen embed` that began it goes on."
+    if model.state == "retired":
+        yield f"{model.name}: not used any more; `rowen embed --drop-old` forgets its vectors."
 
 
 def next_steps(source: "Overview") -> Iterator[str]:

@@ -11,12 +11,13 @@ from rowen.cli.door import Door
 from rowen.errors import NotFoundError, RowenError
 
 if TYPE_CHECKING:
+    from rowen.cli.progress import Drawing
     from rowen.model.run import Run
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
 
-Results = list[tuple[str, "Run | Exception"]]
+Results = list["Run | Exception"]
 
 
 @command("sync")
@@ -31,19 +32,32 @@ def sync(door: Door, targets: tuple[str, ...], full: bool, accept_deletions: boo
     `rowen sync ./folder` needs nothing else.
     """
     how = {"full": full, "accept_deletions": accept_deletions, "dry_run": dry_run}
-    names = tuple(dict.fromkeys(targets))
-    return _report(door, door.ask(partial(_sync, door=door, targets=names, how=how), gently=True), dry=dry_run)
+    report = _Report(door, dry=dry_run)
+    door.ask(partial(_sync, door=door, targets=tuple(dict.fromkeys(targets)), report=report, how=how), gently=True)
+    return report.end()
 
 
-async def _sync(rowen: "Rowen", *, door: Door, targets: tuple[str, ...], how: dict[str, bool]) -> Results:
+async def _sync(
+    rowen: "Rowen", *, door: Door, targets: tuple[str, ...], report: "_Report", how: dict[str, bool]
+) -> None:
+    from rowen.cli.found import found_words
     from rowen.cli.progress import progress
 
+    held = {source.name for source in await rowen.sources()}
     names = targets or await _active(rowen, door)
-    if not names:
-        return []
-    with progress(shown=door.out.watched) as observe:
-        results = await rowen.sync_all(names, observe=observe, **how)
-    return list(zip(names, results, strict=True))
+    report.width = max((len(name) for name in names if name in held), default=0)
+    report.expected = len(names)
+    if names:
+        with progress(shown=door.out.watched) as report.drawing:
+            await rowen.sync_all(
+                names,
+                observe=report.drawing,
+                finished=report.add,
+                found=lambda what: door.out.say(found_words(what)),
+                **how,
+            )
+    for remark in rowen.embedding_remarks():
+        door.out.say(remark)
 
 
 async def _active(rowen: "Rowen", door: Door) -> tuple[str, ...]:
@@ -55,21 +69,38 @@ async def _active(rowen: "Rowen", door: Door) -> tuple[str, ...]:
     return tuple(source.name for source in sources if source.state == "active")
 
 
-def _report(door: Door, results: Results, *, dry: bool) -> int:
-    from rowen.cli.tally import worst
-    from rowen.model.run import Run
+class _Report:
+    """Tells of each source as soon as it is done, and of all of them at the end."""
 
-    width = max((len(result.source) for _, result in results if isinstance(result, Run)), default=0)
-    codes = []
-    for target, result in results:
-        if isinstance(result, Run):
-            codes.append(_report_run(door, result, width=width, dry=dry))
-        elif isinstance(result, RowenError):
-            codes.append(_report_error(door, target, result))
-    for _, result in results:
-        if isinstance(result, Exception) and not isinstance(result, RowenError):
-            raise result
-    return worst(codes)
+    def __init__(self, door: Door, *, dry: bool) -> None:
+        self.width = self.expected = 0
+        self.drawing: Drawing | None = None
+        self._door = door
+        self._dry = dry
+        self._results: Results = []
+        self._codes: list[int] = []
+
+    def add(self, target: str, result: "Run | Exception") -> None:
+        """One more is done."""
+        self._results.append(result)
+        if self.drawing is not None:
+            self.drawing.step_aside(target if isinstance(result, Exception) else result.source)
+        if isinstance(result, RowenError):
+            self._codes.append(_report_error(self._door, target, result))
+        elif not isinstance(result, Exception):
+            self._codes.append(_report_run(self._door, result, width=self.width, dry=self._dry))
+
+    def end(self) -> int:
+        """All are done: the exit code. What is no error of ours is thrown only now, when all others were told."""
+        from rowen.cli.tally import together, worst
+
+        for result in self._results:
+            if isinstance(result, Exception) and not isinstance(result, RowenError):
+                raise result
+        runs = [result for result in self._results if not isinstance(result, Exception)]
+        if self.expected > 1 and not self._door.out.json:
+            self._door.out.say(together(runs, of=len(self._results), expected=self.expected))
+        return worst(self._codes)
 
 
 def _report_run(door: Door, run: "Run", *, width: int, dry: bool) -> int:
