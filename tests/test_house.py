@@ -28,6 +28,7 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 
 def test_the_public_surface_is_a_decision() -> None:
     assert rowen.__all__ == [
+        "Answer",
         "BusyError",
         "Change",
         "Checkpoint",
@@ -35,6 +36,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "Connector",
         "Document",
         "Failed",
+        "FellBack",
         "Fetched",
         "Gone",
         "Hit",

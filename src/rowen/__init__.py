@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Complete,
         Document,
         Failed,
+        FellBack,
         Fetched,
         Gone,
         Incomplete,
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
         Unchanged,
         Validators,
     )
-    from rowen.model.query import Hit
+    from rowen.model.query import Answer, Hit
     from rowen.model.run import Change, Outcome, Run, Tally
     from rowen.model.source import Source
     from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is the door)
     from rowen.service.blocking import open_blocking
 
 __all__ = [
+    "Answer",
     "BusyError",
     "Change",
     "Checkpoint",
@@ -53,6 +55,7 @@ __all__ = [
     "Connector",
     "Document",
     "Failed",
+    "FellBack",
     "Fetched",
     "Gone",
     "Hit",
@@ -90,10 +93,11 @@ _HOME = {
         *("RowenError", "SourceError", "StoreError", "UsageError"),
     ),
     "rowen.model.item": (
-        *("Checkpoint", "Complete", "Document", "Failed", "Fetched", "Gone", "Incomplete"),
+        *("Checkpoint", "Complete", "Document", "Failed", "FellBack", "Fetched"),
+        *("Gone", "Incomplete"),
         *("Observation", "Raw", "Skipped", "Unchanged", "Validators"),
     ),
-    "rowen.model.query": ("Hit",),
+    "rowen.model.query": ("Answer", "Hit"),
     "rowen.model.run": ("Change", "Outcome", "Run", "Tally"),
     "rowen.model.source": ("Source",),
     "rowen.service": ("Rowen", "open"),
