@@ -149,14 +149,16 @@ def _write(writer: Writer, written: _Written, rows: list[tuple[Any, ...]]) -> No
 
 
 async def _ahead(batches: AsyncGenerator[list[tuple[Any, ...]]]) -> AsyncGenerator[list[tuple[Any, ...]]]:
-    """The same batches, the next of which is fetched while one is being written."""
+    """The same batches, the next of which is fetched while one is being written.
+
+    A fetch that is on its way is awaited, never cancelled: that would break the connection, and leave its cursor open.
+    """
     coming = asyncio.ensure_future(anext(batches, None))
     try:
-        while (batch := await coming) is not None:
+        while (batch := await asyncio.shield(coming)) is not None:
             coming = asyncio.ensure_future(anext(batches, None))
             yield batch
     finally:
-        coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
 
 
