@@ -21,7 +21,7 @@ from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
 
 COLUMNS = (
-    *(("records", 9), ("asked", 6), ("rows", 8), ("WAL kB", 8), ("wall s", 8), ("rec/s", 8)),
+    *(("records", 9), ("asked", 6), ("rows", 11), ("WAL kB", 12), ("wall s", 8), ("rec/s", 8)),
     *(("own s", 7), ("workers s", 10), ("DB s", 7), ("portal s", 9), ("MB", 6)),
 )
 
