@@ -4,9 +4,10 @@ Kinds are asked in turn, first what they see in the address's own answer, then w
 was fetched, and there is an end to it: many kinds together cost few requests.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rowen.errors import FetchError
@@ -75,6 +76,14 @@ class Look:
                 return None
             self._answers[question] = await self._good(question, headers)
         return self._answers[question]
+
+    async def json(self, url: str, **question: Any) -> Any:
+        """The JSON that a URL answers with; None if it answers with nothing, or with something else."""
+        answer = await self.get(url, **question)
+        try:
+            return json.loads(answer.body) if answer is not None else None
+        except (ValueError, RecursionError):
+            return None
 
     async def _good(self, question: _Question, headers: Mapping[str, str] | None) -> Response | None:
         try:

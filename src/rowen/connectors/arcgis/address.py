@@ -3,8 +3,7 @@
 import re
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.connectors.catalog.address import web_url
 
 __all__ = ["accept", "is_search", "recognise"]
 
@@ -22,13 +21,10 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The source at any web address that a user says to have one: a search with its words, or a site."""
-    address = address.removeprefix(_PREFIX)
-    if not address.startswith(("http://", "https://")):
+    url = web_url(address, "arcgis")
+    if url is None:
         return None
-    try:
-        parts = urlsplit(parse(address).url)
-    except BadUrlError:
-        return None
+    parts = urlsplit(url)
     if found := _SEARCH.fullmatch(f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"):
         words = parse_qs(parts.query).get("q", [""])[0].strip()
         return f"{found['base']}/search?{urlencode({'q': words})}" if words else None

@@ -6,16 +6,13 @@ from pydantic import Field
 
 from rowen.connectors.base import Options
 
-__all__ = ["CatalogOptions"]
+__all__ = ["CatalogOptions", "DocumentOptions"]
 
 
-class CatalogOptions(Options):
-    """Options of catalogs; `language` is the one to prefer where a record has several."""
+class DocumentOptions(Options):
+    """Options of catalogs in documents; `language` is the one to prefer where a record has several."""
 
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
-    page_size: int = Field(default=100, ge=1, le=10_000, description="records to ask for at once")
-    overlap_h: float = Field(default=1.0, ge=0, description="how far before the cursor to ask again")
-    reconcile_days: float = Field(default=7.0, ge=0, description="after how long to walk the whole catalog again")
     delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
 
     def reading(self) -> dict[str, Any]:
@@ -23,6 +20,26 @@ class CatalogOptions(Options):
         return {"language": self.language}
 
     def listing(self) -> dict[str, Any]:
+        """An unchanged document need not be read again, unless it is shown or would be read otherwise."""
+        return {"headers": self.headers, "language": self.language}
+
+    def as_catalog(self) -> "CatalogOptions":
+        """The same as options of a catalog that is asked for pages."""
+        return CatalogOptions(headers=self.headers, delay_s=self.delay_s, language=self.language)
+
+
+class CatalogOptions(DocumentOptions):
+    """Options of catalogs that are asked for pages, and for what was modified."""
+
+    page_size: int = Field(default=100, ge=1, le=10_000, description="records to ask for at once")
+    overlap_h: float = Field(default=1.0, ge=0, description="how far before the cursor to ask again")
+    reconcile_days: float = Field(default=7.0, ge=0, description="after how long to walk the whole catalog again")
+
+    def listing(self) -> dict[str, Any]:
         """What decides which records are listed for us: all but how they are asked for."""
         asking = {"page_size", "overlap_h", "reconcile_days", "delay_s"}
         return self.model_dump(mode="json", exclude=asking)
+
+    def as_catalog(self) -> "CatalogOptions":
+        """These very options."""
+        return self

@@ -5,7 +5,6 @@ from contextlib import aclosing
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
-from rowen.connectors.catalog.answers import read_json
 from rowen.connectors.ckan.address import Address, accept, recognise
 from rowen.connectors.ckan.api import Api
 from rowen.connectors.ckan.harvest import Harvest
@@ -41,10 +40,7 @@ class Ckan:
     async def probe(cls, look: Look) -> str | None:
         """The portal at an address, if it can be searched by CKAN's API."""
         url = accept(look.url)
-        found = await look.get(f"{Address.of(url).action}/package_search?rows=0") if url else None
-        if found is None:
-            return None
-        match read_json(found.body, look.url):
+        match await look.json(f"{Address.of(url).action}/package_search?rows=0") if url else None:
             case {"success": True, "result": {"count": int(), "results": list()}}:
                 return url
         return None

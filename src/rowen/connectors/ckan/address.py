@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.connectors.catalog.address import web_url
 
 __all__ = ["Address", "accept", "recognise"]
 
@@ -37,7 +36,7 @@ class Address:
 def recognise(address: str) -> str | None:
     """The source URL of `ckan:https://…`, or of an address that shows CKAN's API."""
     if address.startswith(_PREFIX):
-        return accept(address.removeprefix(_PREFIX))
+        return accept(address)
     path = address.partition("?")[0].rstrip("/")
     found = _API.fullmatch(path)
     return accept(address) if found and _TELLING.fullmatch(found["api"]) else None
@@ -45,13 +44,10 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The source URL of an address that is said to be a CKAN portal's, whatever it looks like."""
-    address = address.removeprefix(_PREFIX)
-    if not address.startswith(("http://", "https://")):
+    given = web_url(address, "ckan")
+    if given is None:
         return None
-    try:
-        url = parse(address).url.partition("?")[0].rstrip("/")
-    except BadUrlError:
-        return None
+    url = given.partition("?")[0].rstrip("/")
     found = _API.fullmatch(url)
     if found is None:
         return _without_page(url)

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.connectors.catalog.address import web_url
 
 __all__ = ["accept", "ask", "capabilities_url", "item_url", "recognise"]
 
@@ -29,13 +28,10 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The service of any web address that is said to be one: without the arguments of a question."""
-    address = address.removeprefix(_PREFIX)
-    if not _SCHEME.match(address):
+    url = web_url(address, "csw")
+    if url is None:
         return None
-    try:
-        parts = urlsplit(parse(address).url)
-    except BadUrlError:
-        return None
+    parts = urlsplit(url)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if not _ARGUMENTS.fullmatch(name)]
     return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
 

@@ -11,11 +11,11 @@ from contextlib import aclosing
 from typing import Any, ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.datajson.document import Document, Validators
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.look import Look
-from rowen.errors import BadUrlError
 from rowen.fetch.target import parse
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Unchanged
 
@@ -51,12 +51,8 @@ class DataJson:
     @classmethod
     def accept(cls, address: str) -> str | None:
         """The document of any web address that a user says to have one."""
-        address = address.removeprefix(_PREFIX)
-        if not address.startswith(("http://", "https://")):
-            return None
-        try:
-            url = parse(address).url
-        except BadUrlError:
+        url = web_url(address, cls.kind)
+        if url is None:
             return None
         path = url.partition("://")[2].partition("/")[2]
         return url if _SOME_FILE.search(f"/{path}") else f"{url.rstrip('/')}/data.json"

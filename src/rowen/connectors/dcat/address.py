@@ -3,9 +3,8 @@
 import re
 from urllib.parse import urljoin
 
-from rowen.errors import BadUrlError
+from rowen.connectors.catalog.address import web_url
 from rowen.fetch.response import Response
-from rowen.fetch.target import parse
 
 __all__ = ["accept", "is_catalog", "linked", "recognise"]
 
@@ -31,13 +30,7 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The source URL of any web address that is said to be a catalog's."""
-    address = address.removeprefix(_PREFIX)
-    if not address.startswith(("http://", "https://")):
-        return None
-    try:
-        return parse(address).url
-    except BadUrlError:
-        return None
+    return web_url(address, "dcat")
 
 
 def is_catalog(response: Response) -> bool:

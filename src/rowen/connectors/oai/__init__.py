@@ -4,15 +4,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import ClassVar
 
-from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.base import Known, Options
+from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.notes import Noted, noted
 from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
-from rowen.connectors.catalog.refresh import Refresh
 from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.look import Look
 from rowen.connectors.oai.address import accept, ask, recognise
 from rowen.connectors.oai.listing import Repository
 from rowen.connectors.oai.options import OaiOptions
+from rowen.fetch.client import Client
 from rowen.model.item import Observation
 
 __all__ = ["Oai"]
@@ -21,26 +22,13 @@ _EXPLAINED = frozenset(range(400, 600)) - {401, 403, 408, 425, 429, 503}
 _MARKS = (b"<OAI-PMH", b":OAI-PMH")
 
 
-class Oai:
+class Oai(CatalogConnector):
     """Reads the records of an OAI-PMH repository."""
 
     kind: ClassVar[str] = "oai"
     Options: ClassVar[type[Options]] = OaiOptions
-
-    def __init__(self, url: str, options: OaiOptions, tools: Tools) -> None:
-        self._url = url
-        self._options = options
-        self._tools = tools
-
-    @classmethod
-    def recognise(cls, address: str) -> str | None:
-        """The base URL of `oai:https://…`, or of an address that shows the protocol."""
-        return recognise(address)
-
-    @classmethod
-    def accept(cls, address: str) -> str | None:
-        """The base URL of any web address that a user says to have one."""
-        return accept(address)
+    recognise = staticmethod(recognise)
+    accept = staticmethod(accept)
 
     @classmethod
     async def probe(cls, look: Look) -> str | None:
@@ -51,19 +39,16 @@ class Oai:
         answer = await look.get(ask(base, "Identify"), accept="text/xml, */*;q=0.5") if base else None
         return base if answer is not None and _is_oai(answer.body) else None
 
-    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Walk the repository, or read what changed."""
+    async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         held = Noted(known)
-        async with self._tools.client() as client:
-            talk = Talk(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
-            # Fewer records cannot be asked for, so that more time is all there is to give.
-            talk.size.limit_s = LONGEST_LIMIT_S
-            repository = Repository(talk, self._url, self._options)
-            await repository.open(held)
-            refresh = Refresh(repository, held, self._options, now=self._tools.now)
-            async with aclosing(noted(refresh.pull(), repository.notes)) as observations:
-                async for observation in observations:
-                    yield observation
+        talk = Talk(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
+        # Fewer records cannot be asked for, so that more time is all there is to give.
+        talk.size.limit_s = LONGEST_LIMIT_S
+        repository = Repository(talk, self._url, self._options)
+        await repository.open(held)
+        async with aclosing(noted(self._refresh(repository, held), repository.notes)) as observations:
+            async for observation in observations:
+                yield observation
 
 
 def _is_oai(body: bytes) -> bool:

@@ -3,8 +3,7 @@
 import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.connectors.catalog.address import web_url
 
 __all__ = ["accept", "ask", "item_url", "recognise"]
 
@@ -26,13 +25,10 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The base URL of any web address that is said to be a repository's: without the arguments of a question."""
-    address = address.removeprefix(_PREFIX)
-    if not _SCHEME.match(address):
+    url = web_url(address, "oai")
+    if url is None:
         return None
-    try:
-        parts = urlsplit(parse(address).url)
-    except BadUrlError:
-        return None
+    parts = urlsplit(url)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name.lower() not in _ARGUMENTS]
     return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
 

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.connectors.catalog.address import web_url
 
 __all__ = ["Address", "accept", "recognise"]
 
@@ -51,13 +50,10 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The source URL of an address that is said to be such a portal's, whatever it looks like."""
-    address = address.removeprefix(_PREFIX)
-    if not address.startswith(("http://", "https://")):
+    given = web_url(address, "opendatasoft")
+    if given is None:
         return None
-    try:
-        url = parse(address).url.partition("?")[0].rstrip("/")
-    except BadUrlError:
-        return None
+    url = given.partition("?")[0].rstrip("/")
     found = _API.fullmatch(url)
     if found is None:
         return _PAGE.sub("", url)

@@ -1,43 +1,29 @@
 """SDMX services of statistical offices: one item a dataflow, all of them in one document."""
 
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import ClassVar
 
-from rowen.connectors.base import Known, Options, Tools
-from rowen.connectors.catalog.refresh import Refresh
+from rowen.connectors.base import Known, Options
+from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.look import Look
 from rowen.connectors.sdmx.address import Address, accept, is_sdmx, recognise
 from rowen.connectors.sdmx.listing import Dataflows
 from rowen.connectors.sdmx.options import SdmxOptions
-from rowen.model.item import Observation
+from rowen.fetch.client import Client
 
 __all__ = ["Sdmx"]
 
 _LIKELY = re.compile(r"sdmx|/(?:api|rest|service|ws)(?:/|$)", re.IGNORECASE)
 
 
-class Sdmx:
+class Sdmx(CatalogConnector):
     """Reads the dataflows of an SDMX service."""
 
     kind: ClassVar[str] = "sdmx"
     Options: ClassVar[type[Options]] = SdmxOptions
-
-    def __init__(self, url: str, options: SdmxOptions, tools: Tools) -> None:
-        self._url = url
-        self._options = options
-        self._tools = tools
-
-    @classmethod
-    def recognise(cls, address: str) -> str | None:
-        """The service of `sdmx:https://…`, or of an address that asks one for all dataflows."""
-        return recognise(address)
-
-    @classmethod
-    def accept(cls, address: str) -> str | None:
-        """The service of any web address that a user says to be one."""
-        return accept(address)
+    recognise = staticmethod(recognise)
+    accept = staticmethod(accept)
 
     @classmethod
     async def probe(cls, look: Look) -> str | None:
@@ -52,11 +38,5 @@ class Sdmx:
         listed = await look.get(Address(look.base).documents[0], accept="*/*")
         return accept(look.base) if listed is not None and is_sdmx(listed.body) else None
 
-    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Read the document, unless it is the one that we hold."""
-        async with self._tools.client() as client:
-            listing = Dataflows(client, self._url, self._options)
-            refresh = Refresh(listing, known, self._options.as_catalog(), now=self._tools.now)
-            async with aclosing(refresh.pull()) as observations:
-                async for observation in observations:
-                    yield observation
+    def _listing(self, client: Client, known: Known) -> Listing:
+        return Dataflows(client, self._url, self._options)

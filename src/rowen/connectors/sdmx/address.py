@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.connectors.catalog.address import web_url
 
 __all__ = ["Address", "accept", "is_sdmx", "recognise"]
 
@@ -72,13 +71,7 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The source URL of an address that is said to be an SDMX service's."""
-    address = address.removeprefix(_PREFIX)
-    if not address.startswith(("http://", "https://")):
-        return None
-    try:
-        return parse(address).url
-    except BadUrlError:
-        return None
+    return web_url(address, "sdmx")
 
 
 def is_sdmx(body: bytes) -> bool:

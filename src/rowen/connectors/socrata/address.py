@@ -3,8 +3,7 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.connectors.catalog.address import web_url
 
 __all__ = ["accept", "domain_of", "item", "recognise"]
 
@@ -22,13 +21,10 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The portal of any web address that a user says to be one; the shared API needs to be told which."""
-    address = address.removeprefix(_PREFIX)
-    if not address.startswith(("http://", "https://")):
+    url = web_url(address, "socrata")
+    if url is None:
         return None
-    try:
-        parts = urlsplit(parse(address).url)
-    except BadUrlError:
-        return None
+    parts = urlsplit(url)
     if not _CENTRAL.fullmatch(parts.hostname or ""):
         return f"{parts.scheme}://{parts.netloc}"
     domains = parse_qs(parts.query).get("domains", [""])[0].split(",")

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import ClassVar
 
-from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.answers import read_json
-from rowen.connectors.catalog.refresh import Refresh
+from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.look import Look
 from rowen.connectors.stac.address import accept, is_stac, listing_url, recognise
@@ -14,32 +14,20 @@ from rowen.connectors.stac.listing import Collections
 from rowen.connectors.stac.options import StacOptions
 from rowen.connectors.stac.tree import Tree, kind_of
 from rowen.errors import SourceError
+from rowen.fetch.client import Client
 from rowen.fetch.response import Response
 from rowen.model.item import Observation
 
 __all__ = ["Stac"]
 
 
-class Stac:
+class Stac(CatalogConnector):
     """Reads the collections of a STAC catalog."""
 
     kind: ClassVar[str] = "stac"
     Options: ClassVar[type[Options]] = StacOptions
-
-    def __init__(self, url: str, options: StacOptions, tools: Tools) -> None:
-        self._url = url
-        self._options = options
-        self._tools = tools
-
-    @classmethod
-    def recognise(cls, address: str) -> str | None:
-        """The catalog of `stac:https://…`, or of an address whose path tells one."""
-        return recognise(address)
-
-    @classmethod
-    def accept(cls, address: str) -> str | None:
-        """The catalog of any web address that a user says to have one."""
-        return accept(address)
+    recognise = staticmethod(recognise)
+    accept = staticmethod(accept)
 
     @classmethod
     async def probe(cls, look: Look) -> str | None:
@@ -49,16 +37,15 @@ class Stac:
             page = await look.get(look.url)
         return accept(look.url) if page is not None and is_stac(page.body) else None
 
-    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+    async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         """Ask the root what it is, and read its collections."""
-        async with self._tools.client() as client:
-            talk = Talk(client, self._url, self._options.as_catalog(), now=self._tools.now)
-            tree = Tree(client, self._url, self._options, known)
-            root = await talk.get(self._url, tokens=await tree.tokens())
-            observations = tree.walk(root) if root.not_modified else self._read(talk, tree, root, known)
-            async with aclosing(observations):
-                async for observation in observations:
-                    yield observation
+        talk = Talk(client, self._url, self._options.as_catalog(), now=self._tools.now)
+        tree = Tree(client, self._url, self._options, known)
+        root = await talk.get(self._url, tokens=await tree.tokens())
+        observations = tree.walk(root) if root.not_modified else self._read(talk, tree, root, known)
+        async with aclosing(observations):
+            async for observation in observations:
+                yield observation
 
     def _read(self, talk: Talk, tree: Tree, root: Response, known: Known) -> AsyncGenerator[Observation]:
         data = read_json(root.body, self._url)
@@ -75,4 +62,4 @@ class Stac:
             language=self._options.language,
             first=root if listing == root.url and not self._options.limit else None,
         )
-        return Refresh(collections, known, self._options.as_catalog(), now=self._tools.now).pull()
+        return self._refresh(collections, known)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.stac.record import joined, links_of
-from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
 
 __all__ = ["accept", "is_stac", "item_url", "listing_url", "recognise"]
 
@@ -29,12 +28,8 @@ def recognise(address: str) -> str | None:
 
 def accept(address: str) -> str | None:
     """The source URL of an address that is said to be a STAC catalog's; that of a list of collections is its root."""
-    address = address.removeprefix(_PREFIX)
-    if not address.startswith(("http://", "https://")):
-        return None
-    try:
-        url = parse(address).url
-    except BadUrlError:
+    url = web_url(address, "stac")
+    if url is None:
         return None
     return url if "?" in url else re.sub(r"/collections/?$", "/", url)
 

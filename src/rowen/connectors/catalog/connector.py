@@ -1,0 +1,37 @@
+"""What the connectors of most catalogs have in common: one client, one listing, one refresh."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from rowen.connectors.base import Known, Tools
+from rowen.connectors.catalog.listing import Listing
+from rowen.connectors.catalog.refresh import Refresh
+from rowen.fetch.client import Client
+from rowen.model.item import Observation
+
+__all__ = ["CatalogConnector"]
+
+
+class CatalogConnector:
+    """Reads a catalog by its listing, which a kind makes; `Refresh` does the rest."""
+
+    def __init__(self, url: str, options: Any, tools: Tools) -> None:
+        self._url = url
+        self._options = options
+        self._tools = tools
+
+    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+        """Walk the catalog, or read what changed."""
+        async with self._tools.client() as client, aclosing(self._observe(client, known)) as observations:
+            async for observation in observations:
+                yield observation
+
+    def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
+        return self._refresh(self._listing(client, known), known)
+
+    def _refresh(self, listing: Listing, known: Known) -> AsyncGenerator[Observation]:
+        return Refresh(listing, known, self._options.as_catalog(), now=self._tools.now).pull()
+
+    def _listing(self, client: Client, known: Known) -> Listing:
+        raise NotImplementedError
