@@ -7,7 +7,7 @@ from typing import Any
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
 
-__all__ = ["Memory", "stamp"]
+__all__ = ["Memory", "age_days", "stamp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Memory:
 
     def is_due(self, now: datetime, days: float) -> bool:
         """Whether the catalog was last seen whole too long ago."""
-        return _age_days(self.walked, now) >= days
+        return age_days(self.walked, now) >= days
 
     def should_probe(self, now: datetime, days: float) -> bool:
         """Whether the filter should be tried again."""
-        return self.filters is None or _age_days(self.probed, now) >= days
+        return self.filters is None or age_days(self.probed, now) >= days
 
 
 def stamp(value: datetime) -> str:
@@ -62,6 +62,7 @@ def stamp(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _age_days(at: str | None, now: datetime) -> float:
+def age_days(at: str | None, now: datetime) -> float:
+    """How long ago something was that a cursor holds; for ever, if it never was."""
     then = moment(at)
     return (now - then).total_seconds() / 86_400 if then else float("inf")

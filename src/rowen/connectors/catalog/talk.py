@@ -15,12 +15,16 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream
 
-__all__ = ["Talk", "TooMuchError"]
+__all__ = ["SourceRefusedError", "Talk", "TooMuchError"]
 
 _OVERTAXED = frozenset({500, 502, 504})
 _REFUSED = frozenset({401, 403})
 
 T = TypeVar("T")
+
+
+class SourceRefusedError(SourceError):
+    """The catalog does not let us in."""
 
 
 class TooMuchError(SourceError):
@@ -31,6 +35,7 @@ class Talk:
     """The questions to one catalog. Credentials go to the origin of `url` alone.
 
     Answers of an `explained` status are given as they are: protocols that say in words what is wrong do so in these.
+    `key_option` is the option that a user would name a key in.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class Talk:
         now: Callable[[], datetime],
         secrets: Mapping[str, str] | None = None,
         explained: frozenset[int] = frozenset(),
+        key_option: str = "headers",
     ) -> None:
         client.pace(url, delay_s=options.delay_s)
         self.size = PageSize(options.page_size)
@@ -50,6 +56,7 @@ class Talk:
         self._url = url
         self._now = now
         self._explained = explained
+        self._key_option = key_option
         headers = {**options.headers, **(secrets or {})}
         self._credentials = Credentials.of(url, headers) if headers else None
 
@@ -60,12 +67,13 @@ class Talk:
         accept: str = "application/json",
         could_be_less: bool = False,
         tokens: Tokens | None = None,
+        limit_s: float | None = None,
     ) -> Response:
         """The answer of a URL, if it is a good one; with tokens of it, also that it is still the same.
 
         What `could_be_less` is not asked a second time if the catalog is too slow for it: that is a `TooMuchError`.
         """
-        return await self._ask("GET", url, accept, could_be_less=could_be_less, tokens=tokens)
+        return await self._ask("GET", url, accept, could_be_less=could_be_less, tokens=tokens, limit_s=limit_s)
 
     async def post(
         self, url: str, body: bytes, *, media_type: str, accept: str, could_be_less: bool = False
@@ -116,6 +124,7 @@ class Talk:
         body: bytes | None = None,
         media_type: str | None = None,
         tokens: Tokens | None = None,
+        limit_s: float | None = None,
     ) -> Response:
         async def once(tries: int | None) -> Response:
             return await self._client.request(
@@ -127,7 +136,7 @@ class Talk:
                 last_modified=tokens.last_modified if tokens else None,
                 headers={"Content-Type": media_type} if media_type else None,
                 credentials=self._credentials,
-                limit_s=self.size.limit_s,
+                limit_s=limit_s or self.size.limit_s,
                 idle_s=self.idle_s,
                 tries=tries,
             )
@@ -158,9 +167,9 @@ class Talk:
         if self._is_answer(response):
             return response
         if response.status in _REFUSED:
-            raise SourceError(
+            raise SourceRefusedError(
                 f"{self._url} refused the request (status {response.status}).",
-                hint="If it wants a key, name where that is found in the option headers, as env:NAME or file:/path.",
+                hint=f"If it wants a key, say where that is in the option {self._key_option}: env:NAME or file:/path.",
             )
         kind = SourceGoneError if response.status in (404, 410) else SourceError
         raise kind(f"{self._url} answered with status {response.status}.", hint="Nothing was deleted.")

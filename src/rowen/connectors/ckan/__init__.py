@@ -1,40 +1,29 @@
 """CKAN portals, by their action API: walked whole once, then asked for what was modified."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import ClassVar
 
-from rowen.connectors.base import Known, Options, Tools
+from rowen.connectors.base import Known, Options
+from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.ckan.address import Address, accept, recognise
 from rowen.connectors.ckan.api import Api
 from rowen.connectors.ckan.harvest import Harvest
 from rowen.connectors.ckan.options import CkanOptions
 from rowen.connectors.look import Look
+from rowen.fetch.client import Client
 from rowen.model.item import Observation
 
 __all__ = ["Ckan"]
 
 
-class Ckan:
-    """Reads the datasets of a CKAN portal."""
+class Ckan(CatalogConnector):
+    """Reads the datasets of a CKAN portal, in a way of its own: identifiers alone can be listed there."""
 
     kind: ClassVar[str] = "ckan"
     Options: ClassVar[type[Options]] = CkanOptions
-
-    def __init__(self, url: str, options: CkanOptions, tools: Tools) -> None:
-        self._address = Address.of(url)
-        self._options = options
-        self._tools = tools
-
-    @classmethod
-    def recognise(cls, address: str) -> str | None:
-        """The portal of `ckan:https://…`, or of an address that shows CKAN's API."""
-        return recognise(address)
-
-    @classmethod
-    def accept(cls, address: str) -> str | None:
-        """The portal of any web address that a user says to be one."""
-        return accept(address)
+    recognise = staticmethod(recognise)
+    accept = staticmethod(accept)
 
     @classmethod
     async def probe(cls, look: Look) -> str | None:
@@ -45,12 +34,8 @@ class Ckan:
                 return url
         return None
 
-    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Walk the portal, or read what changed."""
-        async with self._tools.client() as client:
-            client.pace(self._address.action, delay_s=self._options.delay_s)
-            api = Api(client, self._address.action, self._options, self._tools.now)
-            harvest = Harvest(api, self._address, self._options, known, self._tools.now)
-            async with aclosing(harvest.pull()) as observations:
-                async for observation in observations:
-                    yield observation
+    def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
+        address, options, now = Address.of(self._url), self._options, self._tools.now
+        secrets = {options.api_key_header: options.api_key} if options.api_key else None
+        talk = Talk(client, address.action, options, now=now, secrets=secrets, key_option="api_key")
+        return Harvest(Api(talk, address.action, options), address, options, known, now).pull()

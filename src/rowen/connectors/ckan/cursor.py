@@ -1,12 +1,12 @@
 """What is kept between two runs over a CKAN portal."""
 
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.memory import age_days
 
-__all__ = ["Memory", "Place", "stamp"]
+__all__ = ["Memory", "Place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +60,8 @@ class Memory:
 
     def is_due(self, now: datetime, days: float) -> bool:
         """Whether the portal was last seen whole too long ago."""
-        return _age_days(self.walked, now) >= days
+        return age_days(self.walked, now) >= days
 
     def should_probe(self, now: datetime, days: float) -> bool:
         """Whether the filter should be tried again."""
-        return self.filters is None or _age_days(self.probed, now) >= days
-
-
-def stamp(value: datetime) -> str:
-    """A moment as Solr and our cursors write it."""
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _age_days(at: str | None, now: datetime) -> float:
-    then = moment(at)
-    return (now - then).total_seconds() / 86_400 if then else float("inf")
+        return self.filters is None or age_days(self.probed, now) >= days

@@ -15,10 +15,11 @@ from typing import Any
 
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.memory import stamp
 from rowen.connectors.catalog.pages import PageSize
 from rowen.connectors.ckan.address import Address
 from rowen.connectors.ckan.api import Api
-from rowen.connectors.ckan.cursor import Memory, Place, stamp
+from rowen.connectors.ckan.cursor import Memory, Place
 from rowen.connectors.ckan.options import CkanOptions
 from rowen.connectors.ckan.reading import Reading
 from rowen.connectors.ckan.walk import Walk, id_of

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from rowen.connectors.catalog.answers import UnreadableError, payload_of
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.pages import LEAST_ROWS, PageSize
-from rowen.connectors.ckan.api import Answer, Api, TooMuchError
+from rowen.connectors.catalog.talk import TooMuchError
+from rowen.connectors.ckan.api import Answer, Api
 from rowen.connectors.ckan.marks import Marks
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.model.hashes import body_hash

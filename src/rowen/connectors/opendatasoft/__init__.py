@@ -34,5 +34,5 @@ class OpenDataSoft(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         address, key = Address.of(self._url), self._options.api_key
         secrets = {"Authorization": f"Apikey {key}"} if key else None
-        talk = Talk(client, address.api, self._options, now=self._tools.now, secrets=secrets)
+        talk = Talk(client, address.api, self._options, now=self._tools.now, secrets=secrets, key_option="api_key")
         return OpenDataSoftListing(talk, address, self._options)

@@ -34,5 +34,5 @@ class Socrata(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         token = self._options.app_token
         secrets = {"X-App-Token": token} if token else None
-        talk = Talk(client, self._url, self._options, now=self._tools.now, secrets=secrets)
+        talk = Talk(client, self._url, self._options, now=self._tools.now, secrets=secrets, key_option="app_token")
         return SocrataListing(talk, self._url, self._options)
