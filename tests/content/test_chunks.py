@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rowen.content import chunks as chunks_module
 from rowen.content.chunks import split
 
 WORDS = [f"{chr(97 + i % 26)}{i:x}{'lorem'[i % 5]}" for i in range(400)]
@@ -46,10 +47,9 @@ def test_an_empty_text_has_no_chunks():
     assert split(" \n\n\t\n") == []
 
 
-def test_a_short_text_is_one_chunk_exactly_as_it_is():
-    text = "# Title\n\nOne.\n\n\nTwo."
-
-    (chunk,) = split(text)
+@pytest.mark.parametrize("text", ["# Title\n\nOne.\n\n\nTwo.", "  One.\n\n- two\n- three", "Title\n---\n\nOne."])
+def test_a_short_text_is_one_chunk_exactly_as_it_is(text: str):
+    (chunk,) = split(f"\n \n{text}\n\t\n")
 
     assert chunk.text == text
 
@@ -226,6 +226,15 @@ def test_no_chunk_is_too_long_and_no_line_is_lost(text: str, max_chars: int, min
     for line in lines_of(text):
         if len(line) < max_chars // 4 and not line.startswith(("`", "~")):
             assert "".join(line.split()) in together
+
+
+@given(MARKDOWN)
+def test_a_text_that_fits_is_cut_no_differently_for_being_short(text: str):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks_module, "_may_begin_with_heading", lambda _: True)
+        the_long_way = split(text)
+
+    assert split(text) == the_long_way
 
 
 @given(MARKDOWN)

@@ -5,6 +5,7 @@ the chunks it stands in, and a refresh gives the chunks that a rebuild would. No
 repeats a part of its neighbour changes with it.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
@@ -18,17 +19,31 @@ __all__ = ["VERSION", "split"]
 VERSION = 1
 """Raised whenever the same text would be cut in another way."""
 
+_UNDERLINE = re.compile(r"\n[ \t]*(?:={2,}|-{2,})[ \t]*(?:\n|$)")
 _LOOK_AHEAD = 48
 _DEEPEST = 128
 
 
 def split(text: str, *, max_chars: int = 1500, min_chars: int = 200) -> list[Chunk]:
     """The chunks of a Markdown text, none longer than `max_chars`, few shorter than `min_chars`."""
+    if len(text) <= max_chars and not _may_begin_with_heading(text):
+        return _whole(text)
     parts = pieces(text, max_chars)
     if not parts:
         return []
     spans = _Spans(text, parts, max_chars, min_chars).found()
     return list(_with_headings(text, parts, spans))
+
+
+def _may_begin_with_heading(text: str) -> bool:
+    return text.lstrip()[:1] == "#" or _UNDERLINE.search(text) is not None
+
+
+def _whole(text: str) -> list[Chunk]:
+    """A short text as its own chunk, without the blank lines around it."""
+    text = text.rstrip()
+    indent = len(text) - len(text.lstrip())
+    return [Chunk(text[text.rfind("\n", 0, indent) + 1 :], (), None)] if text else []
 
 
 class _Spans:

@@ -1,9 +1,15 @@
-"""A plan becomes one transaction."""
+"""A plan becomes one transaction.
 
+Two of them may be written side by side, so that the database need not wait for us; they are committed in the order of
+the plans. What they share (the run's fence, the cursor, the change log) is touched last, when all before them is done.
+"""
+
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from rowen.errors import StoreRejectedError
 from rowen.harvest.passages import Edit, first_edit, plan_edit
@@ -30,6 +36,13 @@ _ANNOUNCED: dict[Outcome, ChangeKind] = {
 }
 
 
+class _Turn(NamedTuple):
+    """A place in the order of commits: `before` is set when all earlier ones are done, `after` is for the next one."""
+
+    before: asyncio.Event
+    after: asyncio.Event
+
+
 @dataclass(slots=True)
 class Committer:
     """Writes the plans of one run."""
@@ -45,48 +58,59 @@ class Committer:
     _waiting: Checkpoint | None = None
     _cursor: Cursor = field(init=False)
     _moved_at: float = field(init=False)
+    _last: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._cursor = self.source.cursor
         self._moved_at = self.clock()
+        self._last.set()
 
     async def commit(self, plan: Plan) -> Counter[str]:
         """Write a plan whole; what the database refuses is found by halving, and quarantined alone.
 
-        Returns the counts to add to those of the plan. A checkpoint that comes with nothing else to write waits a
-        while for company: a walk over an unchanged source is a matter of few transactions.
+        Returns the counts to add to those of the plan. The order of commits is that of the calls. A checkpoint that
+        comes with nothing else to write waits a while for company: a walk over an unchanged source is a matter of few
+        transactions.
         """
         checkpoint = _later(self._waiting, plan.checkpoint)
         if plan.idle and (checkpoint is None or self.clock() < self._moved_at + CHECKPOINT_S):
             self._waiting = checkpoint
             return Counter()
         self._waiting = None
-        return await self._commit(replace(plan, checkpoint=checkpoint))
+        return await self._commit_in_turn(replace(plan, checkpoint=checkpoint))
 
     async def finish(self) -> None:
         """Write the checkpoint that still waits, unless the cursor is there already."""
         waiting, self._waiting = self._waiting, None
         if waiting is None or (waiting.cursor == self._cursor and waiting.version in (None, self.source.version)):
             return
-        await self._commit(Plan(checkpoint=waiting))
+        await self._commit_in_turn(Plan(checkpoint=waiting))
 
-    async def _commit(self, plan: Plan) -> Counter[str]:
+    async def _commit_in_turn(self, plan: Plan) -> Counter[str]:
+        turn = _Turn(self._last, asyncio.Event())
+        self._last = turn.after
+        counts = await self._commit(plan, turn)
+        turn.after.set()
+        return counts
+
+    async def _commit(self, plan: Plan, turn: _Turn) -> Counter[str]:
+        if not plan.apart:
+            await turn.before.wait()
         try:
             async with self.database.transaction() as c:
-                counts = await self._write(c, plan)
+                counts = await self._write(c, plan, turn)
         except StoreRejectedError as refusal:
             if not plan.writes:
                 raise
             counts = Counter()
             for part in _parts(plan, refusal):
                 counts.update(part.counts)
-                counts.update(await self._commit(part))
+                counts.update(await self._commit(part, turn))
         self._moved_at = self.clock()
         self._cursor = plan.checkpoint.cursor if plan.checkpoint is not None else self._cursor
         return counts
 
-    async def _write(self, c: Connection, plan: Plan) -> Counter[str]:
-        await runs.fence(c, self.run_id)
+    async def _write(self, c: Connection, plan: Plan, turn: _Turn) -> Counter[str]:
         ids = await self._write_items(c, plan)
         counts = await self._write_chunks(c, plan, ids)
         fresh = [check_of(ids[write.key], write.document) for write in plan.writes if write.stored is None]
@@ -94,10 +118,12 @@ class Committer:
         dropped = await items.delete(c, self.source, plan.gone)
         await quarantine.put(c, self.source.id, [(key, _storable(failed)) for key, failed in plan.failed])
         await quarantine.release(c, self.source.id, plan.released)
+        lines = [*_lines(plan), *(changes.Line("deleted", gone.key, gone.url, gone.title) for gone in dropped)]
+        await turn.before.wait()
+        await runs.fence(c, self.run_id)
         if plan.checkpoint is not None:
             checkpoint = plan.checkpoint
             await sources.move_cursor(c, self.source.id, checkpoint.cursor, version=checkpoint.version)
-        lines = [*_lines(plan), *(changes.Line("deleted", gone.key, gone.url, gone.title) for gone in dropped)]
         await changes.append(c, self.source, self.run_id, lines)
         counts[Outcome.DELETED] = len(dropped)
         counts["rows_written"] += len(plan.writes) + len(plan.checks) + len(fresh) + len(dropped) + len(lines)

@@ -10,7 +10,7 @@ from rowen.harvest.known import StoredKnown
 from rowen.harvest.moves import Movers
 from rowen.harvest.prepare import Workers
 from rowen.harvest.seen import Seen
-from rowen.harvest.worker import Prepared, Refused
+from rowen.harvest.worker import Prepared, Refused, Text
 from rowen.model.chunk import Chunk
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
@@ -59,6 +59,11 @@ class Plan:
     def idle(self) -> bool:
         """Whether nothing but the cursor would move."""
         return not (self.writes or self.checks or self.gone or self.failed or self.released)
+
+    @property
+    def apart(self) -> bool:
+        """Whether it may be written while earlier plans are: none of them can touch the same rows."""
+        return not (self.gone or self.failed or self.released or any(write.moved_from for write in self.writes))
 
 
 class Planner:
@@ -199,11 +204,12 @@ class Planner:
                     uncut.append(write)
             if verdict.write_check and row is not None:
                 plan.checks.append(check_of(row.id, document))
-        for write, answer in zip(uncut, await self._workers.prepare([w.document for w in uncut]), strict=True):
-            if isinstance(answer, Prepared):
-                write.chunks.extend(answer.chunks)
-            else:
+        texts = [Text(write.document.text) for write in uncut]
+        for write, answer in zip(uncut, await self._workers.prepare(texts), strict=True):
+            if isinstance(answer, Refused):
                 self._refuse(write, answer, stored, plan)
+            else:
+                write.chunks.extend(answer.chunks)
 
     async def _moved(
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored]

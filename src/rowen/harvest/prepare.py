@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rowen.content.read import is_document
 from rowen.errors import ItemError
-from rowen.harvest.worker import LENGTH, Prepared, Refused, Task, Uncut, prepare_all
+from rowen.harvest.worker import LENGTH, Answer, Prepared, Refused, Task, Text, Uncut, prepare_all
 from rowen.model.item import Document, Raw
 
 __all__ = ["Workers"]
@@ -34,7 +34,7 @@ class Workers:
         self._idle: asyncio.Queue[_Worker] | None = None
         self._all: list[_Worker] = []
 
-    async def prepare(self, tasks: Sequence[Task]) -> list[Prepared | Refused]:
+    async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
         """Each task's document and passages, in order."""
         if not self._count or sum(map(_weight, tasks)) <= INLINE_BYTES:
             return prepare_all(list(tasks))
@@ -45,9 +45,12 @@ class Workers:
     async def read(self, raw: Raw) -> Document:
         """One body's document, for a connector that needs its links."""
         [answer] = await self.prepare([Uncut(raw)])
-        if isinstance(answer, Refused):
-            raise ItemError(answer.error, hint=answer.hint)
-        return answer.document
+        match answer:
+            case Prepared(document, _):
+                return document
+            case Refused(error, hint):
+                raise ItemError(error, hint=hint)
+        raise TypeError(answer)
 
     async def close(self) -> None:
         """End the processes."""
@@ -55,7 +58,7 @@ class Workers:
         self._all.clear()
         self._idle = None
 
-    async def _ask(self, batch: list[Task]) -> list[Prepared | Refused]:
+    async def _ask(self, batch: list[Task]) -> list[Answer]:
         worker = await self._free_worker()
         try:
             async with asyncio.timeout(self._time_limit_s):
@@ -86,7 +89,7 @@ class _Worker:
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
 
-    async def ask(self, batch: list[Task]) -> list[Prepared | Refused]:
+    async def ask(self, batch: list[Task]) -> list[Answer]:
         if self._process is None:
             await self._start()
         assert self._process is not None  # noqa: S101 (it was just started)
@@ -96,7 +99,7 @@ class _Worker:
         requests.write(LENGTH.pack(len(question)) + question)
         await requests.drain()
         (size,) = LENGTH.unpack(await answers.readexactly(LENGTH.size))
-        result: list[Prepared | Refused] = pickle.loads(await answers.readexactly(size))  # noqa: S301 (our own child)
+        result: list[Answer] = pickle.loads(await answers.readexactly(size))  # noqa: S301 (our own child)
         return result
 
     async def _start(self) -> None:
@@ -142,8 +145,8 @@ def _weight(task: Task) -> int:
             return _weight(raw)
         case Raw():
             return max(len(task.body), BATCH_BYTES) if is_document(task) else len(task.body)
-        case Document():
-            return len(task.text) // CUTTING_SHARE
+        case Text(text):
+            return len(text) // CUTTING_SHARE
 
 
 def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:

@@ -1,7 +1,7 @@
 """One run: pull → group → sieve → prepare → commit, streaming, and a sweep when the source was seen whole.
 
-Three tasks hand groups to each other through short queues. A slow store fills the queues and so slows the
-connector; memory holds a few groups, whatever the size of the source.
+Tasks hand groups to each other through short queues: one pulls, one plans, two write. A slow store fills the queues
+and so slows the connector; memory holds a few groups, whatever the size of the source.
 """
 
 import asyncio
@@ -32,6 +32,7 @@ from rowen.store.database import Database
 __all__ = ["Harvest", "Order"]
 
 QUEUE_GROUPS = 2
+WRITERS = 2
 PATIENCE_S = 1.0
 PERSISTENCE_S = 5.0
 
@@ -139,7 +140,9 @@ class Harvest:
         renewal = asyncio.create_task(self._renew(lease))
         try:
             with seldom_collecting():
-                await _together(self._pull(), self._plan(planner), self._commit(committer, planner), watch=renewal)
+                writers = [self._commit(committer, planner) for _ in range(WRITERS)]
+                await _together(self._pull(), self._plan(planner), *writers, watch=renewal)
+                await committer.finish()
         finally:
             renewal.cancel()
             await asyncio.gather(renewal, return_exceptions=True)
@@ -232,7 +235,8 @@ class Harvest:
         while (group := await self._groups.get()) is not None:
             plan = await planner.plan(group, settled=self._plans.join)
             await self._plans.put(plan)
-        await self._plans.put(None)
+        for _ in range(WRITERS):
+            await self._plans.put(None)
 
     async def _commit(self, committer: Committer, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:
@@ -242,7 +246,6 @@ class Harvest:
             planner.settle(plan)
             self._plans.task_done()
             self._report()
-        await committer.finish()
 
     async def _count(self, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:

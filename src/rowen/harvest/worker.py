@@ -18,7 +18,7 @@ from rowen.errors import ItemError
 from rowen.model.chunk import Chunk
 from rowen.model.item import Document, Raw
 
-__all__ = ["LENGTH", "Prepared", "Refused", "Task", "Uncut", "main", "prepare_all"]
+__all__ = ["LENGTH", "Answer", "Passages", "Prepared", "Refused", "Task", "Text", "Uncut", "main", "prepare_all"]
 
 LENGTH = struct.Struct("<I")
 MEMORY_LIMIT_BYTES = 4 << 30
@@ -37,7 +37,19 @@ class Uncut(NamedTuple):
     raw: Raw
 
 
-Task = Raw | Document | Uncut
+class Text(NamedTuple):
+    """A text that was read already and is only to be cut."""
+
+    text: str
+
+
+class Passages(NamedTuple):
+    """The passages of a text."""
+
+    chunks: list[Chunk]
+
+
+Task = Raw | Uncut | Text
 
 
 class Refused(NamedTuple):
@@ -47,17 +59,24 @@ class Refused(NamedTuple):
     hint: str | None = None
 
 
-def prepare_all(tasks: list[Task]) -> list[Prepared | Refused]:
+Answer = Prepared | Passages | Refused
+
+
+def prepare_all(tasks: list[Task]) -> list[Answer]:
     """Read what is raw, cut what is read."""
     return [_prepare(task) for task in tasks]
 
 
-def _prepare(task: Task) -> Prepared | Refused:
+def _prepare(task: Task) -> Answer:
     try:
-        if isinstance(task, Uncut):
-            return Prepared(reader.read(task.raw), [])
-        document = reader.read(task) if isinstance(task, Raw) else task
-        return Prepared(document, chunker.split(document.text))
+        match task:
+            case Text(text):
+                return Passages(chunker.split(text))
+            case Uncut(raw):
+                return Prepared(reader.read(raw), [])
+            case Raw():
+                document = reader.read(task)
+                return Prepared(document, chunker.split(document.text))
     except ItemError as problem:
         return Refused(str(problem), problem.hint)
     except (MemoryError, RecursionError) as problem:

@@ -9,16 +9,24 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Hash", "body_hash", "canonical_json", "content_hash", "record_hash", "text_hash"]
+import msgspec
+
+__all__ = ["CANONICAL", "Hash", "body_hash", "canonical_json", "content_hash", "record_hash", "text_hash"]
 
 Hash = bytes
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+CANONICAL = msgspec.json.Encoder(order="deterministic")
+"""Writes canonical JSON; refuses what is none."""
+
+_PATIENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def canonical_json(value: Any) -> bytes:
     """The same bytes for equal values: keys sorted, no white space, integers of any size exact."""
-    return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
+    try:
+        return CANONICAL.encode(value)
+    except (TypeError, UnicodeEncodeError):
+        return _PATIENT.encode(value).encode("utf-8", "surrogatepass")
 
 
 def body_hash(body: bytes) -> Hash:

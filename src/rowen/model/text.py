@@ -5,14 +5,20 @@ import unicodedata
 
 __all__ = ["normalise"]
 
-_LINE_END = re.compile(r"\r\n?|[\u2028\u2029\x85]")
+_UNICODE_LINE_ENDS = ("\u2028", "\u2029", "\x85")
 # PostgreSQL stores neither NUL nor a lone surrogate; a form feed or bell is no text either.
 _UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
 def normalise(text: str) -> str:
     """NFC, line ends as LF, no trailing white space, nothing that cannot be stored."""
-    if "\r" in text or not text.isascii():
-        text = unicodedata.normalize("NFC", _LINE_END.sub("\n", text))
-    text = _UNSTORABLE.sub("", text)
-    return "\n".join([line.rstrip() for line in text.split("\n")]).strip("\n")
+    if not text.isascii():
+        for end in _UNICODE_LINE_ENDS:
+            text = text.replace(end, "\n")
+        text = unicodedata.normalize("NFC", text)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    if not all(map(str.isprintable, lines)):
+        lines = _UNSTORABLE.sub("", text).split("\n")
+    return "\n".join([line.rstrip() for line in lines]).strip("\n")

@@ -1,11 +1,10 @@
 """Passages: only those that differ are written."""
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rowen.model.chunk import Chunk
-from rowen.model.hashes import Hash
+from rowen.model.hashes import Hash, canonical_json
 from rowen.store.database import Connection
 
 __all__ = ["NewChunk", "StoredChunk", "delete", "insert", "move", "of_item", "retitle", "stored"]
@@ -61,7 +60,7 @@ async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
         [
             [new.item_id for new in chunks],
             [new.position for new in chunks],
-            [json.dumps(new.chunk.heading, ensure_ascii=False) for new in chunks],
+            [canonical_json(new.chunk.heading).decode() for new in chunks],
             [new.chunk.anchor for new in chunks],
             [new.chunk.text for new in chunks],
             [new.chunk.text_hash for new in chunks],

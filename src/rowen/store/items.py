@@ -1,12 +1,11 @@
 """Items: comparing a group with what is stored in one round trip, and writing only what differs."""
 
-import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from rowen.model import twins
-from rowen.model.hashes import Hash
+from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Document
 from rowen.model.source import Source
 from rowen.store.database import Connection
@@ -200,7 +199,7 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
         [d.url for d in documents],
         [d.title for d in documents],
         [d.text for d in documents],
-        [json.dumps(d.tags, ensure_ascii=False) for d in documents],
+        [canonical_json(d.tags).decode() for d in documents],
         [d.record_json for d in documents],
         [d.content_hash for d in documents],
         [d.record_hash for d in documents],

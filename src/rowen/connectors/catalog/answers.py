@@ -1,7 +1,10 @@
 """JSON as portals send it: not always UTF-8, not always JSON, sometimes a page that says "maintenance"."""
 
 import json
+import math
 from typing import Any
+
+import msgspec
 
 from rowen.errors import SourceError
 
@@ -15,7 +18,14 @@ class UnreadableError(SourceError):
 
 
 def read_json(body: bytes, where: str) -> Any:
-    """The value of a body. NaN, duplicate keys (the last one counts) and wrong bytes are let pass, as text is."""
+    """The value of a body. What is no good JSON is read with patience: NaN and wrong bytes are let pass, as text."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _read_patiently(body, where)
+
+
+def _read_patiently(body: bytes, where: str) -> Any:
     text = body.decode("utf-8-sig", "replace")
     if text.lstrip()[:1] == "<":
         raise SourceError(
@@ -23,10 +33,15 @@ def read_json(body: bytes, where: str) -> Any:
             hint="It may be down for maintenance, or refuse the request. Nothing was deleted.",
         )
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=str, parse_float=_number)
     except (ValueError, RecursionError) as problem:
         reason = "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
         raise UnreadableError(f"{where} answered with broken JSON: {reason}.", hint="Nothing was deleted.") from None
+
+
+def _number(written: str) -> float | str:
+    value = float(written)
+    return value if math.isfinite(value) else written
 
 
 def payload_of(record: Any) -> bytes | None:

@@ -16,7 +16,7 @@ from rowen.model.item import Failed, Fetched, Gone, Observation
 
 __all__ = ["Reading"]
 
-ROWS_AT_A_TIME = 20
+ROWS_AT_A_TIME = 10
 """So many rows are read without a pause: the store answers meanwhile, and must not wait for its next statement."""
 
 _BARE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")

@@ -1,0 +1,120 @@
+"""Two groups are written side by side, and committed one after the other."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Observation, Rowen
+from rowen.model.run import Run
+from tests.conftest import House
+from tests.portals.scripted import Scripted, page, shows
+
+ADDRESS = "scripted:one"
+
+# The first group is slow: its row takes a while, once.
+SLOW = """
+create function dawdle() returns trigger language plpgsql as $$
+begin
+    if new.title = 'Page 1' then perform pg_sleep(0.5); end if;
+    return new;
+end $$;
+create trigger dawdle before insert on item for each row execute function dawdle();
+"""
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+async def groups(r: Rowen, *observations: Observation) -> Run:
+    """A run in which each observation is a group of its own."""
+    shows(*(each for number, one in enumerate(observations) for each in (one, Checkpoint(number))), Complete())
+    async with asyncio.timeout(30):
+        return await r.sync(ADDRESS)
+
+
+def numbers(house: House) -> list[str]:
+    return [url.rpartition("/")[2] for (url,) in house.query("select url from change order by number")]
+
+
+async def test_a_quick_group_waits_for_the_slow_one_before_it(house: House) -> None:
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        house.execute(SLOW)
+        run = asyncio.create_task(groups(r, *(Fetched(page(number)) for number in range(1, 9))))
+        seen: list[set[str]] = []
+        while not run.done():
+            seen.append({row[0] for row in house.query("select title from item")})
+            await asyncio.sleep(0.01)
+
+        assert (await run).tally.created == 8
+    assert numbers(house) == [str(number) for number in range(1, 9)]
+    assert all("Page 1" in titles for titles in seen if titles)
+
+
+async def test_the_cursor_never_passes_a_group_that_is_not_committed(house: House) -> None:
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        house.execute(SLOW)
+        run = asyncio.create_task(groups(r, *(Fetched(page(number)) for number in range(1, 9))))
+        while not run.done():
+            [(cursor, held)] = house.query("select cursor, (select count(*) from item) from source")
+            assert cursor is None or held > cursor
+            await asyncio.sleep(0.01)
+        assert (await run).status == "completed"
+
+
+async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(house: House) -> None:
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        house.execute(SLOW + "alter table item add constraint no_one check (title <> 'Page 1');")
+        shows(*(Fetched(page(number)) for number in (1, 2)), Checkpoint(1), Fetched(page(3)), Checkpoint(2), Complete())
+        async with asyncio.timeout(30):
+            run = await r.sync(ADDRESS)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 2, 1)
+    assert numbers(house) == ["2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("last", "held"),
+    [
+        (Gone("https://example.org/1"), []),
+        (Failed("https://example.org/1", "It is broken."), ["Page 1"]),
+    ],
+)
+async def test_what_is_said_of_an_item_of_the_group_before_finds_it_stored(
+    house: House, last: Observation, held: list[str]
+) -> None:
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        house.execute(SLOW)
+        run = await groups(r, Fetched(page(1)), last)
+
+    assert run.status == "completed"
+    assert [title for (title,) in house.query("select title from item")] == held
+
+
+async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(house: House) -> None:
+    async with house.open() as r:
+        await groups(r, Fetched(page(1)), Fetched(page(2)))
+        await groups(r, Gone("https://example.org/1"), Fetched(page(1, "Other text.")), Fetched(page(2)))
+        again = await r.get("https://example.org/1")
+
+    assert again.text == "Other text."
+
+
+async def test_a_run_that_is_taken_over_while_it_writes_commits_nothing_more(house: House) -> None:
+    async with house.open(lease_s=1000) as r:
+        await r.add(ADDRESS)
+        house.execute(SLOW)
+        run = asyncio.create_task(groups(r, Fetched(page(1)), Fetched(page(2))))
+        await asyncio.sleep(0.25)
+        house.execute("update run set status = 'failed', lease_until = null")
+        with pytest.raises(Exception, match="taken over"):
+            await run
+
+    assert house.query("select title from item") == []
