@@ -35,14 +35,15 @@ class Deaf(Scripted):
             yield Checkpoint(number)
 
 
+@pytest.mark.parametrize("statement", [20, 60, 61, 62, 63])
 async def test_a_source_that_is_deaf_to_a_cancellation_does_not_hang_a_failed_run(
-    house: House, kinds: Any, monkeypatch: pytest.MonkeyPatch
+    house: House, kinds: Any, monkeypatch: pytest.MonkeyPatch, statement: int
 ) -> None:
     kinds(Deaf)
     monkeypatch.setattr(run, "PERSISTENCE_S", 0.1)
     async with house.open() as r:
         await r.add("scripted:one", name="one")
-        with failing_at(60), pytest.raises(StoreUnavailableError):
+        with failing_at(statement), pytest.raises(StoreUnavailableError):
             async with asyncio.timeout(20):
                 await r.sync("one")
 

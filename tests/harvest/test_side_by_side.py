@@ -1,4 +1,4 @@
-"""Two groups are written side by side, and committed one after the other."""
+"""Groups are written side by side, and committed one after the other."""
 
 import asyncio
 from collections.abc import Callable

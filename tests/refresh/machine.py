@@ -159,14 +159,17 @@ def killing_server_at(statement: int, server: Server) -> Any:
 def at_statement(
     statement: int | str, *, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None
 ) -> Any:
-    """Do something when the n-th statement from now on, or the first that contains some words, is sent."""
+    """Do something when the n-th statement from now on, or the first that contains some words, is sent.
+
+    What the pool sends to see whether a connection is alive does not count: it would put up with a failure.
+    """
     original = psycopg.AsyncCursor.execute
     sent = 0
     done = False
 
     async def counting(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal sent, done
-        sent += 1
+        sent += query != ""
         now = not done and (sent == statement if isinstance(statement, int) else statement in str(query))
         done = done or now
         if now and before:

@@ -1,6 +1,6 @@
 """A plan becomes one transaction.
 
-Two of them may be written side by side, so that the database need not wait for us; they are committed in the order of
+Several may be written side by side, so that the database need not wait for us; they are committed in the order of
 the plans. What they share (the run's fence, the cursor, the change log) is touched last, when all before them is done.
 """
 

@@ -1,6 +1,6 @@
 """One run: pull → group → sieve → prepare → commit, streaming, and a sweep when the source was seen whole.
 
-Tasks hand groups to each other through short queues: one pulls, one plans, two write. A slow store fills the queues
+Tasks hand groups to each other through short queues: one pulls, one plans, three write. A slow store fills the queues
 and so slows the connector; memory holds a few groups, whatever the size of the source.
 """
 
@@ -32,7 +32,7 @@ from rowen.store.database import Database
 __all__ = ["Harvest", "Order"]
 
 QUEUE_GROUPS = 2
-WRITERS = 2
+WRITERS = 3
 PATIENCE_S = 1.0
 PERSISTENCE_S = 5.0
 

@@ -50,6 +50,7 @@ _UUID = re.compile(
 _ASSET = re.compile(
     r"https?://([^/]+)/(?:api/views|d|resource)/((?!\d{4}-\d{4})[a-z0-9]{4}-[a-z0-9]{4})", re.IGNORECASE
 )
+_LEAST_UUID = 32
 _DOI = re.compile(r"(?:doi:|https?://(?:dx\.|www\.)?doi\.org/)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 _NAME = re.compile(r"(?:(urn:[a-z0-9-]+)|(oai:[a-z0-9.-]+)):(\S+)", re.IGNORECASE)
 _WEB = re.compile(r"https?://", re.IGNORECASE)
@@ -230,10 +231,10 @@ def _word(value: Any) -> str:
 
 def _global_names(said: str) -> Iterator[str]:
     """The forms in which an identifier is the same everywhere; none if it only means something in its portal."""
-    if doi := _DOI.fullmatch(said):
+    if "10." in said and (doi := _DOI.fullmatch(said)):
         yield f"doi {doi[1].lower()}"
         return
-    if uuid := _UUID.fullmatch(said):
+    if len(said) >= _LEAST_UUID and (uuid := _UUID.fullmatch(said)):
         bare = uuid[1].replace("-", "").lower()
         if len(set(bare)) > 2:
             yield f"uuid {bare} {uuid[2] or ''}"

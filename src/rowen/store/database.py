@@ -23,7 +23,7 @@ __all__ = ["Connection", "Database", "in_our_words"]
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
 POOL_SIZE = 8
-RUN_NEEDS = 4
+RUN_NEEDS = 5
 
 
 class Database:

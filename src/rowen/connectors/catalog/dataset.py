@@ -1,8 +1,8 @@
 """One shape for the records of every kind of catalog."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.languages import code_of
 from rowen.model.item import Document, Validators
@@ -11,8 +11,7 @@ from rowen.model.twins import DATASET
 __all__ = ["Dataset", "Resource"]
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """One file or service of a dataset."""
 
     url: str
@@ -81,16 +80,9 @@ class Dataset:
             "spatial": self.spatial,
             "temporal": self.temporal,
             "landing_page": self.landing_page,
-            "resources": [_facts(resource) for resource in self.resources],
+            "resources": [resource._asdict() for resource in self.resources],
         }
         return {**{name: value for name, value in facts.items() if value}, "source": self.source}
-
-
-_FIELDS = tuple(one.name for one in fields(Resource))
-
-
-def _facts(resource: Resource) -> dict[str, Any]:
-    return {name: getattr(resource, name) for name in _FIELDS}
 
 
 def _line(resource: Resource) -> str:
