@@ -1,5 +1,6 @@
 """Plain git repositories: a real bare one that changes between runs."""
 
+import asyncio
 import logging
 import os
 import sys
@@ -295,6 +296,18 @@ async def test_a_git_that_hangs_is_ended_with_its_children(tmp_path: Path, monke
 
     with pytest.raises(SourceError, match="took longer"):
         await Program("it", protocol="file", limit_s=0.5).run("ls-remote")
+
+
+async def test_a_git_whose_output_nobody_reads_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\nyes\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    async with asyncio.timeout(20), Program("it", protocol="file").open("log") as process:
+        while not process.stdout._paused:  # type: ignore[union-attr]
+            await asyncio.sleep(0.01)
+
+    assert process.returncode is not None
 
 
 async def test_what_is_configured_elsewhere_is_ignored(

@@ -1,13 +1,14 @@
 """Worker processes: they pay off, and what kills one costs one item."""
 
 import asyncio
+import pickle
 
 import pytest
 
 from rowen import ItemError, Raw
 from rowen.harvest import prepare, worker
-from rowen.harvest.prepare import Workers
-from rowen.harvest.worker import Prepared, Refused
+from rowen.harvest.prepare import Workers, _Worker
+from rowen.harvest.worker import LENGTH, Prepared, Refused
 
 
 def markdown(number: int, size: int = 20_000) -> Raw:
@@ -101,3 +102,22 @@ async def test_cancelling_leaves_no_process_behind() -> None:
     await workers.close()
 
     assert all(process.returncode is not None for process in processes)
+
+
+async def test_a_worker_whose_answer_nobody_reads_can_be_stopped() -> None:
+    worker = _Worker()
+    asking = asyncio.create_task(worker.ask([markdown(1, 2_000_000)]))
+    while worker._process is None:
+        await asyncio.sleep(0.01)
+    process = worker._process
+    asking.cancel()
+    question = pickle.dumps([markdown(1, 2_000_000)])
+    assert process.stdin is not None
+    process.stdin.write(LENGTH.pack(len(question)) + question)
+    while not process.stdout._paused:  # type: ignore[union-attr]
+        await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(10):
+        await worker.stop()
+
+    assert process.returncode is not None

@@ -126,7 +126,8 @@ class _Worker:
             process.kill()
         if process.stdin is not None:
             process.stdin.close()
-        await process.wait()
+        # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
+        await process.communicate()
 
 
 def _blame(problem: Exception, time_limit_s: float) -> Refused:

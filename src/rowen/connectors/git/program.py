@@ -117,4 +117,5 @@ async def _end(process: Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     if process.stdin is not None:
         process.stdin.close()
-    await process.wait()
+    # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
+    await process.communicate()
