@@ -4,18 +4,15 @@ The weights and the vocabulary are read from the package `wordllama` (extra `fas
 it would look for a file in the wrong place, and then on the network.
 """
 
-import asyncio
 import json
 import struct
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock
 from typing import Any, ClassVar, NamedTuple
 
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
 from rowen.enrich.bytepair import BytePairs
+from rowen.enrich.embedders.inside import Inside
 from rowen.errors import EmbeddingError
 
 __all__ = ["Static"]
@@ -25,49 +22,33 @@ _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _VOCABULARY = "tokenizers/l2_supercat_tokenizer_config.json"
 
 
-class _Table(NamedTuple):
-    vocabulary: BytePairs
-    rows: Any
-
-
-class Static:
+class Static(Inside):
     """The mean of the vectors of a text's words, whatever their order."""
 
     kind: ClassVar[str] = "local-fast"
 
     def __init__(self, spec: Spec, tools: Tools) -> None:
-        spec.refuse_model()
+        super().__init__(spec, threads=1)
         self.name = "wordllama-l2-supercat:f16:256"
         # Beside a keyword ranking it helps a little; with a full voice it makes the answer worse.
         self.weight = 0.2
-        self.price: float | None = 0.0
         self.limits = Limits(texts=256, tokens=1 << 30, chars_per_text=20_000, concurrency=1, heavy=True)
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="rowen-embed")
-        self._loading = Lock()
-        self._table: _Table | None = None
 
-    @property
-    def spec(self) -> Spec:
-        """There is but one."""
-        return Spec(self.kind)
+    def _load(self) -> "_Table":
+        return _load()
 
-    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
-        """The vectors of texts, worked out in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._embed, list(texts))
 
-    async def close(self) -> None:
-        """End the thread."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._table = None
+class _Table(NamedTuple):
+    """A vector for each word."""
 
-    def _embed(self, texts: list[str]) -> Embedded:
+    vocabulary: BytePairs
+    rows: Any
+
+    def embed(self, texts: list[str]) -> Embedded:
         import numpy as np
 
-        with self._loading:
-            table = self._table = self._table or _load()
-        encoded = [table.vocabulary.encode(text) for text in texts]
-        vectors = [table.rows[ids].mean(0, dtype=np.float32) for ids in encoded]
-        return Embedded(vectors, sum(map(len, encoded)))
+        encoded = [self.vocabulary.encode(text) for text in texts]
+        return Embedded([self.rows[ids].mean(0, dtype=np.float32) for ids in encoded], sum(map(len, encoded)))
 
 
 def _load() -> _Table:
