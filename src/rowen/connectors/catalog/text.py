@@ -28,7 +28,6 @@ _BLOCKS = frozenset(
     | {"h1", "h2", "h3", "h4", "h5", "h6", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"}
 )
 _SPACE = re.compile(r"[ \t\r\n\xa0]+")
-_LINE = re.compile(r" *\n *")
 _GAP = re.compile(r"\n{3,}")
 
 
@@ -47,7 +46,8 @@ def plain(text: str) -> str:
 def _rendered(html: str) -> str:
     parts: list[str] = []
     _write(parse_fragment(html), parts)
-    return _GAP.sub("\n\n", _LINE.sub("\n", "".join(parts))).strip()
+    lines = [line.strip(" ") for line in "".join(parts).split("\n")]
+    return _GAP.sub("\n\n", "\n".join(lines)).strip()
 
 
 def _write(root: Node, parts: list[str]) -> None:
