@@ -31,7 +31,7 @@ from rowen.store.database import Database
 
 __all__ = ["Harvest", "Order"]
 
-QUEUE_GROUPS = 2
+QUEUE_GROUPS = 1
 WRITERS = 3
 PATIENCE_S = 1.0
 PERSISTENCE_S = 5.0
