@@ -117,7 +117,7 @@ class Harvest:
     async def _rehearse(self, started: float) -> Run:
         """Find out what a run would do; nothing is written, not even that it was tried."""
         planner = await self._planner()
-        await _together(self._pull(), self._plan(planner), self._count(planner))
+        await _together(self._pull(), self._plan(planner, readers=1), self._count(planner))
         status = await self._finish(0, planner)
         self._tick(started)
         now = datetime.now(UTC)
@@ -141,7 +141,7 @@ class Harvest:
         try:
             with seldom_collecting():
                 writers = [self._commit(committer, planner) for _ in range(WRITERS)]
-                await _together(self._pull(), self._plan(planner), *writers, watch=renewal)
+                await _together(self._pull(), self._plan(planner, readers=WRITERS), *writers, watch=renewal)
                 await committer.finish()
         finally:
             renewal.cancel()
@@ -231,11 +231,11 @@ class Harvest:
             group, self._group = self._group, Group()
             await self._groups.put(group)
 
-    async def _plan(self, planner: Planner) -> None:
+    async def _plan(self, planner: Planner, *, readers: int) -> None:
         while (group := await self._groups.get()) is not None:
             plan = await planner.plan(group, settled=self._plans.join)
             await self._plans.put(plan)
-        for _ in range(WRITERS):
+        for _ in range(readers):
             await self._plans.put(None)
 
     async def _commit(self, committer: Committer, planner: Planner) -> None:
