@@ -62,6 +62,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "Unchanged",
         "UsageError",
         "Validators",
+        "Whole",
         "__version__",
         "open",
         "open_blocking",

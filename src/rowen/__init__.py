@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Skipped,
         Unchanged,
         Validators,
+        Whole,
     )
     from rowen.model.query import Answer, Hit
     from rowen.model.run import Change, Outcome, Run, Tally
@@ -81,6 +82,7 @@ __all__ = [
     "Unchanged",
     "UsageError",
     "Validators",
+    "Whole",
     "__version__",
     "open",
     "open_blocking",
@@ -95,7 +97,7 @@ _HOME = {
     "rowen.model.item": (
         *("Checkpoint", "Complete", "Document", "Failed", "FellBack", "Fetched"),
         *("Gone", "Incomplete"),
-        *("Observation", "Raw", "Skipped", "Unchanged", "Validators"),
+        *("Observation", "Raw", "Skipped", "Unchanged", "Validators", "Whole"),
     ),
     "rowen.model.query": ("Answer", "Hit"),
     "rowen.model.run": ("Change", "Outcome", "Run", "Tally"),

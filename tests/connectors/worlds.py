@@ -42,6 +42,7 @@ class Keeper:
     """Holds what was seen of one root, and pulls it again."""
 
     mode: Mode = "incremental"
+    unsettled = False
 
     def __init__(self, root: Path | str, *, now: Callable[[], datetime] = later, **options: Any) -> None:
         self.root = os.fspath(root)

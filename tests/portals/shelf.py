@@ -202,6 +202,7 @@ class _Known:
     """The index as it was when a run began."""
 
     mode: Mode = "incremental"
+    unsettled = False
 
     def __init__(self, index: Index, cursor: Any) -> None:
         self.cursor = cursor

@@ -37,11 +37,16 @@ class Held(NamedTuple):
 
 
 class Known(Protocol):
-    """What we hold of a source, for its connector."""
+    """What we hold of a source, for its connector.
+
+    `unsettled` tells that an item failed in an earlier run and was not tried again since: a connector that would only
+    ask for what changed looks at everything then.
+    """
 
     mode: Mode
     cursor: Cursor
     count: int
+    unsettled: bool
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
         """What we hold under these URLs; those that we do not hold are left out."""

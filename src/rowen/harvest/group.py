@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged
+from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Whole
 
 __all__ = ["Group"]
 
@@ -13,7 +13,10 @@ MAX_UNCHANGED = 10_000
 
 @dataclass(slots=True)
 class Group:
-    """At most 500 items or 4 MB that have to be looked into; what is unchanged weighs almost nothing."""
+    """At most 500 items or 4 MB that have to be looked into; what is unchanged weighs almost nothing.
+
+    `whole` tells that from here on all that the source has is shown.
+    """
 
     fetched: list[Document | Raw] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
@@ -22,6 +25,7 @@ class Group:
     failed: list[Failed] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
+    whole: bool = False
     size_bytes: int = 0
 
     def add(self, observation: Observation) -> bool:
@@ -47,6 +51,8 @@ class Group:
                 self.skipped.append(observation)
             case Checkpoint():
                 self.checkpoint = observation
+            case Whole():
+                self.whole = True
 
     @property
     def full(self) -> bool:
@@ -68,4 +74,5 @@ class Group:
             or self.failed
             or self.skipped
             or self.checkpoint
+            or self.whole
         )

@@ -21,11 +21,20 @@ class StoredKnown:
     """
 
     def __init__(
-        self, database: Database, source: Source, *, mode: Mode, recipe: bytes, distrust: bool, count: int
+        self,
+        database: Database,
+        source: Source,
+        *,
+        mode: Mode,
+        recipe: bytes,
+        distrust: bool,
+        count: int,
+        unsettled: bool,
     ) -> None:
         self.mode = mode
         self.cursor: Cursor = source.cursor if mode == "incremental" else None
         self.count = count
+        self.unsettled = unsettled
         self._database = database
         self._source_id = source.id
         self._recipe = recipe

@@ -1,8 +1,10 @@
 """Items whose source gave them other identifiers, all at once: a new host, a new scheme of URLs.
 
 Where most records of a group are new, and most of these say what an item says that the run has not met, the source
-has not deleted everything and begun again. The items are known by their new keys from then on, with their history. That
-is right even where it is wrong: should an item turn up under its old key after all, it is created there again.
+has not deleted everything and begun again. The items are known by their new keys from then on, with their history.
+Only a source that is being shown whole is believed so: of what is merely new since yesterday, most say nothing about
+those that they resemble. In a whole walk it is right even where it is wrong: should an item turn up under its old key
+after all, it is created there again.
 
 Only datasets are matched. Of a page or a file, an origin may say under its old key that it is unchanged, after it was
 taken for another; a catalog shows its records anew.
@@ -32,11 +34,12 @@ _LEAST_TITLE = 8
 
 
 class Movers:
-    """Finds the items that the new documents of a run were before."""
+    """Finds the items that the new documents of a run were before; `trusted` once the source is being shown whole."""
 
     def __init__(self, database: Database, source: Source, *, held: int, seen: Seen) -> None:
         self._database = database
         self._source = source
+        self.trusted = False
         self._held = held
         self._seen = seen
         self._by_mark: dict[bytes, list[Trait]] | None = None
@@ -44,7 +47,7 @@ class Movers:
 
     async def find(self, new: Sequence[tuple[Hash, Document]], *, fetched: int) -> dict[Hash, tuple[str, Stored]]:
         """For the key of a new document, the URL that it had before and what is stored of it."""
-        if not self._held or len(new) < LEAST or len(new) < SHARE * fetched:
+        if not (self.trusted and self._held) or len(new) < LEAST or len(new) < SHARE * fetched:
             return {}
         matched = self._match(await self._marks(), new)
         if len(matched) < SHARE * len(new):

@@ -101,6 +101,7 @@ class Planner:
     async def plan(self, group: Group, settled: Callable[[], Awaitable[None]]) -> Plan:
         """What is to be done for a group; `settled` waits until all earlier plans are committed."""
         plan = Plan(checkpoint=group.checkpoint)
+        self._movers.trusted = self._movers.trusted or group.whole
         fetched = [(key_of(item.url), item) for item in group.fetched]
         if self._leaving and any(key in self._leaving for key, _ in fetched):
             await settled()

@@ -152,6 +152,7 @@ class Harvest:
         async with self._database.connection() as connection:
             held = await items.count(connection, self._source.id)
             quarantined = await quarantine.keys(connection, self._source.id)
+            unsettled = await quarantine.is_unsettled(connection, self._source.id)
         known = StoredKnown(
             self._database,
             self._source,
@@ -159,6 +160,7 @@ class Harvest:
             recipe=self._recipe.reading,
             distrust=self._order.distrust,
             count=held,
+            unsettled=unsettled,
         )
         self._observations: AsyncGenerator[Observation] = self._connector.pull(known)
         self._resumes = known.cursor is not None

@@ -23,6 +23,7 @@ __all__ = [
     "Skipped",
     "Unchanged",
     "Validators",
+    "Whole",
 ]
 
 Cursor: TypeAlias = Any
@@ -160,6 +161,14 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """From here on, all that the source has is shown: what does not turn up has gone, or goes by another name.
+
+    Only then is a new dataset that says what a held one says taken for that one under another identifier.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Complete:
     """The whole source was seen: what was not yielded is gone. `expected` is the count that the source declared."""
 
@@ -180,7 +189,9 @@ class FellBack:
     why: str
 
 
-Observation: TypeAlias = Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | FellBack | Complete | Incomplete
+Observation: TypeAlias = (
+    Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | Whole | FellBack | Complete | Incomplete
+)
 
 
 def _line(text: str) -> str:

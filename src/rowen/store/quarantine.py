@@ -10,7 +10,7 @@ from rowen.model.hashes import Hash
 from rowen.model.item import Failed
 from rowen.store.database import Connection
 
-__all__ = ["Case", "keys", "put", "read", "release"]
+__all__ = ["Case", "is_unsettled", "keys", "put", "read", "release"]
 
 PAYLOAD_KEPT_BYTES = 64 * 1024
 
@@ -32,6 +32,14 @@ async def keys(c: Connection, source_id: int) -> set[Hash]:
     """Which items of a source are in quarantine."""
     rows = await (await c.execute("select key from quarantine where source_id = %s", [source_id])).fetchall()
     return {key for (key,) in rows}
+
+
+async def is_unsettled(c: Connection, source_id: int) -> bool:
+    """Whether something failed for the first time and was not tried again."""
+    row = await (
+        await c.execute("select exists (select from quarantine where source_id = %s and tries = 1)", [source_id])
+    ).fetchone()
+    return bool(row and row[0])
 
 
 async def put(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:

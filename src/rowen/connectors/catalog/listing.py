@@ -18,10 +18,14 @@ FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class Row(NamedTuple):
-    """One record of a page: what it amounts to, and when its source says that it was modified."""
+    """One record of a page: what it amounts to, and when its source says that it was modified.
+
+    One that is not `named` cannot be read so far as to tell which item it is about, if any.
+    """
 
     seen: Fetched | Gone | Failed
     modified: datetime | None = None
+    named: bool = True
 
     @property
     def url(self) -> str:

@@ -21,6 +21,7 @@ class Noted:
         notes = cursor.get(_KEY)
         self.mode = known.mode
         self.count = known.count
+        self.unsettled = known.unsettled
         self.notes: Mapping[str, Any] = notes if isinstance(notes, dict) else {}
         self.cursor: Any = {name: value for name, value in cursor.items() if name != _KEY} or None
         self._known = known

@@ -20,7 +20,18 @@ from rowen.connectors.catalog.memory import Memory, stamp
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.walk import Marks, Walk
 from rowen.errors import SourceError
-from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Fetched, Gone, Incomplete, Observation, Unchanged
+from rowen.model.item import (
+    Checkpoint,
+    Complete,
+    Failed,
+    FellBack,
+    Fetched,
+    Gone,
+    Incomplete,
+    Observation,
+    Unchanged,
+    Whole,
+)
 
 __all__ = ["Refresh"]
 
@@ -61,11 +72,13 @@ class Refresh:
             not self._listing.dated
             or memory.place is not None
             or memory.filters is False
+            or self._known.unsettled
             or memory.is_due(self._now(), self._options.reconcile_days)
         )
 
     async def _whole(self) -> AsyncGenerator[Observation]:
         """All records: the rest of an interrupted walk first."""
+        yield Whole()
         rest = self._walk(place=self._memory.place) if self._memory.place is not None else None
         if rest is not None:
             async with aclosing(self._go_on(rest)) as observations:

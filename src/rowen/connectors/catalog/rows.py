@@ -38,7 +38,9 @@ def row_of(
 def _unread(record: Any, site: str, why: str, modified: datetime | None = None) -> Row:
     """A record that is no item: known by what it says."""
     payload = payload_of(record)
-    return Row(Failed(f"{site}#/unread/{body_hash(payload or b'').hex()[:32]}", why, payload=payload), modified)
+    return Row(
+        Failed(f"{site}#/unread/{body_hash(payload or b'').hex()[:32]}", why, payload=payload), modified, named=False
+    )
 
 
 def listed(value: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from rowen.connectors.ckan.cursor import Memory, Place
 from rowen.connectors.ckan.options import CkanOptions
 from rowen.connectors.ckan.reading import Reading
 from rowen.connectors.ckan.walk import Walk, id_of
-from rowen.model.item import Checkpoint, Complete, FellBack, Incomplete, Observation, Unchanged
+from rowen.model.item import Checkpoint, Complete, FellBack, Incomplete, Observation, Unchanged, Whole
 
 __all__ = ["Harvest"]
 
@@ -59,7 +59,12 @@ class Harvest:
         memory, days = self._memory, self._options.reconcile_days
         if memory.place is not None:
             parts = self._go_on(memory.place)
-        elif memory.modified is None or memory.filters is False or memory.is_due(self._now(), days):
+        elif (
+            memory.modified is None
+            or memory.filters is False
+            or self._known.unsettled
+            or memory.is_due(self._now(), days)
+        ):
             if memory.filters is False:
                 yield FellBack(_LIED)
             parts = self._full()
@@ -71,6 +76,7 @@ class Harvest:
 
     async def _full(self) -> AsyncGenerator[Observation]:
         """All records, from the first one on."""
+        yield Whole()
         self._reading.unheld.clear()
         walk = self._walk()
         async for observation in self._read(walk, counting=False):

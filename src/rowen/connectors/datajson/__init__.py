@@ -17,7 +17,7 @@ from rowen.connectors.datajson.document import Document, Validators
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.look import Look
 from rowen.fetch.target import parse
-from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Unchanged
+from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Unchanged, Whole
 
 __all__ = ["DataJson"]
 
@@ -72,6 +72,7 @@ class DataJson:
             client.pace(self._url, delay_s=self._options.delay_s)
             document = Document(client, self._url, self._options)
             why = None
+            yield Whole()
             async with aclosing(document.records(_validators(known))) as records:
                 try:
                     async for record in records:

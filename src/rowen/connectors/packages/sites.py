@@ -25,6 +25,7 @@ class _KnownOfSite:
         self.mode: Mode = known.mode
         self.cursor: Cursor = cursor
         self.count: int = known.count
+        self.unsettled: bool = known.unsettled
         self._known = known
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
