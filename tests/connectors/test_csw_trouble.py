@@ -109,12 +109,14 @@ async def test_a_record_that_fails_its_window_costs_only_itself(house: House, po
     portal.report_status = status
     async with house.open() as r:
         run = await keep(r, portal)
+        tried = await r.sync("portal")
         again = await r.sync("portal")
         portal.poison = set()
         portal.put("d00011")
         healed = await r.sync("portal")
 
     assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 150, 1)
+    assert (tried.status, tried.tally.failed) == ("completed", 1)
     assert (again.status, again.tally.requests) == ("completed", 2)
     assert (healed.tally.created, healed.tally.failed) == (1, 0)
 

@@ -348,11 +348,13 @@ async def test_one_broken_record_is_quarantined_and_the_rest_goes_on(house: Hous
     portal.make_nameless()
     async with house.open() as r:
         first = await keep(r, portal)
+        tried = await r.sync("portal")
         again = await r.sync("portal")
         portal.make("odd")
         healed = await r.sync("portal")
 
     assert (first.status, first.tally.created, first.tally.failed) == ("completed", 21, 2)
+    assert (tried.status, tried.tally.failed) == ("completed", 2)
     assert again.tally.requests == portal.quiet_requests
     assert (healed.status, healed.tally.created) == ("completed", 1)
     assert house.query("select count(*) from quarantine where payload is not null") == [(1,)]

@@ -168,7 +168,7 @@ class Index:
         """One run, ended by force after so many checkpoints."""
         self.ending, self.fell_back, self.unchanged = None, [], 0
         seen: set[str] = set()
-        run = _Known(self, None if full else self.cursor)
+        run = KnownIndex(self, None if full else self.cursor)
         refresh = Refresh(listing, run, CatalogOptions(**options), now=lambda: self.now)
         async for observation in refresh.pull():
             match observation:
@@ -198,7 +198,7 @@ class Index:
                 del self.items[url]
 
 
-class _Known:
+class KnownIndex:
     """The index as it was when a run began."""
 
     mode: Mode = "incremental"

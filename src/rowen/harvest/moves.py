@@ -2,9 +2,9 @@
 
 Where most records of a group are new, and most of these say what an item says that the run has not met, the source
 has not deleted everything and begun again. The items are known by their new keys from then on, with their history.
-Only a source that is being shown whole is believed so: of what is merely new since yesterday, most say nothing about
-those that they resemble. In a whole walk it is right even where it is wrong: should an item turn up under its old key
-after all, it is created there again.
+Only a source that is being shown whole is believed so, or one that says in the same breath that the items are gone:
+what is merely new since yesterday says nothing about those that it resembles. In a whole walk it is right even where
+it is wrong: should an item turn up under its old key after all, it is created there again.
 
 Only datasets are matched. Of a page or a file, an origin may say under its old key that it is unchanged, after it was
 taken for another; a catalog shows its records anew.
@@ -45,11 +45,13 @@ class Movers:
         self._by_mark: dict[bytes, list[Trait]] | None = None
         self._taken: set[int] = set()
 
-    async def find(self, new: Sequence[tuple[Hash, Document]], *, fetched: int) -> dict[Hash, tuple[str, Stored]]:
+    async def find(
+        self, new: Sequence[tuple[Hash, Document]], *, fetched: int, gone: Sequence[Hash]
+    ) -> dict[Hash, tuple[str, Stored]]:
         """For the key of a new document, the URL that it had before and what is stored of it."""
-        if not (self.trusted and self._held) or len(new) < LEAST or len(new) < SHARE * fetched:
+        if not self._held or len(new) < LEAST or len(new) < SHARE * fetched:
             return {}
-        matched = self._match(await self._marks(), new)
+        matched = self._match(await (self._marks() if self.trusted else self._marks_of_gone(gone)), new)
         if len(matched) < SHARE * len(new):
             return {}
         self._taken.update(trait.id for trait in matched.values())
@@ -75,6 +77,14 @@ class Movers:
 
     def _is_free(self, trait: Trait) -> bool:
         return trait.id not in self._taken and trait.id not in self._seen
+
+    async def _marks_of_gone(self, gone: Sequence[Hash]) -> dict[bytes, list[Trait]]:
+        by_mark: dict[bytes, list[Trait]] = {}
+        if gone:
+            async with self._database.connection() as c:
+                for trait in await moves.traits_of(c, self._source.id, gone):
+                    self._note(by_mark, trait)
+        return by_mark
 
     async def _marks(self) -> dict[bytes, list[Trait]]:
         if self._by_mark is None:

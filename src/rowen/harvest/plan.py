@@ -190,7 +190,7 @@ class Planner:
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored], plan: Plan
     ) -> None:
         uncut: list[Write] = []
-        moved = await self._moved(documents, stored)
+        moved = await self._moved(documents, stored, plan)
         for key, document, chunks in documents:
             moved_from, row = moved.get(key) or (None, stored.get(key))
             verdict = sieve.judge(document, row, self._recipe)
@@ -213,12 +213,14 @@ class Planner:
                 write.chunks.extend(answer.chunks)
 
     async def _moved(
-        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored]
+        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored], plan: Plan
     ) -> dict[Hash, tuple[str | None, Stored | None]]:
         """Which documents are items of ours under other keys."""
         new = [(key, one) for key, one, _ in documents if one.media_type == DATASET and key not in stored]
-        found = await self._movers.find(new, fetched=len(documents))
-        self._leaving.update(key_of(url) for url, _ in found.values())
+        found = await self._movers.find(new, fetched=len(documents), gone=plan.gone)
+        left = {key_of(url) for url, _ in found.values()}
+        self._leaving.update(left)
+        plan.gone = [key for key in plan.gone if key not in left]
         return dict(found)
 
     def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection
 
-__all__ = ["Trait", "rekey", "traits"]
+__all__ = ["Trait", "rekey", "traits", "traits_of"]
 
 
 class Trait(NamedTuple):
@@ -20,19 +20,26 @@ class Trait(NamedTuple):
     resources: list[str]
 
 
+_TRAITS = """
+select id, key, url, content_hash, title,
+       array(select coalesce(one ->> 'url', '') from jsonb_path_query(record, '$.resources[*]') as one)
+  from item where source_id = %s
+"""
+
+
+async def traits_of(c: Connection, source_id: int, keys: Sequence[Hash]) -> list[Trait]:
+    """The traits of some items."""
+    cursor = c.cursor(binary=True)
+    await cursor.execute(_TRAITS + " and key = any(%s)", [source_id, list(keys)])
+    return [Trait(*row) for row in await cursor.fetchall()]
+
+
 async def traits(c: Connection, source_id: int, *, batch: int = 5000) -> AsyncIterator[list[Trait]]:
     """The traits of all items of a source, in batches."""
     after = 0
     while True:
         cursor = c.cursor(binary=True)
-        await cursor.execute(
-            """
-            select id, key, url, content_hash, title,
-                   array(select coalesce(one ->> 'url', '') from jsonb_path_query(record, '$.resources[*]') as one)
-              from item where source_id = %s and id > %s order by id limit %s
-            """,
-            [source_id, after, batch],
-        )
+        await cursor.execute(_TRAITS + " and id > %s order by id limit %s", [source_id, after, batch])
         rows = [Trait(*row) for row in await cursor.fetchall()]
         if not rows:
             return

@@ -18,8 +18,9 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, Row, Tokens
 from rowen.connectors.catalog.memory import Memory, stamp
 from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.catalog.walk import Marks, Walk
-from rowen.errors import SourceError
+from rowen.errors import FetchError, SourceError
 from rowen.model.item import (
     Checkpoint,
     Complete,
@@ -37,6 +38,8 @@ __all__ = ["Refresh"]
 
 _PROBE_SHARE = 0.9
 _SHORT_SHARE = 0.01
+_LEAST_NEW = 3
+_NEW_SHARE = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +57,9 @@ class Refresh:
         self._held = known.count
         self._kept = 0
         self._failed = 0
+        self._nameless = 0
         self._dated = 0
+        self._replaced = False
         self._newest: datetime | None = None
         self._clock: datetime | None = None
 
@@ -101,12 +106,19 @@ class Refresh:
                 yield observation
 
     async def _go_on(self, rest: Walk) -> AsyncGenerator[Observation]:
-        """The rest of an interrupted walk; nothing if its place is no longer known."""
+        """The rest of an interrupted walk; nothing if its place is no longer known.
+
+        A catalog that is out of breath has not forgotten the place, unless it is so at this place each time.
+        """
         log.info("went on with an interrupted walk")
         try:
             async for observation in self._read(rest):
                 yield observation
         except SourceError as problem:
+            breathless = isinstance(problem, FetchError | TooMuchError)
+            if not rest.received and breathless and not self._memory.stumbled:
+                yield Checkpoint(replace(self._memory, stumbled=True).to_cursor())
+                raise
             if rest.received:
                 raise
             rest.refused = True
@@ -136,7 +148,12 @@ class Refresh:
                 yield observation
             short = await self._short(walk)
             walk.doubt = walk.doubt or (self._shortfall(walk) if short > 0 and walk.fresh else None)
-        if why := self._doubt(walk, short):
+        if why := self._doubt(walk, short) or await self._misses(walk, short):
+            yield Incomplete(why)
+            return
+        if why := self._strangers():
+            # The next walk will meet the same ones, and is believed.
+            yield Checkpoint(replace(self._memory, nameless=self._nameless, place=None).to_cursor())
             yield Incomplete(why)
             return
         await self._probe(walk)
@@ -176,6 +193,27 @@ class Refresh:
         wanting = short > 0 and (walk.repeated or not self._is_little(short, walk.declared or 0))
         return self._shortfall(walk) if wanting else None
 
+    async def _misses(self, walk: Walk, short: int) -> str | None:
+        """What makes a shortfall more than a wrong count: an item of ours may be among what was not shown.
+
+        Where as many records came as are declared, and twice the same ones, some are listed more than once.
+        """
+        if short <= 0 or short == self._memory.short or walk.received >= (walk.declared or 0):
+            return None
+        async for batch in self._known.everything():
+            if any(held.url not in self._marks for held in batch):
+                return self._shortfall(walk)
+        return None
+
+    def _strangers(self) -> str | None:
+        """Records that nobody can tell from our items, where there were fewer before."""
+        if not self._known.count or self._nameless <= (self._memory.nameless or 0):
+            return None
+        return (
+            f"{self._nameless} records cannot be told to be about any item, {self._memory.nameless or 0} before: "
+            "one of them may be an item that is held. Nothing was deleted."
+        )
+
     @staticmethod
     def _is_little(short: int, declared: int) -> bool:
         return short <= max(1, _SHORT_SHARE * declared)
@@ -190,6 +228,11 @@ class Refresh:
         walk = self._walk(since=since)
         async for observation in self._read(walk, resumable=False, counting=True):
             yield observation
+        if self._replaced:
+            log.info("many records are new, but the catalog is no larger: it was walked whole")
+            async for observation in self._again():
+                yield observation
+            return
         if not await self._was_obeyed(walk):
             why = "The catalog does not mind the modified filter: it was walked whole instead."
             self._memory = replace(self._memory, filters=False, probed=stamp(self._now()))
@@ -217,7 +260,7 @@ class Refresh:
     async def _again(self) -> AsyncGenerator[Observation]:
         """A whole walk after all; what was seen before counts, but is seen again."""
         self._marks = Marks()
-        self._kept = self._failed = self._dated = 0
+        self._kept = self._failed = self._nameless = self._dated = 0
         async with aclosing(self._whole()) as observations:
             async for observation in observations:
                 yield observation
@@ -258,25 +301,36 @@ class Refresh:
         """The records of a walk, with a checkpoint after each page but the last."""
         async with aclosing(walk.rows()) as pages:
             async for rows in pages:
-                await self._count(rows, counting=counting)
-                for row in rows:
+                new = await self._count(rows, counting=counting)
+                if counting and await self._is_replaced(new, len(rows)):
+                    self._replaced = True
+                    return
+                for row in (*rows, *walk.again):
                     yield row.seen
                 self._clock = self._clock or walk.clock or self._now()
                 self._newest = max(filter(None, (self._newest, walk.newest)), default=None)
                 if resumable and walk.place is not None:
-                    yield Checkpoint(replace(self._memory, place=walk.place).to_cursor())
+                    yield Checkpoint(replace(self._memory, place=walk.place, stumbled=None).to_cursor())
                 elif counting and self._listing.rising and walk.ascending and walk.place and not walk.disobeyed:
                     yield Checkpoint(self._moved(walk).to_cursor())
                 if until is not None and walk.declared is not None and walk.place == until:
                     return
 
-    async def _count(self, rows: list[Row], *, counting: bool) -> None:
-        """How many items there will be once these records are stored."""
+    async def _is_replaced(self, new: int, rows: int) -> bool:
+        """Whether something went where so much came: then these may be our items under other identifiers."""
+        if self._listing.tells_deletions or new < _LEAST_NEW or new < _NEW_SHARE * rows:
+            return False
+        declared = await self._listing.count()
+        return declared is not None and declared < self._held + (self._memory.surplus or 0)
+
+    async def _count(self, rows: list[Row], *, counting: bool) -> int:
+        """How many items there will be once these records are stored; returns how many of them are new."""
         odd = [row.url for row in rows if not isinstance(row.seen, Fetched)]
         asked = [row.url for row in rows] if counting else odd
         held = await self._known.look_up(asked) if asked and self._known.count else {}
         for row in rows:
             self._dated += row.modified is not None
+            self._nameless += not row.named
             match row.seen:
                 case Fetched():
                     self._kept += 1
@@ -287,6 +341,7 @@ class Refresh:
                     self._failed += 1
                     self._kept += row.url in held
                     self._failed -= row.url in held
+        return sum(isinstance(row.seen, Fetched) and row.url not in held for row in rows) if counting else 0
 
     def _settled(self, walk: Walk, *, settled: bool) -> Memory:
         """The memory after a whole walk; what it left open makes the next run another one."""
@@ -295,7 +350,9 @@ class Refresh:
             modified=self._newest_stored(),
             walked=stamp(self._now()) if self._listing.dated and settled else None,
             surplus=None if walk.declared is None else walk.declared - self._kept,
+            nameless=self._nameless or None,
             place=None,
+            stumbled=None,
             items=self._kept,
             tokens=None if self._failed else self._listing.tokens,
         )

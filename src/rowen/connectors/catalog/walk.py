@@ -35,6 +35,9 @@ class Marks:
         self._seen.add(mark)
         return True
 
+    def __contains__(self, url: str) -> bool:
+        return int.from_bytes(key(url)[:8], "big") in self._seen
+
     def __len__(self) -> int:
         return len(self._seen)
 
@@ -45,7 +48,7 @@ class Walk:
     `received` counts records, `repeated` tells that pages came again, `disobeyed` that records are
     older than what was asked for, `newest` is the latest date among them. `ascending` tells that the oldest came
     first, `shrank` that the source declared fewer records on the way than before, `refused` that not even a first page
-    came.
+    came. `again` are the records of the last page that this walk has shown before.
     """
 
     def __init__(self, pages: AsyncGenerator[Page], marks: Marks, *, since: datetime | None = None) -> None:
@@ -55,6 +58,7 @@ class Walk:
         self.place: Any = None
         self.doubt: str | None = None
         self.received = self.fresh = 0
+        self.again: list[Row] = []
         self.repeated = self.disobeyed = self.shrank = self.refused = False
         self.ascending = True
         self._pages = pages
@@ -88,7 +92,9 @@ class Walk:
         self.doubt = self.doubt or page.doubt
         self.place = page.place
         self.received += len(page.rows)
-        fresh = [row for row in page.rows if self._marks.add(row.url)]
+        is_new = [self._marks.add(row.url) for row in page.rows]
+        fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
+        self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._first and not new]
         self._stale = self._stale + 1 if self._is_stale(page, fresh) else 0
         self.fresh += len(fresh)
         dates = [row.modified for row in page.rows if row.modified is not None]

@@ -1,0 +1,213 @@
+"""What may be concluded from a walk over a catalog, and what may not."""
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import pytest
+
+from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.refresh import Refresh
+from rowen.errors import FetchTimeoutError, SourceError
+from rowen.model.item import Complete, Failed, Fetched, Incomplete
+from tests.conftest import House
+from tests.portals.oai import OaiRepository
+from tests.portals.opendatasoft import OpenDataSoftPortal
+from tests.portals.shelf import Catalog, Index, KnownIndex, Shelf, expected, url_of
+
+
+class Forgetful(Shelf):
+    """Does not show some records, though it counts them."""
+
+    def __init__(self, catalog: Catalog, *hidden: str) -> None:
+        super().__init__(catalog)
+        self.hidden = hidden
+
+    async def pages(self, **wanted: Any) -> AsyncGenerator[Page]:
+        async for page in super().pages(**wanted):
+            rows = [row for row in page.rows if row.url not in map(url_of, self.hidden)]
+            yield Page(rows, page.place, page.declared, page.clock)
+
+
+class Garbled(Shelf):
+    """Shows some records in a way that does not tell which they are."""
+
+    def __init__(self, catalog: Catalog, *garbled: str) -> None:
+        super().__init__(catalog)
+        self.garbled = garbled
+
+    def _row(self, name: str) -> Row:
+        if name in self.garbled:
+            return Row(Failed(f"https://catalog.example/#/unread/{name}", "no object"), named=False)
+        return super()._row(name)
+
+
+class Breathless(Shelf):
+    """Cannot go on at a place for now."""
+
+    breathless = True
+
+    async def pages(self, *, place: Any = None, tokens: Tokens | None = None, **wanted: Any) -> AsyncGenerator[Page]:
+        if place is not None and self.breathless:
+            raise FetchTimeoutError("It took too long.")
+        async for page in super().pages(place=place, tokens=tokens, **wanted):
+            yield page
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    catalog = Catalog()
+    catalog.fill(250)
+    return catalog
+
+
+@pytest.fixture
+def index() -> Index:
+    return Index()
+
+
+async def test_records_that_are_counted_but_not_shown_are_not_deleted_however_few(
+    catalog: Catalog, index: Index
+) -> None:
+    await index.sync(Shelf(catalog))
+    for _ in range(3):
+        await index.sync(Forgetful(catalog, "n007"), full=True)
+
+        assert isinstance(index.ending, Incomplete)
+        assert "declares 250 records, but it lists 249" in index.ending.why
+    assert index.items == expected(catalog)
+
+
+async def test_a_count_that_was_always_one_too_high_lets_deletions_pass(catalog: Catalog, index: Index) -> None:
+    catalog.miscount = 1
+    await index.sync(Shelf(catalog))
+    assert isinstance(index.ending, Complete)
+    del catalog.dates["n007"]
+    await index.sync(Shelf(catalog))
+
+    assert isinstance(index.ending, Complete)
+    assert index.deleted == {url_of("n007")}
+
+
+async def test_a_count_that_goes_wrong_later_is_a_habit_if_nothing_of_ours_is_missing(
+    catalog: Catalog, index: Index
+) -> None:
+    await index.sync(Shelf(catalog))
+    catalog.miscount = 1
+    await index.sync(Shelf(catalog))
+    assert isinstance(index.ending, Complete)
+    catalog.asked.clear()
+    await index.sync(Shelf(catalog))
+
+    assert catalog.asked == ["since", "count"]
+
+
+async def test_a_record_that_stands_twice_on_a_page_explains_the_count(catalog: Catalog, index: Index) -> None:
+    await index.sync(Shelf(catalog))
+    catalog.size, catalog.twice = 300, ["n001"]
+    del catalog.dates["n007"]
+    await index.sync(Shelf(catalog), full=True)
+
+    assert isinstance(index.ending, Complete)
+    assert index.deleted == {url_of("n007")}
+
+
+async def test_a_record_that_cannot_be_told_from_ours_holds_deletions_back_once(catalog: Catalog, index: Index) -> None:
+    await index.sync(Shelf(catalog))
+    await index.sync(Garbled(catalog, "n007"), full=True)
+
+    assert isinstance(index.ending, Incomplete)
+    assert "1 records cannot be told to be about any item, 0 before" in index.ending.why
+    assert index.items == expected(catalog)
+    await index.sync(Garbled(catalog, "n007"))
+    assert isinstance(index.ending, Complete)
+
+
+async def test_records_that_never_were_items_block_nothing(catalog: Catalog, index: Index) -> None:
+    catalog.put("nobody")
+    await index.sync(Garbled(catalog, "nobody"))
+    del catalog.dates["n007"]
+    await index.sync(Garbled(catalog, "nobody"))
+
+    assert isinstance(index.ending, Complete)
+    assert index.deleted == {url_of("n007")}
+
+
+async def test_a_catalog_that_is_out_of_breath_keeps_the_place_of_a_walk(catalog: Catalog, index: Index) -> None:
+    await index.sync(Shelf(catalog), die_after=20)
+    place = index.cursor["place"]
+    with pytest.raises(SourceError):
+        await index.sync(Breathless(catalog))
+    assert index.cursor["place"] == place
+    catalog.asked.clear()
+    await index.sync(Shelf(catalog))
+
+    assert index.items == expected(catalog)
+    assert isinstance(index.ending, Complete)
+
+
+async def test_a_place_that_takes_its_breath_twice_is_forgotten(catalog: Catalog, index: Index) -> None:
+    await index.sync(Shelf(catalog), die_after=20)
+    with pytest.raises(SourceError):
+        await index.sync(Breathless(catalog))
+    catalog.size = 300
+    await index.sync(Breathless(catalog))
+
+    assert index.items == expected(catalog)
+
+
+async def test_records_that_come_twice_are_shown_twice_and_so_counted(catalog: Catalog, index: Index) -> None:
+    catalog.twice = ["n001", "n002"]
+    refresh = Refresh(Shelf(catalog), KnownIndex(index, None), CatalogOptions(), now=lambda: index.now)
+    seen = [one.item.url async for one in refresh.pull() if isinstance(one, Fetched)]
+
+    assert len(seen) == 252
+    assert len(set(seen)) == 250
+
+
+@pytest.mark.parametrize("make", [OpenDataSoftPortal, OaiRepository])
+async def test_new_namesakes_of_what_is_held_are_new(house: House, make: Callable[[], Any]) -> None:
+    portal = make()
+    portal.fill(30)
+    try:
+        async with house.open() as r:
+            await r.add(portal.address, name="portal")
+            held = (await r.sync("portal")).tally.created
+            titles = [title for (title,) in house.query("select title from item order by title limit 5")]
+            portal.tick(200)
+            for number, title in enumerate(titles):
+                _put(portal, f"new{number}", title)
+            run = await r.sync("portal")
+
+            assert (run.tally.created, run.tally.moved) == (5, 0)
+            assert house.query("select count(*) from item") == [(held + 5,)]
+    finally:
+        portal.close()
+
+
+async def test_records_that_are_gone_and_come_back_under_other_names_keep_their_history(house: House) -> None:
+    portal = OaiRepository()
+    portal.fill(20)
+    try:
+        async with house.open() as r:
+            await r.add(portal.address, name="portal")
+            await r.sync("portal")
+            ids = house.query("select id from item order by id")
+            portal.tick(50)
+            for name, entry in list(portal.entries.items()):
+                portal.put(f"new-{name}", tick_h=0.001, **dict(entry.fields))
+                portal.delete(name, tick_h=0.001)
+            run = await r.sync("portal")
+
+            assert (run.tally.created, run.tally.deleted) == (0, 0)
+            assert run.tally.moved == len(ids)
+            assert house.query("select id from item order by id") == ids
+    finally:
+        portal.close()
+
+
+def _put(portal: Any, name: str, title: str) -> None:
+    if isinstance(portal, OaiRepository):
+        portal.put(name, title, description=["Quite another text."], identifier=[f"https://farm.example/{name}"])
+    else:
+        portal.make(name, title, description="Quite another text.")
