@@ -1,5 +1,6 @@
 """The index as its users see it: without ids, times and the order in which things were stored."""
 
+import re
 from typing import Any
 
 from tests.conftest import House
@@ -46,3 +47,9 @@ def replayed(house: House) -> dict[str, str]:
 def contents(house: House) -> dict[str, str]:
     """URL → content hash of what is stored."""
     return dict(house.query("select url, encode(content_hash, 'hex') from item"))
+
+
+def titles(house: House) -> dict[str, str]:
+    """The titles of all items, by the name that ends each URL, whatever stands before it."""
+    found = house.query("select url, title from item")
+    return {re.split(r"[/=]|%3A", url.rstrip("/"))[-1]: title for url, title in found}

@@ -13,7 +13,7 @@ from tests.portals.site import Site
 @pytest.fixture
 def portal() -> Iterator[CkanPortal]:
     with closing(CkanPortal()) as portal:
-        portal.put("a")
+        portal.make("a")
         yield portal
 
 

@@ -1,42 +1,27 @@
 """ArcGIS Hub sites and portal searches: what is stored of them, and whose items they are."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from aiohttp import web
 
-from rowen import Rowen, Run
 from rowen.connectors.arcgis import ArcGis
 from rowen.connectors.look import Look
 from rowen.fetch.client import Client
 from tests.conftest import House
+from tests.connectors.conftest import Opened
 from tests.portals.arcgis import GeoPortal, HubSite
-
-
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(ArcGis)
+from tests.portals.catalogs import keep
 
 
 @pytest.fixture
-def site() -> Iterator[HubSite]:
-    site = HubSite()
-    yield site
-    site.close()
+def site(opened: Opened) -> HubSite:
+    return opened(HubSite)
 
 
 @pytest.fixture
-def portal() -> Iterator[GeoPortal]:
-    portal = GeoPortal()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, source: HubSite | GeoPortal, **options: Any) -> Run:
-    await r.add(source.address, name="source", options=options)
-    return await r.sync("source")
+def portal(opened: Opened) -> GeoPortal:
+    return opened(GeoPortal)
 
 
 SEARCH = "https://geo.example/portal/sharing/rest/search"
@@ -135,8 +120,9 @@ async def test_a_site_without_a_scope_is_refused(house: House, site: HubSite) ->
     async with house.open() as r:
         for scope in ([], [{"predicates": []}], [None]):
             site.scope = scope
-            run = await keep(r, site)
-            await r.remove("source")
+            await r.add(site.address, name="site")
+            run = await r.sync("site")
+            await r.remove("site")
 
             assert (run.status, run.tally.created) == ("failed", 0)
             assert "has no scope" in (run.error or "")
@@ -150,7 +136,7 @@ async def test_a_site_that_loses_its_scope_brings_in_nothing_foreign(house: Hous
         site.scope = []
         for number in range(150):
             site.make(f"foreign{number}", tick_h=0.01)
-        run = await r.sync("source", accept_deletions=True)
+        run = await r.sync("portal", accept_deletions=True)
 
     assert run.status == "failed"
     assert house.query("select count(*) from item") == [(31,)]
@@ -170,7 +156,7 @@ async def test_more_items_than_are_counted_are_seen_whole(house: House, site: Hu
     site.window = 200
     async with house.open() as r:
         run = await keep(r, site)
-        again = await r.sync("source")
+        again = await r.sync("portal")
 
     assert (run.status, run.complete, run.tally.created) == ("completed", True, 451)
     assert (again.tally.requests, again.tally.rows_written) == (2, 0)
@@ -188,8 +174,8 @@ async def test_a_count_at_its_limit_is_not_believed(
         first = await keep(r, source)
         source.make("d00007", "Edited")
         source.remove("d00008")
-        run = await r.sync("source")
-        whole = await r.sync("source", full=True)
+        run = await r.sync("portal")
+        whole = await r.sync("portal", full=True)
     source.close()
 
     assert (first.status, first.complete, first.tally.created) == ("completed", True, 451)
@@ -205,7 +191,7 @@ async def test_items_without_a_date_are_found_at_the_end(house: House, site: Hub
     async with house.open() as r:
         first = await keep(r, site)
         site.remove("undated3")
-        run = await r.sync("source")
+        run = await r.sync("portal")
 
     assert (first.status, first.complete, first.tally.created) == ("completed", True, 46)
     assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 1)
@@ -220,9 +206,9 @@ async def test_an_item_that_cannot_be_received_costs_only_itself_but_then_nothin
         site.make("d00011", description="x" * 3_000_000)
         site.make("d00012", "Edited")
         site.remove("d00013")
-        run = await r.sync("source")
+        run = await r.sync("portal")
         site.make("d00011", "Healed")
-        healed = await r.sync("source")
+        healed = await r.sync("portal")
 
     assert (run.status, run.complete, run.tally.failed, run.tally.updated, run.tally.deleted) == (
         "partial",
@@ -251,7 +237,7 @@ async def test_a_private_organisation_says_so_and_deletes_nothing(house: House, 
     async with house.open() as r:
         await keep(r, site)
         site.failures = [web.Response(status=401) for _ in range(4)]
-        run = await r.sync("source", full=True)
+        run = await r.sync("portal", full=True)
 
     assert run.status == "failed"
     assert "401" in (run.error or "")
@@ -262,7 +248,9 @@ async def test_a_token_is_sent_to_the_portal(house: House, portal: GeoPortal, mo
     monkeypatch.setenv("PORTAL_TOKEN", "hay-and-clover")
     portal.fill(2)
     async with house.open() as r:
-        await keep(r, portal, headers={"X-Esri-Authorization": "Bearer env:PORTAL_TOKEN"})
+        headers = {"X-Esri-Authorization": "Bearer env:PORTAL_TOKEN"}
+        await r.add(portal.address, name="portal", options={"headers": headers})
+        await r.sync("portal")
 
     assert {asked["header:X-Esri-Authorization"] for asked in portal.questions()} == {"Bearer hay-and-clover"}
     assert "hay-and-clover" not in str(house.query("select options, cursor from source"))
@@ -272,12 +260,12 @@ async def test_a_search_of_a_portal_is_kept_in_step(house: House, portal: GeoPor
     portal.fill(250)
     async with house.open() as r:
         first = await keep(r, portal)
-        quiet = await r.sync("source")
+        quiet = await r.sync("portal")
         portal.make("d00007", "Edited")
         portal.remove("d00008")
-        run = await r.sync("source")
+        run = await r.sync("portal")
         portal.body = b'{"total": 0, "start": 1, "num": 0, "nextStart": -1, "results": []}'
-        nothing = await r.sync("source", full=True, accept_deletions=True)
+        nothing = await r.sync("portal", full=True, accept_deletions=True)
 
     assert (first.status, first.complete, first.tally.created) == ("completed", True, 251)
     assert (quiet.tally.requests, quiet.tally.rows_written) == (2, 0)
@@ -291,7 +279,7 @@ async def test_the_words_of_a_search_stay_together(house: House, portal: GeoPort
     async with house.open() as r:
         await keep(r, portal)
         portal.log.clear()
-        await r.sync("source")
+        await r.sync("portal")
 
     [since, count] = portal.questions()
     assert since["q"].startswith("(orgid:farm OR owner:farm) AND modified:[0000001704")

@@ -194,9 +194,9 @@ async def test_records_that_are_gone_and_come_back_under_other_names_keep_their_
             await r.sync("portal")
             ids = house.query("select id from item order by id")
             portal.tick(50)
-            for name, entry in list(portal.entries.items()):
-                portal.put(f"new-{name}", tick_h=0.001, **dict(entry.fields))
-                portal.delete(name, tick_h=0.001)
+            for name, entry in list(portal.records.items()):
+                portal.make(f"new-{name}", tick_h=0.001, **dict(entry.fields))
+                portal.remove(name, tick_h=0.001)
             run = await r.sync("portal")
 
             assert (run.tally.created, run.tally.deleted) == (0, 0)
@@ -208,6 +208,6 @@ async def test_records_that_are_gone_and_come_back_under_other_names_keep_their_
 
 def _put(portal: Any, name: str, title: str) -> None:
     if isinstance(portal, OaiRepository):
-        portal.put(name, title, description=["Quite another text."], identifier=[f"https://farm.example/{name}"])
+        portal.make(name, title, description=["Quite another text."], identifier=[f"https://farm.example/{name}"])
     else:
         portal.make(name, title, description="Quite another text.")

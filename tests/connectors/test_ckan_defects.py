@@ -3,42 +3,24 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from rowen import BusyError, Rowen, Run
-from rowen.connectors.ckan import Ckan
+from rowen import BusyError
 from rowen.connectors.ckan.marks import Marks
 from rowen.errors import RowenError
 from tests.conftest import House
-from tests.logical import contents, index_of
+from tests.connectors.conftest import Opened
+from tests.logical import contents, index_of, titles
+from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
 from tests.refresh.machine import at_statement, failing_at
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Ckan)
-
-
 @pytest.fixture
-def portal() -> Iterator[CkanPortal]:
-    portal = CkanPortal()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, portal: CkanPortal, name: str = "portal", **options: Any) -> Run:
-    await r.add(portal.address, name=name, options=options)
-    run = await r.sync(name)
-    portal.log.clear()
-    return run
-
-
-def titles(house: House) -> dict[str, str]:
-    return {url.rpartition("/")[2]: title for url, title in house.query("select url, title from item")}
+def portal(opened: Opened) -> CkanPortal:
+    return opened(CkanPortal)
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -58,7 +40,7 @@ async def test_d1_every_edited_field_arrives_by_either_way(
     portal.fill(3)
     async with house.open() as r:
         await keep(r, portal)
-        portal.put("d00001", **edit)
+        portal.make("d00001", **edit)
         run = await r.sync("portal", full=full)
 
     assert run.tally.updated + run.tally.amended == 1
@@ -78,7 +60,7 @@ async def test_d1_a_full_sync_finds_an_edit_that_left_the_date_alone(house: Hous
 
 async def test_d3_characters_that_cannot_be_stored_cost_no_record(house: House, portal: CkanPortal) -> None:
     portal.fill(5)
-    portal.put("d00002", "Hay\x00 and clover", notes="A \ud800 lone half.", extras=[{"key": "a\x00", "value": "\x00"}])
+    portal.make("d00002", "Hay\x00 and clover", notes="A \ud800 lone half.", extras=[{"key": "a\x00", "value": "\x00"}])
     async with house.open() as r:
         run = await keep(r, portal)
 
@@ -91,7 +73,7 @@ async def test_d3_a_group_that_was_not_stored_does_not_move_the_cursor(
     house: House, portal: CkanPortal, words: str, new_house: Any
 ) -> None:
     portal.fill(25)
-    portal.rows_max = 10
+    portal.page_max = 10
 
     def fail() -> None:
         raise RuntimeError("the machine stopped")
@@ -114,7 +96,7 @@ async def test_d5_only_the_passages_of_an_edited_dataset_are_new(house: House, p
     async with house.open() as r:
         await keep(r, portal)
         before = dict(house.query("select item.url, text_hash from chunk join item on item.id = item_id"))
-        portal.put("d00001", notes="Other words.")
+        portal.make("d00001", notes="Other words.")
         run = await r.sync("portal")
     after = dict(house.query("select item.url, text_hash from chunk join item on item.id = item_id"))
 
@@ -135,7 +117,7 @@ async def test_d7_a_walk_that_steps_back_where_it_went_on_is_whole(house: House,
 
 async def test_d7_a_listing_without_an_order_comes_to_an_end(house: House, portal: CkanPortal) -> None:
     portal.fill(60)
-    portal.ignores = {"sort"}
+    portal.ignores = {"order"}
     async with house.open() as r:
         for size in (2, 3, 7):
             run = await keep(r, portal, f"portal{size}", page_size=size)
@@ -150,7 +132,7 @@ async def test_d9_a_portal_one_day_ahead_loses_no_edit(house: House, portal: Cka
     async with house.open() as r:
         await keep(r, portal)
         for number in range(3):
-            portal.put(f"d0000{number}", "Edited", tick_h=0.3)
+            portal.make(f"d0000{number}", "Edited", tick_h=0.3)
             run = await r.sync("portal")
             assert (run.tally.updated, run.tally.fell_back) == (1, 0)
 
@@ -159,8 +141,8 @@ async def test_d10_a_portal_that_ignores_the_filter_goes_on_where_it_was_without
     house: House, portal: CkanPortal
 ) -> None:
     portal.fill(95)
-    portal.rows_max = 10
-    portal.ignores = {"fq"}
+    portal.page_max = 10
+    portal.ignores = {"filter"}
 
     def fail(start: int) -> None:
         portal.down = start > 60
@@ -178,8 +160,8 @@ async def test_d10_a_portal_that_ignores_the_filter_goes_on_where_it_was_without
 
 async def test_d11_the_same_identifier_in_two_portals_is_two_items(house: House, portal: CkanPortal) -> None:
     other = CkanPortal()
-    portal.put("same", "Here")
-    other.put("same", "There")
+    portal.make("same", "Here")
+    other.make("same", "There")
     async with house.open() as r:
         await keep(r, portal, "one")
         await keep(r, other, "two")
@@ -190,7 +172,7 @@ async def test_d11_the_same_identifier_in_two_portals_is_two_items(house: House,
 
 async def test_d13_a_portal_is_never_walked_twice_at_once(house: House, portal: CkanPortal) -> None:
     portal.fill(30)
-    portal.rows_max = 5
+    portal.page_max = 5
     async with house.open() as r:
         await r.add(portal.address, name="portal")
         results = await asyncio.gather(r.sync("portal"), r.sync("portal"), return_exceptions=True)
@@ -212,7 +194,7 @@ async def test_d13_a_run_that_lost_its_database_does_not_stay_running(house: Hou
 
 
 async def test_d14_publisher_licence_tags_and_resources_are_filled_in(house: House, portal: CkanPortal) -> None:
-    portal.put("a", license_title="CC0", resources=[{"url": "https://x.example/a.csv", "format": "CSV", "size": "12"}])
+    portal.make("a", license_title="CC0", resources=[{"url": "https://x.example/a.csv", "format": "CSV", "size": "12"}])
     async with house.open() as r:
         await keep(r, portal)
 
@@ -224,7 +206,7 @@ async def test_d14_publisher_licence_tags_and_resources_are_filled_in(house: Hou
 
 async def test_d14_a_deleted_dataset_is_found_no_more(house: House, portal: CkanPortal) -> None:
     portal.fill(5)
-    portal.put("gone", "Quince")
+    portal.make("gone", "Quince")
     async with house.open() as r:
         await keep(r, portal)
         del portal.records["gone"]
@@ -239,10 +221,10 @@ async def test_d14_a_deleted_dataset_is_found_no_more(house: House, portal: Ckan
 )
 async def test_a_wrong_date_of_modification_hides_nothing(house: House, portal: CkanPortal, said: Any) -> None:
     portal.fill(20)
-    portal.put("odd", metadata_modified=said)
+    portal.make("odd", metadata_modified=said)
     async with house.open() as r:
         run = await keep(r, portal)
-        portal.put("d00001", "Edited")
+        portal.make("d00001", "Edited")
         again = await r.sync("portal")
 
     assert (run.status, run.tally.created, run.tally.failed) == ("completed", 22, 0)
@@ -278,7 +260,7 @@ def test_what_came_already_is_told_exactly_and_in_little_memory() -> None:
 
 async def test_a_record_of_a_hundred_megabytes_costs_only_itself(house: House, portal: CkanPortal) -> None:
     portal.fill(3)
-    portal.put("d00001", notes="x" * 100_000_000)
+    portal.make("d00001", notes="x" * 100_000_000)
     async with house.open() as r:
         run = await keep(r, portal, page_size=1)
 

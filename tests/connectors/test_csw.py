@@ -1,17 +1,16 @@
 """Catalogue services: what becomes of a record, and what a refresh costs."""
 
-from collections.abc import Iterator
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from rowen import Rowen, Run
 from rowen.connectors.csw import Csw
 from rowen.connectors.csw.record import dataset_of
 from rowen.connectors.look import Look
 from rowen.fetch.client import Client
 from tests.conftest import House
+from tests.connectors.conftest import Opened
+from tests.portals.catalogs import keep
 from tests.portals.csw import CSW, GMD, CswService
 
 ISO_19115_3 = """<mdb:MD_Metadata xmlns:mdb="http://standards.iso.org/iso/19115/-3/mdb/2.0"
@@ -67,31 +66,13 @@ ISO_19115_3 = """<mdb:MD_Metadata xmlns:mdb="http://standards.iso.org/iso/19115/
 </mdb:MD_Metadata>"""
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Csw)
-
-
 @pytest.fixture
-def portal() -> Iterator[CswService]:
-    portal = CswService()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, portal: CswService, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    run = await r.sync("portal")
-    portal.log.clear()
-    return run
-
-
-def titles(house: House) -> dict[str, str]:
-    return {url.rpartition("=")[2]: title for url, title in house.query("select url, title from item")}
+def portal(opened: Opened) -> CswService:
+    return opened(CswService)
 
 
 async def test_a_record_of_iso_19139_becomes_a_dataset(house: House, portal: CswService) -> None:
-    portal.put("a", "Meadows")
+    portal.make("a", "Meadows")
     async with house.open() as r:
         await keep(r, portal)
 
@@ -125,7 +106,7 @@ async def test_a_record_of_iso_19139_becomes_a_dataset(house: House, portal: Csw
 
 async def test_a_record_in_dublin_core_becomes_a_dataset(house: House, portal: CswService) -> None:
     portal.schemas = [CSW["2.0.2"]]
-    portal.put("a", "Meadows")
+    portal.make("a", "Meadows")
     async with house.open() as r:
         await keep(r, portal)
 
@@ -190,8 +171,8 @@ async def test_only_what_changed_is_asked_for(house: House, portal: CswService) 
     portal.fill(250)
     async with house.open() as r:
         await keep(r, portal)
-        portal.put("d00003", "Edited")
-        portal.put("new")
+        portal.make("d00003", "Edited")
+        portal.make("new")
         run = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.created, run.tally.requests) == (1, 1, 2)
@@ -202,9 +183,9 @@ async def test_what_vanished_shows_in_the_count(house: House, portal: CswService
     portal.fill(250)
     async with house.open() as r:
         await keep(r, portal)
-        del portal.entries["d00003"]
+        del portal.records["d00003"]
         run = await r.sync("portal")
-        portal.put("d00003")
+        portal.make("d00003")
         back = await r.sync("portal")
 
     assert (run.complete, run.tally.deleted, back.tally.created) == (True, 1, 1)
@@ -215,7 +196,7 @@ async def test_a_service_of_version_3_is_spoken_to_in_its_words(house: House, po
     portal.fill(150)
     async with house.open() as r:
         first = await keep(r, portal)
-        portal.put("d00003", "Edited")
+        portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
     assert (first.complete, first.tally.created) == (True, 151)
@@ -227,7 +208,7 @@ async def test_a_service_without_post_is_asked_by_get(house: House, portal: CswS
     portal.fill(150)
     async with house.open() as r:
         first = await keep(r, portal)
-        portal.put("d00003", "Edited")
+        portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
     assert (first.complete, first.tally.created) == (True, 151)
@@ -255,7 +236,7 @@ async def test_dublin_core_is_read_where_iso_is_refused(house: House, portal: Cs
 
 
 async def test_a_wished_profile_is_read(house: House, portal: CswService) -> None:
-    portal.put("a")
+    portal.make("a")
     async with house.open() as r:
         await keep(r, portal, profile="dublin-core")
 

@@ -1,43 +1,24 @@
 """RDF catalogs: every syntax says the same, nothing changed costs one request, and pages are followed to their end."""
 
-from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from rowen import Rowen, Run
 from rowen.connectors.dcat import Dcat
 from rowen.connectors.look import Look
 from rowen.fetch.client import Client
 from rowen.settings import load
 from tests.conftest import House
-from tests.logical import contents
+from tests.connectors.conftest import Opened
+from tests.logical import contents, titles
+from tests.portals.catalogs import keep
 from tests.portals.dcat import FORMATS, DcatPortal
 from tests.portals.site import Page, html
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Dcat)
-
-
 @pytest.fixture
-def portal() -> Iterator[DcatPortal]:
-    portal = DcatPortal()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, portal: DcatPortal, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    run = await r.sync("portal")
-    portal.log.clear()
-    return run
-
-
-def titles(house: House) -> dict[str, str]:
-    return {url.rpartition("/")[2]: title for url, title in house.query("select url, title from item")}
+def portal(opened: Opened) -> DcatPortal:
+    return opened(DcatPortal)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +70,7 @@ FULL = {
 @pytest.mark.parametrize("syntax", FORMATS)
 async def test_a_record_is_stored_whole_from_every_syntax(house: House, portal: DcatPortal, syntax: str) -> None:
     portal.syntax = syntax
-    portal.put("hay", **FULL)
+    portal.make("hay", **FULL)
     async with house.open() as r:
         run = await keep(r, portal)
 
@@ -114,7 +95,7 @@ async def test_a_record_is_stored_whole_from_every_syntax(house: House, portal: 
 
 
 async def test_the_same_record_in_another_syntax_and_order_is_the_same(house: House, portal: DcatPortal) -> None:
-    portal.put("hay", **FULL)
+    portal.make("hay", **FULL)
     portal.fill(20)
     async with house.open() as r:
         await keep(r, portal)
@@ -131,7 +112,7 @@ async def test_the_same_record_in_another_syntax_and_order_is_the_same(house: Ho
 
 async def test_blank_nodes_are_compared_by_what_they_say(house: House, portal: DcatPortal) -> None:
     agents = [{"foaf:name": "A", "dct:type": {"dct:title": "x"}}, {"foaf:name": "B", "dct:type": {"dct:title": "y"}}]
-    portal.put("a", dct_creator=agents, dct_publisher=None)
+    portal.make("a", dct_creator=agents, dct_publisher=None)
     portal.validator = "none"
     async with house.open() as r:
         await keep(r, portal)
@@ -168,7 +149,7 @@ async def test_edits_and_deletions_in_a_document_are_found_whatever_its_dates_sa
         portal.records["d00004"]["dcat:distribution"]["dcat:downloadURL"] = "<https://files.example/other.csv>"
         del portal.records["d00005"]
         run = await r.sync("portal")
-        portal.put("d00005")
+        portal.make("d00005")
         revived = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.amended, run.tally.deleted, run.tally.requests) == (1, 1, 1, 1)
@@ -215,8 +196,8 @@ async def test_what_was_modified_is_read_alone(house: House, portal: DcatPortal)
     portal.page_size = 10
     async with house.open() as r:
         await keep(r, portal)
-        portal.put("d00003", "Edited")
-        portal.put("new")
+        portal.make("d00003", "Edited")
+        portal.make("new")
         run = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.created, run.tally.requests) == (1, 1, 2)
@@ -282,10 +263,10 @@ async def test_a_catalog_whose_files_are_described_nowhere_does_not_wait_for_the
 
 
 async def test_series_and_services_are_items(house: House, portal: DcatPortal) -> None:
-    portal.put("series", **{"@type": "dcat:DatasetSeries"})
+    portal.make("series", **{"@type": "dcat:DatasetSeries"})
     service = {"@type": "dcat:DataService", "dcat_endpointURL": "<https://api.example/>", "dcat_distribution": None}
-    portal.put("service", **service)
-    portal.put("member", dcat_inSeries="<http://portal.example/dataset/series>")
+    portal.make("service", **service)
+    portal.make("member", dcat_inSeries="<http://portal.example/dataset/series>")
     async with house.open() as r:
         run = await keep(r, portal)
 
@@ -298,7 +279,7 @@ async def test_series_and_services_are_items(house: House, portal: DcatPortal) -
 
 async def test_a_service_inside_a_file_is_part_of_it(house: House, portal: DcatPortal) -> None:
     service = {"@type": "dcat:DataService", "dct:title": "Inner", "dcat:endpointURL": "<https://api.example/>"}
-    portal.put("a", dcat_distribution={"@type": "dcat:Distribution", "dcat:accessService": service})
+    portal.make("a", dcat_distribution={"@type": "dcat:Distribution", "dcat:accessService": service})
     async with house.open() as r:
         run = await keep(r, portal)
 
@@ -309,7 +290,7 @@ async def test_a_service_inside_a_file_is_part_of_it(house: House, portal: DcatP
 
 async def test_a_dataset_that_another_one_only_mentions_is_no_item(house: House, portal: DcatPortal) -> None:
     other = {"@id": "http://elsewhere.example/x", "@type": "dcat:Dataset", "dct:title": "Elsewhere"}
-    portal.put("a", dct_source=other)
+    portal.make("a", dct_source=other)
     async with house.open() as r:
         run = await keep(r, portal)
 
@@ -317,7 +298,7 @@ async def test_a_dataset_that_another_one_only_mentions_is_no_item(house: House,
 
 
 async def test_a_catalog_that_calls_itself_a_dataset_is_no_item(house: House, portal: DcatPortal) -> None:
-    portal.put("a")
+    portal.make("a")
     portal.syntax = "nt"
     kind = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://www.w3.org/ns/dcat#Dataset>"
     portal.body = portal.document() + f"<http://portal.example/> {kind} .\n".encode()
@@ -328,7 +309,7 @@ async def test_a_catalog_that_calls_itself_a_dataset_is_no_item(house: House, po
 
 
 async def test_a_catalog_record_does_not_stand_for_its_dataset(house: House, portal: DcatPortal) -> None:
-    portal.put("a")
+    portal.make("a")
     portal.syntax = "nt"
     extra = (
         "<http://portal.example/record/a> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> "
@@ -346,12 +327,12 @@ async def test_a_catalog_record_does_not_stand_for_its_dataset(house: House, por
 async def test_d11_identifiers_that_are_the_same_in_two_catalogs_are_two_items(
     house: House, portal: DcatPortal
 ) -> None:
-    portal.put("a", dct_identifier="1")
-    portal.put("b", dct_identifier="1")
-    portal.put("http://portal.example/c#one")
-    portal.put("http://portal.example/c#two")
-    portal.put("http://portal.example/c")
-    portal.put("urn:uuid:7")
+    portal.make("a", dct_identifier="1")
+    portal.make("b", dct_identifier="1")
+    portal.make("http://portal.example/c#one")
+    portal.make("http://portal.example/c#two")
+    portal.make("http://portal.example/c")
+    portal.make("urn:uuid:7")
     portal.lists = False
     async with house.open() as r:
         run = await keep(r, portal)
@@ -362,9 +343,9 @@ async def test_d11_identifiers_that_are_the_same_in_two_catalogs_are_two_items(
 async def test_datasets_without_a_name_are_known_by_what_they_say_of_themselves(
     house: House, portal: DcatPortal
 ) -> None:
-    portal.put("?one", dct_identifier="first")
-    portal.put("?two", dcat_landingPage="<https://portal.example/two>")
-    portal.put("?three", "Three")
+    portal.make("?one", dct_identifier="first")
+    portal.make("?two", dcat_landingPage="<https://portal.example/two>")
+    portal.make("?three", "Three")
     portal.records["bare"] = {"@type": "dcat:Dataset", "dct:issued": "2020"}
     portal.validator = "none"
     async with house.open() as r:
@@ -391,7 +372,7 @@ async def test_addresses_that_change_their_scheme_stay_the_same_items(house: Hou
 
 
 async def test_the_preferred_language_is_the_main_one(house: House, portal: DcatPortal) -> None:
-    portal.put("a", **FULL)
+    portal.make("a", **FULL)
     async with house.open() as r:
         await keep(r, portal, language="fr")
 
@@ -417,11 +398,11 @@ async def test_a_remote_context_is_never_fetched(house: House, portal: DcatPorta
 async def test_a_clock_a_day_ahead_and_dates_in_the_future_hide_no_later_edit(house: House, portal: DcatPortal) -> None:
     portal.fill(15)
     portal.page_size = 10
-    portal.put("future", dct_modified=portal.clock + timedelta(days=4000))
+    portal.make("future", dct_modified=portal.clock + timedelta(days=4000))
     portal.clock += timedelta(days=3650)
     async with house.open() as r:
         await keep(r, portal)
-        portal.put("d00003", "Edited")
+        portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
     assert (run.tally.updated, len(contents(house))) == (1, 16)
@@ -429,7 +410,7 @@ async def test_a_clock_a_day_ahead_and_dates_in_the_future_hide_no_later_edit(ho
 
 @pytest.mark.parametrize("where", ["linked", "udata", "nowhere"])
 async def test_a_site_with_a_catalog_is_found_by_its_link_or_as_udata(portal: DcatPortal, where: str) -> None:
-    portal.put("a")
+    portal.make("a")
     link = (
         f'<link rel="alternate" type="text/turtle" href="{portal.path}.ttl?x=1&amp;y=2">' if where == "linked" else ""
     )
@@ -447,7 +428,7 @@ async def test_a_site_with_a_catalog_is_found_by_its_link_or_as_udata(portal: Dc
 
 
 async def test_turtle_that_is_declared_as_latin_is_utf_8_all_the_same(house: House, portal: DcatPortal) -> None:
-    portal.put("a", "Caf\u00e9")
+    portal.make("a", "Caf\u00e9")
     portal.media_type = "text/turtle; charset=ISO-8859-1"
     async with house.open() as r:
         await keep(r, portal)

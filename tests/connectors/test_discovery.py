@@ -72,10 +72,10 @@ def fill(portal: Any) -> None:
             portal.fill(3)
             portal.pages["/flows"] = Page(portal.document())
         case SparqlEndpoint():
-            portal.put("a")
+            portal.make("a")
         case DcatPortal():
             portal.path = "/everything"
-            portal.put("a")
+            portal.make("a")
         case _:
             portal.fill(3)
 
@@ -175,7 +175,7 @@ async def test_data_that_is_no_catalog_is_none(house: House, site: Site) -> None
 
 async def test_who_names_a_kind_or_switches_it_off_is_not_second_guessed(house: House) -> None:
     with closing(CkanPortal()) as portal:
-        portal.put("a")
+        portal.make("a")
         async with house.open(probe=True) as r:
             named = await r.add(portal.url, kind="web", name="named")
         async with house.open() as r:
@@ -186,7 +186,7 @@ async def test_who_names_a_kind_or_switches_it_off_is_not_second_guessed(house: 
 
 async def test_what_is_kept_is_not_asked_again(house: House) -> None:
     with closing(CkanPortal()) as portal:
-        portal.put("a")
+        portal.make("a")
         async with house.open(probe=True) as r:
             await r.sync(f"{portal.url}/")
             portal.log.clear()
@@ -199,7 +199,7 @@ async def test_what_is_kept_is_not_asked_again(house: House) -> None:
 
 async def test_a_dry_run_looks_and_keeps_nothing(house: House) -> None:
     with closing(CkanPortal()) as portal:
-        portal.put("a")
+        portal.make("a")
         async with house.open(probe=True) as r:
             run = await r.sync(portal.url, dry_run=True)
 

@@ -1,43 +1,24 @@
 """OAI-PMH repositories: what becomes of a record, and what a refresh costs."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from rowen import Rowen, Run
 from rowen.connectors.look import Look
 from rowen.connectors.oai import Oai
 from rowen.fetch.client import Client
 from tests.conftest import House
+from tests.connectors.conftest import Opened
+from tests.logical import titles
+from tests.portals.catalogs import keep
 from tests.portals.oai import OaiRepository
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Oai)
-
-
 @pytest.fixture
-def portal() -> Iterator[OaiRepository]:
-    portal = OaiRepository()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, portal: OaiRepository, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    run = await r.sync("portal")
-    portal.log.clear()
-    return run
-
-
-def titles(house: House) -> dict[str, str]:
-    return {url.rpartition("%3A")[2]: title for url, title in house.query("select url, title from item")}
+def portal(opened: Opened) -> OaiRepository:
+    return opened(OaiRepository)
 
 
 async def test_a_record_in_dublin_core_becomes_a_dataset(house: House, portal: OaiRepository) -> None:
-    portal.put("a", ["Rowen", "Second crop"], coverage=["The meadow"], modified=["2023-07-01"])
+    portal.make("a", ["Rowen", "Second crop"], coverage=["The meadow"], modified=["2023-07-01"])
     async with house.open() as r:
         await keep(r, portal)
 
@@ -74,7 +55,7 @@ async def test_a_record_in_dublin_core_becomes_a_dataset(house: House, portal: O
 
 async def test_a_record_in_datacite_becomes_a_dataset(house: House, portal: OaiRepository) -> None:
     portal.formats = ["marc", "oai_dc", "oai_datacite"]
-    portal.put("a", "Rowen")
+    portal.make("a", "Rowen")
     async with house.open() as r:
         await keep(r, portal)
 
@@ -112,7 +93,7 @@ async def test_the_richest_format_that_is_offered_is_read(
     house: House, portal: OaiRepository, offered: list[str], chosen: str
 ) -> None:
     portal.formats = offered
-    portal.put("a")
+    portal.make("a")
     async with house.open() as r:
         await r.sync(portal.address)
 
@@ -123,7 +104,7 @@ async def test_the_richest_format_that_is_offered_is_read(
 
 async def test_a_wished_format_is_read_and_not_asked_for(house: House, portal: OaiRepository) -> None:
     portal.formats = ["oai_dc", "oai_datacite"]
-    portal.put("a")
+    portal.make("a")
     async with house.open() as r:
         await r.add(portal.address, name="portal", options={"prefix": "oai_dc"})
         await r.sync("portal")
@@ -143,7 +124,7 @@ async def test_a_better_format_has_everything_read_anew(house: House, portal: Oa
 
 
 async def test_metadata_in_an_unknown_format_is_read_by_its_names(house: House, portal: OaiRepository) -> None:
-    portal.put("a", xml='<raw xmlns="urn:raw"><title>Rowen</title><doi>10.1234/x</doi><abstract>All.</abstract></raw>')
+    portal.make("a", xml='<raw xmlns="urn:raw"><title>Rowen</title><doi>10.1234/x</doi><abstract>All.</abstract></raw>')
     async with house.open() as r:
         await keep(r, portal)
 
@@ -153,7 +134,7 @@ async def test_metadata_in_an_unknown_format_is_read_by_its_names(house: House, 
 
 
 async def test_a_record_without_title_is_called_by_its_identifier(house: House, portal: OaiRepository) -> None:
-    portal.put("a", [], identifier=[])
+    portal.make("a", [], identifier=[])
     async with house.open() as r:
         await keep(r, portal)
 
@@ -175,14 +156,14 @@ async def test_only_what_changed_is_asked_for(house: House, portal: OaiRepositor
     portal.fill(250)
     async with house.open() as r:
         await keep(r, portal)
-        portal.put("d00003", "Edited")
-        portal.put("new")
-        portal.delete("d00004")
+        portal.make("d00003", "Edited")
+        portal.make("new")
+        portal.remove("d00004")
         run = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.created, run.tally.deleted, run.tally.requests) == (1, 1, 1, 2)
     assert portal.log[-1].headers["from"] == "2024-01-05T05:15:00Z"
-    assert set(titles(house)) == portal.live()
+    assert set(titles(house)) == portal.names()
 
 
 async def test_days_are_asked_for_where_a_repository_knows_no_seconds(house: House, portal: OaiRepository) -> None:
@@ -190,7 +171,7 @@ async def test_days_are_asked_for_where_a_repository_knows_no_seconds(house: Hou
     portal.fill(250)
     async with house.open() as r:
         await keep(r, portal)
-        portal.put("d00003", "Edited")
+        portal.make("d00003", "Edited")
         run = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.requests) == (1, 2)
@@ -203,9 +184,9 @@ async def test_a_record_that_comes_back_is_created_again(house: House, portal: O
     portal.fill(5)
     async with house.open() as r:
         await keep(r, portal)
-        portal.delete("d00001")
+        portal.remove("d00001")
         gone = await r.sync("portal")
-        portal.put("d00001")
+        portal.make("d00001")
         back = await r.sync("portal")
 
     assert (gone.tally.deleted, back.tally.created) == (1, 1)
@@ -213,7 +194,7 @@ async def test_a_record_that_comes_back_is_created_again(house: House, portal: O
 
 async def test_tombstones_of_what_we_never_held_are_nothing(house: House, portal: OaiRepository) -> None:
     portal.fill(5)
-    portal.delete("d00001")
+    portal.remove("d00001")
     async with house.open() as r:
         first = await keep(r, portal)
         run = await r.sync("portal")
@@ -230,7 +211,7 @@ async def test_a_repository_without_tombstones_is_walked_when_its_count_differs(
     async with house.open() as r:
         await keep(r, portal)
         quiet = await r.sync("portal")
-        portal.delete("d00004")
+        portal.remove("d00004")
         run = await r.sync("portal")
 
     assert (quiet.tally.requests, quiet.tally.rows_written) == (3, 0)
@@ -238,9 +219,9 @@ async def test_a_repository_without_tombstones_is_walked_when_its_count_differs(
 
 
 async def test_a_chosen_set_is_read_alone(house: House, portal: OaiRepository) -> None:
-    portal.put("a", sets=("grass",))
-    portal.put("b", sets=("trees",))
-    portal.put("c", sets=("herbs", "grass"))
+    portal.make("a", sets=("grass",))
+    portal.make("b", sets=("trees",))
+    portal.make("c", sets=("herbs", "grass"))
     async with house.open() as r:
         await keep(r, portal, sets=["grass"])
 
@@ -248,12 +229,12 @@ async def test_a_chosen_set_is_read_alone(house: House, portal: OaiRepository) -
 
 
 async def test_several_sets_are_one_listing(house: House, portal: OaiRepository) -> None:
-    portal.page_size = 2
+    portal.page_max = 2
     for number in range(9):
-        portal.put(f"d{number}", sets=(("grass", "herbs"), ("trees",), ("grass",))[number % 3])
+        portal.make(f"d{number}", sets=(("grass", "herbs"), ("trees",), ("grass",))[number % 3])
     async with house.open() as r:
         run = await keep(r, portal, sets="grass, herbs")
-        portal.put("d0", "Edited", sets=("herbs",))
+        portal.make("d0", "Edited", sets=("herbs",))
         changed = await r.sync("portal")
 
     assert (run.status, run.complete, run.tally.created) == ("completed", True, 6)
@@ -287,7 +268,7 @@ def test_addresses_are_recognised(address: str, url: str | None) -> None:
 async def test_a_repository_is_found_by_probing(
     house: House, portal: OaiRepository, path: str, found: int | None
 ) -> None:
-    portal.put("a")
+    portal.make("a")
     async with Client(house.settings()) as client:
         look = Look(client, f"{portal.url}{path}")
         await look.begin()

@@ -1,12 +1,9 @@
 """OpenDataSoft portals: what is stored of them, and how more than their window is seen."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from rowen import Rowen, Run
 from rowen.connectors.look import Look
 from rowen.connectors.opendatasoft import OpenDataSoft
 from rowen.connectors.opendatasoft.address import Address
@@ -14,26 +11,14 @@ from rowen.connectors.registry import check_options
 from rowen.errors import UsageError
 from rowen.fetch.client import Client
 from tests.conftest import House
+from tests.connectors.conftest import Opened
+from tests.portals.catalogs import keep
 from tests.portals.opendatasoft import OpenDataSoftPortal
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(OpenDataSoft)
-
-
 @pytest.fixture
-def portal() -> Iterator[OpenDataSoftPortal]:
-    portal = OpenDataSoftPortal()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, portal: OpenDataSoftPortal, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    run = await r.sync("portal")
-    portal.log.clear()
-    return run
+def portal(opened: Opened) -> OpenDataSoftPortal:
+    return opened(OpenDataSoftPortal)
 
 
 @pytest.mark.parametrize(
@@ -208,11 +193,7 @@ async def test_an_edit_during_the_walk_is_met_again(house: House, portal: OpenDa
     portal.fill(40)
     portal.page_max = 10
 
-    def edit() -> None:
-        portal.after_page = None
-        portal.make("d00025", "Edited on the way")
-
-    portal.after_page = edit
+    portal.after(1, lambda: portal.make("d00025", "Edited on the way"))
     async with house.open() as r:
         run = await keep(r, portal)
 

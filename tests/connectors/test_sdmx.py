@@ -1,16 +1,15 @@
 """SDMX services: one document in three notations, one request where nothing changed, never a wrong deletion."""
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from aiohttp import web
 
-from rowen import Rowen, Run
 from rowen.connectors.sdmx import Sdmx
 from tests.conftest import House
+from tests.connectors.conftest import Opened
 from tests.logical import contents
+from tests.portals.catalogs import keep
 from tests.portals.sdmx import SdmxService
 from tests.portals.site import Page
 
@@ -18,17 +17,8 @@ NOTATIONS = ["2.1", "3.0", "json"]
 
 
 @pytest.fixture
-def service() -> Iterator[SdmxService]:
-    service = SdmxService()
-    yield service
-    service.close()
-
-
-async def keep(r: Rowen, service: SdmxService, **options: Any) -> Run:
-    await r.add(service.address, name="service", options=options)
-    run = await r.sync("service")
-    service.log.clear()
-    return run
+def service(opened: Opened) -> SdmxService:
+    return opened(SdmxService)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +79,7 @@ async def test_an_unchanged_document_costs_one_request_and_no_body(
     service.notation, service.validator = notation, validator
     async with house.open() as r:
         first = await keep(r, service)
-        run = await r.sync("service")
+        run = await r.sync("portal")
 
     assert (first.status, first.tally.created, first.tally.requests) == ("completed", 700, 1)
     assert (run.tally.requests, run.tally.not_modified, run.tally.bytes) == (1, 1, 0)
@@ -101,7 +91,7 @@ async def test_a_service_that_knows_only_the_newer_paths_is_asked_there(house: H
     service.notation = "3.0"
     async with house.open() as r:
         first = await keep(r, service)
-        run = await r.sync("service")
+        run = await r.sync("portal")
 
     assert (first.status, first.tally.created, first.tally.requests) == ("completed", 3, 2)
     assert (run.tally.requests, run.tally.not_modified) == (1, 1)
@@ -114,7 +104,7 @@ async def test_another_time_of_preparation_changes_nothing(house: House, service
     async with house.open() as r:
         await keep(r, service)
         before = service.prepared
-        run = await r.sync("service")
+        run = await r.sync("portal")
 
     assert service.prepared > before
     assert (run.status, run.tally.unchanged, run.tally.rows_written) == ("completed", 30, 0)
@@ -128,7 +118,7 @@ async def test_a_change_writes_only_what_changed(house: House, service: SdmxServ
         service.flows[4]["notes"] = [("UPDATE_DATA", "2024-01-10T11:00:00+0100", None)]
         service.flows[5]["notes"] = [("OBS_COUNT", "4712", None)]
         service.flows.pop()
-        run = await r.sync("service")
+        run = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.amended, run.tally.deleted) == (1, 1, 1)
     assert (run.tally.requests, run.tally.unchanged, run.tally.rows_written <= 12) == (1, 497, True)
@@ -149,8 +139,8 @@ async def test_a_document_is_read_while_it_comes_in(house: House, service: SdmxS
 
     service.failures = [Page(handler=slowly)]
     async with house.open() as r:
-        await r.add(service.address, name="service")
-        syncing = asyncio.create_task(r.sync("service"))
+        await r.add(service.address, name="portal")
+        syncing = asyncio.create_task(r.sync("portal"))
         while not await asyncio.to_thread(contents, house):
             await asyncio.wait([syncing], timeout=0.05)
         service._loop.call_soon_threadsafe(stored.set)
@@ -159,62 +149,14 @@ async def test_a_document_is_read_while_it_comes_in(house: House, service: SdmxS
     assert (run.status, run.tally.created) == ("completed", 2000)
 
 
-@pytest.mark.parametrize("notation", NOTATIONS)
-async def test_d2_a_document_cut_off_deletes_nothing(house: House, service: SdmxService, notation: str) -> None:
-    service.fill(30)
-    service.notation = notation
-    async with house.open() as r:
-        await keep(r, service)
-        service.flows = service.flows[:25]
-        whole_bytes = len(service.document())
-        for service.cut_bytes in (1, 60, 700, whole_bytes):
-            run = await r.sync("service", accept_deletions=True)
-
-            assert run.status in ("partial", "failed")
-            assert len(contents(house)) == 30
-        service.cut_bytes = 0
-        assert (await r.sync("service", accept_deletions=True)).tally.deleted == 5
-
-
-NO_LISTS = [
-    b"",
-    b"<!doctype html><title>Maintenance</title>",
-    b"<html><body>Maintenance</body></html>",
-    b'<m:Structure xmlns:m="x"><m:Structures/></m:Structure>',
-    b'<m:Structure xmlns:m="x"><m:Dataflows/></m:Structure>',
-    b'<m:Error xmlns:m="x"><m:ErrorMessage code="100"><m:Text>No results found</m:Text></m:ErrorMessage></m:Error>',
-    b'{"data": {"dataflows": []}}',
-    b'{"data": {}}',
-    b"null",
-    b"[]",
-    b"{" * 100_000,
-    b"<a>" * 100_000,
-    b'<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><a>&b;</a>',
-]
-
-
-async def test_d2_an_answer_that_is_no_list_deletes_nothing(house: House, service: SdmxService) -> None:
-    service.fill(30)
-    async with house.open() as r:
-        await keep(r, service)
-        for service.body in NO_LISTS:
-            run = await r.sync("service", accept_deletions=True)
-
-            assert run.status in ("partial", "failed"), service.body[:60]
-            assert run.error
-            assert len(contents(house)) == 30
-        service.body = None
-        assert (await r.sync("service")).tally.unchanged == 30
-
-
 async def test_d2_what_the_service_says_of_its_trouble_is_told(house: House, service: SdmxService) -> None:
     service.fill(3)
     async with house.open() as r:
         await keep(r, service)
-        service.body = next(body for body in NO_LISTS if b"Error" in body)
-        told = await r.sync("service")
+        service.body = next(body for body in service.no_listings if b"Error" in body)
+        told = await r.sync("portal")
         service.down = True
-        down = await r.sync("service")
+        down = await r.sync("portal")
 
     assert f"{service.url}/rest reports an error: No results found." in (told.error or "")
     assert (down.status, len(contents(house))) == ("failed", 3)
@@ -226,10 +168,10 @@ async def test_one_malformed_dataflow_is_quarantined_with_its_payload(house: Hou
     service.add(None)
     async with house.open() as r:
         run = await keep(r, service)
-        again = await r.sync("service")
+        again = await r.sync("portal")
         payload = house.query("select payload from quarantine")
         service.flows[3]["id"] = "F9"
-        healed = await r.sync("service")
+        healed = await r.sync("portal")
 
     assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 1)
     assert (again.tally.not_modified, again.tally.failed, again.tally.unchanged) == (0, 1, 3)
@@ -262,7 +204,7 @@ async def test_of_several_versions_the_latest_is_the_item_and_keeps_its_identity
         titles = {title for (title,) in house.query("select title from item")}
         service.add("OTHER")
         service.flows[1]["version"] = "2.0"
-        run = await r.sync("service")
+        run = await r.sync("portal")
 
     assert (first.status, first.tally.created, titles) == ("completed", 2, {"Hay 1.10", "Of another agency"})
     assert (run.tally.amended, run.tally.created, run.tally.deleted) == (1, 1, 0)
@@ -273,7 +215,7 @@ async def test_identifiers_never_collide(house: House, service: SdmxService) -> 
         service.add(name)
     async with house.open() as r:
         run = await keep(r, service)
-        again = await r.sync("service", full=True)
+        again = await r.sync("portal", full=True)
 
     assert (run.status, run.tally.created) == ("completed", 9)
     assert (again.tally.unchanged, again.tally.rows_written) == (9, 0)
@@ -283,8 +225,8 @@ async def test_a_document_may_lie_anywhere(house: House, service: SdmxService) -
     service.fill(3)
     service.pages["/flows.xml"] = Page(service.document())
     async with house.open() as r:
-        await r.add(f"sdmx:{service.url}/flows.xml", name="service")
-        run = await r.sync("service")
+        await r.add(f"sdmx:{service.url}/flows.xml", name="portal")
+        run = await r.sync("portal")
 
     assert (run.status, run.tally.created) == ("completed", 3)
     assert (f"{service.url}/flows.xml#/FARM:F0001",) in house.query("select url from item")
@@ -326,10 +268,10 @@ async def test_deletions_beyond_the_guard_are_held_back_and_a_revival_is_created
     async with house.open() as r:
         await keep(r, service)
         gone, service.flows = service.flows[:20], service.flows[20:]
-        held = await r.sync("service")
-        let = await r.sync("service", accept_deletions=True)
+        held = await r.sync("portal")
+        let = await r.sync("portal", accept_deletions=True)
         service.flows = gone + service.flows
-        back = await r.sync("service")
+        back = await r.sync("portal")
 
     assert (held.tally.deletions_held, held.tally.deleted, let.tally.deleted) == (20, 0, 20)
     assert (back.tally.created, len(contents(house))) == (20, 40)

@@ -1,35 +1,21 @@
 """Socrata portals: what is stored of them, and how the latest assets are told from the rest."""
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from rowen import Rowen, Run
 from rowen.connectors.look import Look
 from rowen.connectors.registry import check_options
 from rowen.connectors.socrata import Socrata
 from rowen.errors import UsageError
 from rowen.fetch.client import Client
 from tests.conftest import House
+from tests.connectors.conftest import Opened
+from tests.portals.catalogs import keep
 from tests.portals.socrata import SocrataPortal
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Socrata)
-
-
 @pytest.fixture
-def portal() -> Iterator[SocrataPortal]:
-    portal = SocrataPortal()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, portal: SocrataPortal, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    return await r.sync("portal")
+def portal(opened: Opened) -> SocrataPortal:
+    return opened(SocrataPortal)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +102,8 @@ async def test_a_dataset_and_its_map_are_two_items_and_stories_are_none(house: H
     portal.make("aaaa-0002", "Trees", resource={"type": "map"})
     portal.make("aaaa-0003", "Trees", resource={"type": "story"})
     async with house.open() as r:
-        first = await keep(r, portal)
+        await r.add(portal.address, name="portal")
+        first = await r.sync("portal")
         again = await r.sync("portal")
 
     assert (first.status, first.tally.created) == ("completed", 2)
@@ -128,7 +115,8 @@ async def test_all_assets_are_scrolled_through_whatever_the_window(house: House,
     portal.fill(450)
     portal.window = 100
     async with house.open() as r:
-        run = await keep(r, portal, page_size=100)
+        await r.add(portal.address, name="portal", options={"page_size": 100})
+        run = await r.sync("portal")
 
     assert (run.status, run.complete, run.tally.created) == ("completed", True, 451)
     scrolled = [asked["scroll_id"] for asked in portal.questions() if "scroll_id" in asked]
@@ -190,7 +178,8 @@ async def test_a_token_is_sent_to_the_portal(
     monkeypatch.setenv("PORTAL_TOKEN", "hay-and-clover")
     portal.fill(2)
     async with house.open() as r:
-        await keep(r, portal, app_token="env:PORTAL_TOKEN")
+        await r.add(portal.address, name="portal", options={"app_token": "env:PORTAL_TOKEN"})
+        await r.sync("portal")
 
     assert {asked["header:X-App-Token"] for asked in portal.questions()} == {"hay-and-clover"}
     assert "hay-and-clover" not in str(house.query("select options, cursor from source"))

@@ -1,43 +1,24 @@
 """SPARQL endpoints: identifiers in their order, batches made smaller where they are cut off, all languages kept."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from aiohttp import web
 
-from rowen import Rowen, Run
 from rowen.connectors.sparql import Sparql
 from rowen.connectors.sparql.endpoint import read_rows
 from rowen.errors import UsageError
 from tests.conftest import House
-from tests.logical import contents
+from tests.connectors.conftest import Opened
+from tests.logical import titles
+from tests.portals.catalogs import keep
 from tests.portals.sparql import SparqlEndpoint, day
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Sparql)
-
-
 @pytest.fixture
-def portal() -> Iterator[SparqlEndpoint]:
-    portal = SparqlEndpoint()
-    yield portal
-    portal.close()
-
-
-async def keep(r: Rowen, portal: SparqlEndpoint, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    run = await r.sync("portal")
-    portal.log.clear()
-    return run
-
-
-def names(house: House) -> set[str]:
-    return {url.rpartition("/")[2] for (url,) in house.query("select url from item")}
+def portal(opened: Opened) -> SparqlEndpoint:
+    return opened(SparqlEndpoint)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +38,7 @@ def test_only_addresses_that_show_an_endpoint_are_recognised(address: str, url: 
 
 
 async def test_a_dataset_is_stored_whole_with_its_blank_nodes(house: House, portal: SparqlEndpoint) -> None:
-    portal.put(
+    portal.make(
         "hay",
         [("Heu", "de"), ("Foin", "fr"), ("Heno", "es")],
         dct_description=[("Zweimal.", "de"), ("Deux fois.", "fr")],
@@ -92,7 +73,7 @@ async def test_nothing_changed_costs_three_small_questions(house: House, portal:
 
     assert (first.status, first.tally.created) == ("completed", 95)
     assert first.tally.requests == 1 + 1 + 3 + 2
-    assert portal.questions() == ["identifiers", "descriptions", "count"]
+    assert portal.kinds_asked() == ["identifiers", "descriptions", "count"]
     assert (run.status, run.tally.rows_written, run.tally.unchanged) == ("completed", 0, 1)
 
 
@@ -101,19 +82,19 @@ async def test_what_was_modified_is_read_alone(house: House, portal: SparqlEndpo
     async with house.open() as r:
         await keep(r, portal)
         portal.clock += timedelta(days=9)
-        portal.put("d00003", "Edited")
-        portal.put("new")
+        portal.make("d00003", "Edited")
+        portal.make("new")
         run = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.created, run.tally.unchanged) == (1, 1, 1)
-    assert names(house) == set(portal.records)
+    assert set(titles(house)) == set(portal.records)
 
 
 async def test_undated_records_and_days_without_a_time_are_in_every_run(house: House, portal: SparqlEndpoint) -> None:
     portal.fill(20)
-    portal.put("undated", dct_modified=None)
-    portal.put("odd", dct_modified="last summer")
-    portal.put("day", dct_modified=day(portal.clock))
+    portal.make("undated", dct_modified=None)
+    portal.make("odd", dct_modified="last summer")
+    portal.make("day", dct_modified=day(portal.clock))
     async with house.open() as r:
         await keep(r, portal)
         for key in ("undated", "odd", "day"):
@@ -129,7 +110,7 @@ async def test_deletions_are_found_by_the_count(house: House, portal: SparqlEndp
         await keep(r, portal)
         del portal.records["d00003"]
         run = await r.sync("portal")
-        portal.put("d00003")
+        portal.make("d00003")
         revived = await r.sync("portal")
 
     assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 1)
@@ -176,7 +157,7 @@ async def test_one_dataset_that_breaks_the_endpoint_costs_only_itself(house: Hou
 
 async def test_a_dataset_larger_than_the_cap_is_quarantined(house: House, portal: SparqlEndpoint) -> None:
     portal.fill(5)
-    portal.put("huge", dcat_keyword=[f"word {number}" for number in range(60)])
+    portal.make("huge", dcat_keyword=[f"word {number}" for number in range(60)])
     portal.rows_max = 50
     async with house.open() as r:
         run = await keep(r, portal)
@@ -184,35 +165,6 @@ async def test_a_dataset_larger_than_the_cap_is_quarantined(house: House, portal
     assert (run.status, run.tally.created, run.tally.failed) == ("completed", 5, 1)
     [(error,)] = house.query("select error from quarantine")
     assert "50 rows" in error
-
-
-NO_RESULTS = [
-    b"",
-    b"<!doctype html><title>Virtuoso SPARQL Query Editor</title>",
-    b"{}",
-    b"[]",
-    b"null",
-    b'{"head": {"vars": ["iri", "n"]}, "results": {"bind',
-    b'{"head": {"vars": ["iri", "n"]}, "results": {"bindings": []}}',
-    b'{"head": {"vars": ["other"]}, "results": {"bindings": []}}',
-    b'{"head": {}, "boolean": true}',
-    b"[" * 100_000,
-]
-
-
-@pytest.mark.parametrize("full", [True, False])
-async def test_d2_an_answer_that_is_none_deletes_nothing(house: House, portal: SparqlEndpoint, full: bool) -> None:
-    portal.fill(20)
-    async with house.open() as r:
-        await keep(r, portal)
-        for portal.body in NO_RESULTS:
-            run = await r.sync("portal", full=full, accept_deletions=True)
-
-            assert run.status in ("failed", "partial"), portal.body
-            assert run.error
-            assert len(contents(house)) == 20
-        portal.body = None
-        assert (await r.sync("portal")).tally.rows_written == 0
 
 
 async def test_d2_an_outage_in_mid_walk_deletes_nothing_and_the_walk_goes_on(
@@ -229,24 +181,13 @@ async def test_d2_an_outage_in_mid_walk_deletes_nothing_and_the_walk_goes_on(
     async with house.open() as r:
         broken = await keep(r, portal, page_size=10)
         portal.after_question, portal.down = None, False
-        portal.put("d00001", "Edited behind the walk")
+        portal.make("d00001", "Edited behind the walk")
         del portal.records["d00002"]
         run = await r.sync("portal")
 
     assert (broken.status, broken.tally.created) == ("partial", 50)
     assert (run.status, run.complete, run.tally.updated, run.tally.deleted) == ("completed", True, 1, 1)
-    assert names(house) == set(portal.records)
-
-
-async def test_a_count_that_says_more_than_is_there_deletes_nothing(house: House, portal: SparqlEndpoint) -> None:
-    portal.fill(20)
-    async with house.open() as r:
-        await keep(r, portal)
-        del portal.records["d00003"]
-        portal.miscount = 5
-        run = await r.sync("portal", full=True)
-
-    assert (run.status, run.tally.deleted) == ("partial", 0)
+    assert set(titles(house)) == set(portal.records)
 
 
 async def test_an_endpoint_that_cannot_count_is_walked_to_an_empty_page(house: House, portal: SparqlEndpoint) -> None:
@@ -261,25 +202,12 @@ async def test_an_endpoint_that_cannot_count_is_walked_to_an_empty_page(house: H
     assert (swept.status, swept.tally.deleted) == ("completed", 1)
 
 
-@pytest.mark.parametrize("lie", ["everything", "nothing"])
-async def test_d10_a_filter_that_is_not_minded_is_found_out(house: House, portal: SparqlEndpoint, lie: str) -> None:
-    portal.fill(25)
-    async with house.open() as r:
-        await keep(r, portal)
-        portal.filters = lie != "everything"
-        portal.empty_when_filtered = lie == "nothing"
-        portal.put("d00001", "Edited")
-        run = await r.sync("portal")
-
-    assert (run.status, run.complete, run.tally.updated, run.tally.fell_back) == ("completed", True, 1, 1)
-
-
 async def test_d10_an_endpoint_that_refuses_the_filter_is_walked_whole(house: House, portal: SparqlEndpoint) -> None:
     portal.fill(25)
     async with house.open() as r:
         await keep(r, portal)
         portal.refuses_filter = True
-        portal.put("d00001", "Edited")
+        portal.make("d00001", "Edited")
         run = await r.sync("portal")
         again = await r.sync("portal")
 
@@ -299,10 +227,10 @@ async def test_a_named_graph_is_read_alone(house: House, portal: SparqlEndpoint)
 
 
 async def test_series_and_services_are_items_and_blank_nodes_are_not(house: House, portal: SparqlEndpoint) -> None:
-    portal.put("series", **{"@type": "dcat:DatasetSeries"})
-    portal.put("service", **{"@type": "dcat:DataService", "dcat_endpointURL": "<https://api.example/>"})
-    portal.put("?nameless")
-    portal.put("urn:uuid:7")
+    portal.make("series", **{"@type": "dcat:DatasetSeries"})
+    portal.make("service", **{"@type": "dcat:DataService", "dcat_endpointURL": "<https://api.example/>"})
+    portal.make("?nameless")
+    portal.make("urn:uuid:7")
     async with house.open() as r:
         run = await keep(r, portal)
 

@@ -1,33 +1,23 @@
 """STAC APIs: pages of any kind, one item a collection, nothing deleted that was not proved to be gone."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
-from rowen import Rowen, Run
 from rowen.connectors.stac import Stac
 from rowen.errors import UsageError
 from tests.conftest import House
+from tests.connectors.conftest import Opened
 from tests.logical import contents
+from tests.portals.catalogs import keep
 from tests.portals.site import Page
 from tests.portals.stac import StacApi, collection
 
 
 @pytest.fixture
-def api() -> Iterator[StacApi]:
-    api = StacApi()
-    yield api
-    api.close()
-
-
-async def keep(r: Rowen, api: StacApi, **options: Any) -> Run:
-    await r.add(api.address, name="api", options=options)
-    run = await r.sync("api")
-    api.log.clear()
-    return run
+def api(opened: Opened) -> StacApi:
+    return opened(StacApi)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +80,7 @@ async def test_an_unchanged_api_costs_two_requests_and_no_list(house: House, api
     api.validator = validator
     async with house.open() as r:
         first = await keep(r, api)
-        run = await r.sync("api")
+        run = await r.sync("portal")
 
     assert (first.status, first.tally.created) == ("completed", 300)
     assert (run.complete, run.tally.requests, run.tally.not_modified) == (True, 2, 1)
@@ -102,7 +92,7 @@ async def test_an_api_without_validators_is_compared_and_writes_nothing(house: H
     api.validator, api.page_size = "none", 10
     async with house.open() as r:
         await keep(r, api)
-        run = await r.sync("api")
+        run = await r.sync("portal")
 
     assert (run.status, run.tally.requests, run.tally.unchanged, run.tally.rows_written) == ("completed", 4, 30, 0)
 
@@ -118,7 +108,7 @@ async def test_pages_are_followed_however_they_are_linked(
         run = await keep(r, api)
         api.records.pop("c0003")
         api.put("c0004", "Another title")
-        again = await r.sync("api")
+        again = await r.sync("portal")
 
     assert (run.status, run.tally.created, run.tally.requests) == ("completed", 25, 4)
     assert (again.tally.updated, again.tally.deleted, again.tally.unchanged) == (1, 1, 23)
@@ -130,7 +120,7 @@ async def test_a_change_writes_only_what_changed(house: House, api: StacApi) -> 
         await keep(r, api)
         api.records["c0003"]["title"] = "Another title"
         api.records["c0004"]["license"] = "CC0-1.0"
-        run = await r.sync("api")
+        run = await r.sync("portal")
 
     assert (run.tally.updated, run.tally.amended, run.tally.unchanged) == (1, 1, 998)
     assert (run.tally.requests, run.tally.rows_written <= 8) == (2, True)
@@ -143,13 +133,13 @@ async def test_d2_a_list_cut_off_or_none_at_all_deletes_nothing(house: House, ap
     async with house.open() as r:
         await keep(r, api)
         for api.body in [*none, cut, b"[" * 100_000]:
-            run = await r.sync("api", accept_deletions=True)
+            run = await r.sync("portal", accept_deletions=True)
 
             assert run.status in ("partial", "failed"), api.body[:40]
             assert run.error
             assert len(contents(house)) == 30
         api.body = None
-        assert (await r.sync("api")).tally.unchanged == 30
+        assert (await r.sync("portal")).tally.unchanged == 30
 
 
 async def test_d2_an_outage_deletes_nothing_and_says_so(house: House, api: StacApi) -> None:
@@ -157,7 +147,7 @@ async def test_d2_an_outage_deletes_nothing_and_says_so(house: House, api: StacA
     async with house.open() as r:
         await keep(r, api)
         api.down = True
-        run = await r.sync("api")
+        run = await r.sync("portal")
 
     assert (run.status, len(contents(house))) == ("failed", 3)
     assert "503" in (run.error or "")
@@ -169,9 +159,9 @@ async def test_d2_a_count_that_disagrees_deletes_nothing(house: House, api: Stac
         await keep(r, api)
         api.records.pop("c0001")
         api.miscount = 20
-        run = await r.sync("api")
+        run = await r.sync("portal")
         api.miscount = 0
-        healed = await r.sync("api")
+        healed = await r.sync("portal")
 
     assert (run.status, run.tally.deleted) == ("partial", 0)
     assert "declares 49" in (run.error or "")
@@ -184,7 +174,7 @@ async def test_d2_pages_that_come_again_prove_nothing(house: House, api: StacApi
     async with house.open() as r:
         await keep(r, api)
         api.repeats = True
-        run = await r.sync("api")
+        run = await r.sync("portal")
 
     assert (run.status, run.tally.deleted, len(contents(house))) == ("partial", 0, 30)
     assert "does not end" in (run.error or "")
@@ -196,7 +186,7 @@ async def test_a_count_on_the_first_page_holds_for_all(house: House, api: StacAp
     async with house.open() as r:
         whole = await keep(r, api)
         api.miscount = 20
-        short = await r.sync("api")
+        short = await r.sync("portal")
 
     assert (whole.status, whole.tally.created, short.status) == ("completed", 30, "partial")
 
@@ -207,9 +197,9 @@ async def test_d7_a_list_that_changes_while_it_is_read_deletes_nothing_then(hous
     async with house.open() as r:
         await keep(r, api)
         api.after_page = lambda start: api.records.pop("c0000", None) if start == 0 else None
-        run = await r.sync("api", accept_deletions=True)
+        run = await r.sync("portal", accept_deletions=True)
         kept = len(contents(house))
-        again = await r.sync("api")
+        again = await r.sync("portal")
 
     assert (run.status, run.tally.deleted, kept) == ("partial", 0, 30)
     assert "changed while it was read" in (run.error or "")
@@ -222,7 +212,7 @@ async def test_an_api_that_links_a_next_page_for_ever_has_ended_with_two_empty_o
     async with house.open() as r:
         run = await keep(r, api)
         api.records.pop("c0001")
-        again = await r.sync("api")
+        again = await r.sync("portal")
 
     assert (run.status, run.tally.created, run.tally.requests) == ("completed", 20, 5)
     assert (again.status, again.tally.deleted) == ("completed", 1)
@@ -233,14 +223,14 @@ async def test_an_interrupted_walk_goes_on_and_is_exact(house: House, api: StacA
     api.page_size = 10
     broken = Page(b"Broken", status=500)
     async with house.open() as r:
-        await r.add(api.address, name="api")
+        await r.add(api.address, name="portal")
         api.after_page = lambda start: api.failures.append(broken) if start == 20 else None
-        first = await r.sync("api")
+        first = await r.sync("portal")
         api.after_page = None
         api.records.pop("c0001")
         api.put("c0002", "Edited")
         api.log.clear()
-        again = await r.sync("api")
+        again = await r.sync("portal")
 
     assert (first.status, first.tally.created) == ("partial", 30)
     assert api.asked()[1].endswith("token=30")
@@ -252,12 +242,12 @@ async def test_a_place_that_is_no_more_is_not_waited_for(house: House, api: Stac
     api.fill(50)
     api.page_size = 10
     async with house.open() as r:
-        await r.add(api.address, name="api")
+        await r.add(api.address, name="portal")
         api.after_page = lambda start: api.failures.append(Page(b"Broken", status=500)) if start == 20 else None
-        await r.sync("api")
+        await r.sync("portal")
         api.after_page = None
         api.failures = [Page(b"This token has expired", status=400)]
-        again = await r.sync("api")
+        again = await r.sync("portal")
 
     assert (again.status, len(contents(house))) == ("completed", 50)
 
@@ -267,10 +257,10 @@ async def test_one_malformed_record_is_quarantined_with_its_payload(house: House
     api.records |= {"none": collection(None), "text": "a text", "null": None}
     async with house.open() as r:
         run = await keep(r, api)
-        again = await r.sync("api")
+        again = await r.sync("portal")
         for name in ("none", "text", "null"):
             api.put(name)
-        healed = await r.sync("api")
+        healed = await r.sync("portal")
 
     assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 3)
     assert (again.tally.not_modified, again.tally.failed, again.tally.unchanged) == (0, 3, 3)
@@ -301,7 +291,7 @@ async def test_identifiers_never_collide_and_duplicates_are_one_item(house: Hous
     api.declares = False
     async with house.open() as r:
         run = await keep(r, api)
-        again = await r.sync("api", full=True)
+        again = await r.sync("portal", full=True)
 
     assert (run.status, run.tally.created) == ("completed", 10)
     assert (again.tally.unchanged, again.tally.rows_written) == (10, 0)
@@ -313,7 +303,7 @@ async def test_an_item_is_known_by_the_source_whatever_its_links_say(house: Hous
     async with house.open() as r:
         await keep(r, api)
         api.landing["links"] = [{"rel": "data", "href": "collections?f=json"}]
-        run = await r.sync("api")
+        run = await r.sync("portal")
 
     assert (run.tally.unchanged, run.tally.deleted) == (1, 0)
 
@@ -331,9 +321,9 @@ async def test_a_list_may_be_the_source_itself(house: House, api: StacApi) -> No
     api.fill(25)
     api.page_size = 10
     async with house.open() as r:
-        await r.add(f"{api.url}/v1/collections?q=hay", name="api", kind="stac")
-        run = await r.sync("api")
-        again = await r.sync("api")
+        await r.add(f"{api.url}/v1/collections?q=hay", name="portal", kind="stac")
+        run = await r.sync("portal")
+        again = await r.sync("portal")
 
     assert (run.status, run.tally.created, run.tally.requests) == ("completed", 25, 3)
     assert (again.tally.unchanged, again.tally.rows_written) == (25, 0)
@@ -342,8 +332,8 @@ async def test_a_list_may_be_the_source_itself(house: House, api: StacApi) -> No
 async def test_a_limit_is_sent_only_if_it_is_wanted(house: House, api: StacApi) -> None:
     api.fill(3)
     async with house.open() as r:
-        await r.add(api.address, name="api", options={"limit": 50})
-        await r.sync("api")
+        await r.add(api.address, name="portal", options={"limit": 50})
+        await r.sync("portal")
 
     assert api.asked() == ["/v1/", "/v1/collections?limit=50"]
 
@@ -378,7 +368,7 @@ async def test_a_key_goes_to_the_origin_of_the_source_alone(
         api.landing["links"] = [{"rel": "data", "href": f"{other.url}/v1/collections"}]
         async with house.open() as r:
             run = await keep(r, api, headers={"X-Key": "env:STAC_KEY"})
-            await r.sync("api")
+            await r.sync("portal")
 
         assert (run.status, run.tally.created) == ("completed", 2)
         assert [asked.headers.get("X-Key") for asked in api.log] == ["a secret"]
@@ -391,10 +381,10 @@ async def test_deletions_beyond_the_guard_are_held_back_and_a_revival_is_created
     async with house.open() as r:
         await keep(r, api)
         gone = {f"c{number:04}": api.records.pop(f"c{number:04}") for number in range(20)}
-        held = await r.sync("api")
-        let = await r.sync("api", accept_deletions=True)
+        held = await r.sync("portal")
+        let = await r.sync("portal", accept_deletions=True)
         api.records |= gone
-        back = await r.sync("api")
+        back = await r.sync("portal")
 
     assert (held.tally.deletions_held, held.tally.deleted, let.tally.deleted) == (20, 0, 20)
     assert (back.tally.created, len(contents(house))) == (20, 40)

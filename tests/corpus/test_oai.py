@@ -66,12 +66,12 @@ async def test_recorded_lists_are_digested(house: House, portal: OaiRepository, 
 async def test_recorded_chains_of_identifiers_are_digested(house: House, portal: OaiRepository, name: str) -> None:
     """Their headers make up a repository, which is walked; the recording then tells that nothing has vanished."""
     pages, count = CHAINS[name]
-    portal.policy, portal.page_size = "no", 200
+    portal.policy, portal.page_max = "no", 200
     bodies = [(CORPUS / f"{name}_page{number}.xml").read_bytes() for number in range(1, pages + 1)]
     for header in [one for body in bodies for one in ET.fromstring(body).findall(".//{*}header")]:
         identifier = header.findtext("{*}identifier") or ""
-        portal.put(identifier, tick_h=0.01)
-        portal.entries[identifier] = replace(portal.entries[identifier], identifier=identifier)
+        portal.make(identifier, tick_h=0.01)
+        portal.records[identifier] = replace(portal.records[identifier], identifier=identifier)
     portal.bodies_of = {"ListIdentifiers": bodies[0]}
     async with house.open() as r:
         run = await r.sync(portal.address)

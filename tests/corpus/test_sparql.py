@@ -59,7 +59,7 @@ async def test_recorded_cubes_come_through_as_datasets(house: House, portal: Spa
     answer = json.loads((CORPUS / "sparql" / "lindas_search_cubes.json").read_bytes())
     cubes = {row["cube"]["value"]: row["name"]["value"] for row in answer["results"]["bindings"]}
     for iri, title in cubes.items():
-        portal.put(iri, [(title, "de")])
+        portal.make(iri, [(title, "de")])
     async with house.open() as r:
         run = await r.sync(portal.address)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.portals.catalogs import Portal, Record
+from tests.portals.catalogs import Changing, DatedPortal, Record, some_words
 from tests.portals.site import WORDS
 
 _SINCE = re.compile(r"modified >= (\d+)|modified:\[(\d+) TO 9+\]")
 
 
-class GeoItems(Portal):
+class GeoItems(DatedPortal):
     """Items by identifier; how they are wrapped is up to each search."""
 
     def __init__(self) -> None:
@@ -45,16 +45,13 @@ class GeoItems(Portal):
         """What the record of an item says."""
         return record
 
-    def make(self, name: str, title: Any = None, *, tick_h: float = 2, dated: bool = True, **more: Any) -> Record:
+    def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, dated: bool = True, **more: Any) -> Record:
         """An item as it is from now on."""
         self.tick(tick_h)
-        return self.store(name, self.wrap(self.facts(name, title, dated=dated, **more)), tick_h=0, dated=dated)
-
-    def spoil(self, name: str) -> None:
-        self.make(name)
-        self.records[name] = "odd"  # type: ignore[assignment]
+        return self.store(name, self.wrap(self.facts(name, title, dated=dated, **more)), dated=dated)
 
     def make_nameless(self) -> None:
+        self.tick(2)
         facts = self.facts("?", "Nameless", dated=True, id=None)
         self.store("?", self.wrap(facts))
 
@@ -63,10 +60,10 @@ class GeoItems(Portal):
             self.unwrap(record).update({"numViews": 10**6, "avgRating": 4.5, "scoreCompleteness": 83})
 
     def backdate(self, name: str) -> None:
-        self.dates[name] = datetime(2020, 1, 1, tzinfo=UTC)
-        self.unwrap(self.records[name])["modified"] = int(self.dates[name].timestamp() * 1000)
+        self.dates[name] = old = datetime(2020, 1, 1, tzinfo=UTC)
+        self.unwrap(self.records[name])["modified"] = int(old.timestamp() * 1000)
 
-    def went_on(self) -> bool:
+    def went_on(self, behind: int) -> bool:
         first = next(asked for asked in self.questions() if "startindex" in asked or "start" in asked)
         return "modified >=" in first.get("filter", "") or "modified:[" in first.get("q", "")
 
@@ -117,13 +114,14 @@ class HubSite(GeoItems):
         if request.path != "/api/search/v1/collections/dataset/items":
             return web.Response(status=404, text="Not found")
         query = request.query
-        found = await self.page(query.get("filter", ""), int(query.get("startindex", 1)) - 1, int(query["limit"]))
+        start = int(query.get("startindex", 1)) - 1
+        found = await self.page(query.get("filter", ""), start, int(query["limit"]))
         if isinstance(found, web.Response):
             return found
         records, total, more = found
         links = [{"rel": "self", "href": "/"}, *([{"rel": "next", "href": "/next"}] if more else [])]
         answer = {"type": "FeatureCollection", "features": records, "numberReturned": len(records)}
-        return self.told({**answer, "numberMatched": total, "links": links})
+        return self.told({**answer, "numberMatched": total, "links": links}, start)
 
 
 class GeoPortal(GeoItems):
@@ -144,75 +142,36 @@ class GeoPortal(GeoItems):
         query = request.query
         if request.path != "/portal/sharing/rest/search" or "orgid:farm" not in query["q"]:
             return web.Response(status=404, text="Not found")
-        found = await self.page(query["q"], int(query["start"]) - 1, int(query["num"]))
+        start = int(query["start"])
+        found = await self.page(query["q"], start - 1, int(query["num"]))
         if isinstance(found, web.Response):
             return found
         records, total, more = found
-        following = int(query["start"]) + len(records) if more else -1
-        return self.told({"total": total, "start": int(query["start"]), "nextStart": following, "results": records})
+        following = start + len(records) if more else -1
+        return self.told({"total": total, "start": start, "nextStart": following, "results": records}, start - 1)
 
 
-class _Changing(GeoItems):
-    def begin(self) -> None:
-        """A few items."""
-        self.page_max = 4
-        for number in range(6):
-            self.make(f"n{number}")
-        self.make("always")
+class _ChangingItems(Changing, GeoItems):
+    kind = "arcgis"
+    garbage = (b'{"error": {"message": "No"}}',)
 
-    def change(self, chance: Random) -> None:
-        name = f"n{chance.randrange(14)}"
-        self.body, self.down = None, False
-        match chance.randrange(12):
-            case 0 | 1 | 2 | 3:
-                self._write(chance, name)
-            case 4 | 5 if name in self.records:
-                self.remove(name)
-                self.tick(chance.choice([0.1, 5]))
-            case 6:
-                self.spoil(name)
-            case 7:
-                self.clamp = chance.choice([3, 10_000])
-            case 8:
-                self.ignores = set(chance.sample(["filter", "start", "order"], chance.randrange(3)))
-            case 9:
-                self.miscount = chance.choice([0, 0, 1, -1])
-                self.empty_when_filtered = chance.random() < 0.3
-            case 10:
-                self.body = chance.choice([None, b"<html>Maintenance</html>", b'{"error": {"message": "No"}}', b"[]"])
-                self.down = chance.random() < 0.2
-            case 11:
-                self.page_max = chance.choice([1, 2, 4, 100])
+    def trick(self, chance: Random, name: str) -> None:
+        self.clamp = chance.choice([3, 10_000])
 
-    def _write(self, chance: Random, name: str) -> None:
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
+    def write(self, chance: Random, name: str) -> None:
+        text = some_words(chance)
         odd: Record = chance.choice([{}, {"description": None}, {"tags": None}, {"source": None}])
         facts = {"description": text, "licence": chance.choice(WORDS), **odd}
         self.make(name, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **facts)
 
     def heal(self) -> None:
-        self.down, self.body, self.miscount, self.empty_when_filtered = False, None, 0, False
-        self.ignores, self.clamp = set(), 10_000
-        for name, record in list(self.records.items()):
-            if not isinstance(record, dict):
-                self.make(name, "Healed")
+        super().heal()
+        self.clamp = 10_000
 
 
-class ChangingHub(_Changing, HubSite):
+class ChangingHub(_ChangingItems, HubSite):
     """A site for the refresh-equals-rebuild machine."""
 
-    kind = "arcgis"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.begin()
-
-
-class ChangingGeoPortal(_Changing, GeoPortal):
+class ChangingGeoPortal(_ChangingItems, GeoPortal):
     """A portal for the refresh-equals-rebuild machine."""
-
-    kind = "arcgis"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.begin()

@@ -1,18 +1,17 @@
 """A small catalogue service on loopback that changes, lies and fails."""
 
-import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import datetime
 from random import Random
+from typing import Any
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 from aiohttp import web
 
-from tests.portals.site import WORDS, Asked, Site
+from tests.portals.catalogs import Changing, Portal, some_words
+from tests.portals.site import WORDS
 
 GMD = "http://www.isotc211.org/2005/gmd"
 MDB = "http://standards.iso.org/iso/19115/-3/mdb/2.0"
@@ -58,15 +57,31 @@ class Wish:
     method: str = "POST"
 
 
-class CswService(Site):
-    """Records by identifier. The service has a clock of its own, which each change moves on."""
+WISH = web.RequestKey("wish", Wish)
+HEAD = f'<csw:GetRecordsResponse xmlns:csw="{CSW["2.0.2"]}"><csw:SearchStatus timestamp="x"/>'.encode()
+
+
+class CswService(Portal):
+    """Records by identifier."""
+
+    no_listings = (
+        HEAD + b'<csw:SearchResults numberOfRecordsMatched="0"/></csw:GetRecordsResponse>',
+        HEAD + b'<csw:SearchResults numberOfRecordsMatched="21"/></csw:GetRecordsResponse>',
+        HEAD + b"<csw:SearchResults/></csw:GetRecordsResponse>",
+        HEAD + b"</csw:GetRecordsResponse>",
+        HEAD + b'<csw:SearchResults numberOfRecordsMatched="21"><csw:Record>',
+        b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><csw>&b;</csw>',
+        b"<html><body>Maintenance</body></html>",
+        b"<rss/>",
+        b"{}",
+    )
+    pause_h = 200
 
     def __init__(self) -> None:
         super().__init__()
         self.base = f"{self.url}/csw"
         self.address = f"csw:{self.base}"
-        self.entries: dict[str, Entry] = {}
-        self.clock = datetime(2024, 1, 1, tzinfo=UTC)
+        self.records: dict[str, Entry] = {}
         self.version = "2.0.2"
         self.schemas = [GMD, CSW["2.0.2"]]
         self.told_schemas = True
@@ -75,55 +90,43 @@ class CswService(Site):
         self.sorts = {"dc:identifier", "apiso:Modified"}
         self.dates = {"apiso:Modified"}
         self.types = {"csw:Record", "gmd:MD_Metadata"}
-        self.rows_max = 1000
         self.window = 10**9
         self.counts_to = 10**9
-        self.ignores: set[str] = set()
-        self.miscount = 0
         self.following = "honest"
         self.poison: set[str] = set()
         self.unnameable: set[str] = set()
         self.omitted: set[str] = set()
-        self.body: bytes | None = None
         self.leading = b""
-        self.slow_above: int | None = None
-        self.failures: list[web.Response] = []
-        self.after_page: Callable[[int], None] | None = None
         self.report_status = 200
         self.cut_bytes = 0
-        self.empty_when_filtered = False
 
-    def put(self, key: str, title: str = "", *, tick_h: float = 26, **more: str) -> None:  # type: ignore[override]
+    def make(self, name: str, /, title: Any = None, *, tick_h: float = 26, **more: Any) -> None:
         """A record as it is from now on."""
         self.tick(tick_h)
-        facts = {"title": title or f"Map {key}", "abstract": f"All about {key}.", "identifier": key, **more}
-        self.entries[key] = Entry(at=self.clock, **facts)  # type: ignore[arg-type]
+        facts = {"title": title or f"Map {name}", "abstract": f"All about {name}.", "identifier": name, **more}
+        self.records[name] = Entry(at=self.clock, **facts)
 
-    def fill(self, count: int) -> None:
-        """Records that were all modified long before the last one."""
-        for number in range(count):
-            self.put(f"d{number:05}", tick_h=0.01)
-        self.tick(200)
-        self.put("zz-last")
+    def make_nested(self, name: str, depth: int) -> None:
+        """A record with elements in elements in elements."""
+        self.make(name, extra="<gmd:n><gmd:n/>" * depth + "</gmd:n>" * depth)
 
-    def tick(self, hours: float) -> None:
-        self.clock += timedelta(hours=hours)
+    def make_twin(self, name: str) -> None:
+        """Another record of the same identifier."""
+        self.make("twin", identifier=name)
+
+    def spoil(self, name: str) -> None:
+        self.make(name, extra="<gmd:broken>")
+
+    def went_on(self, behind: int) -> bool:
+        return self.wishes()[0].at == behind + 1
 
     def wishes(self) -> list[Wish]:
         return [asked.headers["wish"] for asked in self.log if "wish" in asked.headers]  # type: ignore[misc]
 
-    async def _answer_for(self, request: web.Request) -> web.StreamResponse:
-        headers: dict[str, object] = dict(request.headers)
-        response = await self._reply(request, headers)
-        self.log.append(Asked(request.path, response.status, False, response.content_length or 0, headers))  # type: ignore[arg-type]
-        response.headers["Date"] = format_datetime(self.clock, usegmt=True)
-        return response
+    def _noted(self, request: web.Request) -> dict[str, Any]:
+        return {"wish": request[WISH]} if WISH in request else {}
 
-    async def _reply(self, request: web.Request, note: dict[str, object]) -> web.Response:
-        if self.failures:
-            return self.failures.pop(0)
-        if self.down:
-            return web.Response(status=503, text="Down for maintenance.")
+    async def _search(self, request: web.Request) -> web.Response:
         if request.path != "/csw":
             return web.Response(status=404, text="Not found")
         query = {name.lower(): value for name, value in request.query.items()}
@@ -136,14 +139,14 @@ class CswService(Site):
         if method not in self.methods:
             return web.Response(status=405, text="Not allowed")
         wish = _posted(await request.read()) if method == "Post" else _queried(query)
-        note["wish"] = wish
+        request[WISH] = wish
         return await self._records(wish)
 
     async def _records(self, wish: Wish) -> web.Response:
         if self.body is not None and wish.kind == "results":
             return web.Response(body=self.body, content_type="application/xml")
-        if self.slow_above is not None and wish.size > self.slow_above:
-            await asyncio.Event().wait()
+        if refused := await self.burden(wish.size):
+            return refused
         if wish.schema not in self.schemas or wish.types not in self.types or wish.version != self.version:
             return self._report("InvalidParameterValue")
         if wish.sort is not None and wish.sort not in self.sorts:
@@ -156,7 +159,7 @@ class CswService(Site):
     def _page(self, wish: Wish) -> web.Response:
         found = self._found(wish)
         start = 0 if "start" in self.ignores else wish.at - 1
-        size = min(wish.size, self.rows_max) if wish.kind == "results" else 0
+        size = min(wish.size, self.page_max) if wish.kind == "results" else 0
         if size and (start + size > self.window or (start >= len(found) and start)):
             return self._report("InvalidParameterValue" if start < self.window else "NoApplicableCode")
         page = found[start : start + size]
@@ -172,18 +175,18 @@ class CswService(Site):
             f'numberOfRecordsMatched="{matched}" numberOfRecordsReturned="{len(page)}" nextRecord="{following}" '
             f'elementSet="full">{records}</csw:SearchResults></csw:GetRecordsResponse>'
         )
-        if self.after_page is not None and size:
-            self.after_page(start)
+        if size:
+            self.turn(start)
         return response
 
     def _found(self, wish: Wish) -> list[Entry]:
-        found = sorted(self.entries.items())
-        if "sort" in self.ignores or wish.sort is None:
+        found = sorted(self.records.items())
+        if "order" in self.ignores or wish.sort is None:
             Random(len(self.log)).shuffle(found)
         elif wish.sort == "apiso:Modified":
             found.sort(key=lambda one: one[1].at)
         entries = [entry for _, entry in found]
-        if wish.since is None or "since" in self.ignores:
+        if wish.since is None or "filter" in self.ignores:
             return entries
         since = wish.since.rpartition(" ")[2]
         return [] if self.empty_when_filtered else [one for one in entries if f"{one.at:%Y-%m-%dT%H:%M:%S}" >= since]
@@ -318,33 +321,24 @@ def dublin_core(entry: Entry, *, brief: bool = False) -> str:
     )
 
 
-class ChangingCsw(CswService):
+class ChangingCsw(Changing, CswService):
     """A service for the refresh-equals-rebuild machine."""
 
     kind = "csw"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows_max = 4
-        for number in range(6):
-            self.put(f"n{number}")
-        self.put("always")
-
     def change(self, chance: Random) -> None:
         name = f"n{chance.randrange(14)}"
-        self._calm()
+        self.calm()
         match chance.randrange(12):
             case 0 | 1 | 2 | 3:
-                text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
-                words = {"abstract": text, "publisher": chance.choice(WORDS), "title": chance.choice(WORDS)}
-                self.put(name, tick_h=chance.choice([0, 0.1, 5, 50]), **words)
+                self.write(chance, name)
             case 4 | 5:
-                self.entries.pop(name, None)
+                self.records.pop(name, None)
                 self.tick(chance.choice([0.1, 50]))
             case 6:
-                self.put(name, extra="<gmd:broken>")
+                self.spoil(name)
             case 7:
-                self.ignores = set(chance.sample(["since", "sort", "start"], chance.randrange(3)))
+                self.ignores = set(chance.sample(["filter", "order", "start"], chance.randrange(3)))
             case 8:
                 self.miscount = chance.choice([0, 0, 1, -1])
                 self.following = chance.choice(["honest", "lies", "none"])
@@ -356,19 +350,21 @@ class ChangingCsw(CswService):
                 self.cut_bytes = chance.choice([0, 1, 40])
                 self.empty_when_filtered = chance.random() < 0.3
             case 11:
-                self.rows_max = chance.choice([1, 4, 1000])
+                self.page_max = chance.choice([1, 4, 1000])
                 self.report_status = chance.choice([200, 400, 500])
-        self.poison = {chance.choice(sorted(self.entries))} if chance.random() < 0.1 else set()
+        self.poison = {chance.choice(sorted(self.records))} if chance.random() < 0.1 else set()
         if self.miscount < 0:
             # Two lies that fit each other, a count too low and pages no larger, only a reconciliation finds out.
-            self.rows_max = 1000
+            self.page_max = 1000
 
-    def _calm(self) -> None:
-        self.down, self.body, self.cut_bytes, self.empty_when_filtered, self.poison = False, None, 0, False, set()
+    def write(self, chance: Random, name: str) -> None:
+        text = some_words(chance)
+        words = {"abstract": text, "publisher": chance.choice(WORDS), "title": chance.choice(WORDS)}
+        self.make(name, tick_h=chance.choice([0, 0.1, 5, 50]), **words)
 
-    def heal(self) -> None:
-        self._calm()
-        self.ignores, self.miscount = set(), 0
-        for name, entry in list(self.entries.items()):
-            if entry.extra:
-                self.put(name, "Healed")
+    def calm(self) -> None:
+        super().calm()
+        self.cut_bytes, self.empty_when_filtered, self.poison = 0, False, set()
+
+    def is_spoiled(self, record: Entry) -> bool:
+        return bool(record.extra)

@@ -14,6 +14,8 @@ Record = dict[str, Any]
 class DataJsonSite(Site):
     """Records in a list; the document is written anew whenever it is asked for."""
 
+    no_listings = (b'{"dataset": []}', b'{"dataset": null}', b'{"error": "none"}')
+
     def __init__(self) -> None:
         super().__init__()
         self.address = f"{self.url}/data.json"
@@ -43,6 +45,10 @@ class DataJsonSite(Site):
         """Records with identifiers that are addresses."""
         for number in range(count):
             self.add(f"http://portal.example/datasets/{number}")
+
+    def drop(self, count: int) -> None:
+        """Take so many away."""
+        del self.records[:count]
 
     def document(self, page: int = 1) -> bytes:
         """The document, or a page of it."""

@@ -1,8 +1,7 @@
 """A small RDF catalog on loopback, in any syntax, with or without pages, that changes, lies and fails."""
 
 import json
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from random import Random
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from aiohttp import web
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, serialize
 
+from tests.portals.catalogs import Changing, Portal, Record, some_words
 from tests.portals.site import WORDS, Asked, Page, Site
 
 DCAT, DCT, FOAF = "http://www.w3.org/ns/dcat#", "http://purl.org/dc/terms/", "http://xmlns.com/foaf/0.1/"
@@ -23,8 +23,6 @@ FORMATS = {
     "nt": (RdfFormat.N_TRIPLES, "application/n-triples"),
 }
 NAMES = {"dcat": DCAT, "dct": DCT, "foaf": FOAF, "hydra": HYDRA, "vcard": VCARD}
-
-Record = dict[str, Any]
 
 
 def name(short: str) -> NamedNode:
@@ -65,66 +63,60 @@ def triples(node: Any, record: Record) -> list[Quad]:
     return found
 
 
-class DcatPortal(Site):
-    """Records by IRI; a key that is none makes a blank node. The portal has a clock that each change moves on."""
+class DcatPortal(Portal):
+    """Records by IRI; a key that is none makes a blank node."""
 
     def __init__(self) -> None:
         super().__init__()
         self.path = "/catalog"
         self.syntax = "ttl"
         self.media_type: str | None = None
-        self.records: dict[str, Record] = {}
-        self.clock = datetime(2024, 1, 1, tzinfo=UTC)
         self.page_size: int | None = None
         self.hydra = "new"
-        self.filters = True
-        self.empty_when_filtered = False
-        self.miscount = 0
         self.apart: str | None = None
         self.validator = "etag"
-        self.body: bytes | None = None
         self.cut_bytes = 0
         self.ignores_page = False
         self.refuses_filter = False
         self.site_url: str | None = None
         self.shuffled = 0
         self.lists = True
-        self.after_page: Callable[[int], None] | None = None
-        self.failures: list[web.Response] = []
 
     @property
-    def address(self) -> str:
+    def address(self) -> str:  # type: ignore[override]
         """Where it is read."""
         return f"dcat:{self.url}{self.path}.{self.syntax}"
 
-    def put(self, key: str, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:  # type: ignore[override]
+    def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:
         """A dataset as it is from now on."""
-        self.clock += timedelta(hours=tick_h)
+        self.tick(tick_h)
         record: Record = {
             "@type": "dcat:Dataset",
-            "dct:title": title or f"Dataset {key}",
-            "dct:description": f"All about {key}.",
+            "dct:title": title or f"Dataset {name}",
+            "dct:description": f"All about {name}.",
             "dct:modified": self.clock,
             "dcat:keyword": ["hay", "clover"],
             "dct:publisher": {"@type": "foaf:Agent", "foaf:name": "The Farm"},
             "dcat:distribution": {
-                "@id": f"https://files.example/{key}",
+                "@id": f"https://files.example/{name}",
                 "@type": "dcat:Distribution",
                 "dct:title": "Table",
-                "dcat:downloadURL": f"<https://files.example/{key}.csv>",
+                "dcat:downloadURL": f"<https://files.example/{name}.csv>",
                 "dct:format": "CSV",
             },
             **{word.replace("_", ":", 1): value for word, value in more.items()},
         }
-        self.records[key] = {word: value for word, value in record.items() if value is not None}
-        return self.records[key]
+        kept = {word: value for word, value in record.items() if value is not None}
+        self.records[name] = kept
+        return kept
 
     def fill(self, count: int) -> None:
-        """Datasets that were all modified long before the last one."""
-        for number in range(count - 1):
-            self.put(f"d{number:05}", tick_h=0.001)
-        self.clock += timedelta(hours=100)
-        self.put("zz-last")
+        super().fill(count - 1)
+
+    def drop(self, count: int) -> None:
+        """Take so many away."""
+        for key in list(self.records)[:count]:
+            del self.records[key]
 
     def iri(self, key: str) -> str:
         """The IRI of a record."""
@@ -140,7 +132,7 @@ class DcatPortal(Site):
         keys = sorted(self.records, key=self._modified, reverse=True)
         if since and self.empty_when_filtered:
             return []
-        if since and self.filters:
+        if since and "filter" not in self.ignores:
             moment = datetime.fromisoformat(since)
             keys = [key for key in keys if self._modified(key) >= moment]
         return keys
@@ -205,7 +197,7 @@ class DcatPortal(Site):
 
     async def _answer_for(self, request: web.Request) -> web.StreamResponse:
         if request.path != f"{self.path}.{self.syntax}":
-            return await super()._answer_for(request)
+            return await Site._answer_for(self, request)
         if self.refuses_filter and "modified_since" in request.query:
             self.failures = [web.Response(status=400, text="No such parameter.")]
         if self.failures:
@@ -222,13 +214,20 @@ class DcatPortal(Site):
         if self.validator == "etag":
             page = Page(body, validator="none", headers={**headers, "ETag": Page(salt.encode() or body).etag})
         self.pages[request.path_qs] = page
-        response = await super()._answer_for(request)
-        if self.after_page is not None:
-            self.after_page(int(query.get("page", 1)))
+        response = await Site._answer_for(self, request)
+        self.turn(int(query.get("page", 1)))
         return response
 
 
-class ChangingDcat(DcatPortal):
+class PagedDcat(DcatPortal):
+    """A catalog in pages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.page_size = 10
+
+
+class ChangingDcat(Changing, DcatPortal):
     """A catalog for the refresh-equals-rebuild machine."""
 
     kind = "dcat"
@@ -236,26 +235,23 @@ class ChangingDcat(DcatPortal):
     def __init__(self) -> None:
         super().__init__()
         self.page_size = 4
-        for number in range(6):
-            self.put(f"n{number}")
-        self.put("always")
 
     def change(self, chance: Random) -> None:
         key = chance.choice([f"n{chance.randrange(14)}", f"?b{chance.randrange(3)}", f"urn:x:{chance.randrange(3)}"])
-        self.body, self.down, self.cut_bytes = None, False, 0
+        self.calm()
         match chance.randrange(13):
             case 0 | 1 | 2 | 3:
-                self._write(chance, key)
+                self.write(chance, key)
             case 4 | 5:
                 self.records.pop(key, None)
-                self.clock += timedelta(hours=chance.choice([0.1, 5]))
+                self.tick(chance.choice([0.1, 5]))
             case 6:
                 self.page_size = chance.choice([None, 2, 4, 100])
             case 7:
                 self.hydra = chance.choice(["old", "new"])
                 self.site_url = chance.choice([None, "http://inside.example:5000"])
             case 8:
-                self.filters = chance.random() < 0.5
+                self.ignores = {"filter"} if chance.random() < 0.5 else set()
                 self.empty_when_filtered = chance.random() < 0.3
             case 9:
                 self.miscount = chance.choice([0, 0, 1, -1])
@@ -267,15 +263,15 @@ class ChangingDcat(DcatPortal):
             case 12:
                 self.cut_bytes = chance.randrange(1, 900)
 
-    def _write(self, chance: Random, key: str) -> None:
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
+    def write(self, chance: Random, name: str) -> None:
+        text = some_words(chance)
         odd = chance.choice(
             [{}, {"dct_description": None}, {"dcat_distribution": None}, {"dct_title": [(text, "de"), ("Foin", "fr")]}]
         )
         words = {"dct_description": text, "dct_license": f"<http://licence.example/{chance.randrange(3)}>", **odd}
-        identifier = {"dct_identifier": key} if key.startswith("?") else {}
-        self.put(key, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **{**words, **identifier})
+        identifier = {"dct_identifier": name} if name.startswith("?") else {}
+        self.make(name, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **{**words, **identifier})
 
-    def heal(self) -> None:
-        self.body, self.down, self.cut_bytes, self.miscount = None, False, 0, 0
-        self.filters, self.empty_when_filtered = True, False
+    def calm(self) -> None:
+        super().calm()
+        self.cut_bytes = 0

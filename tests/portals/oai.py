@@ -1,15 +1,15 @@
 """A small OAI-PMH repository on loopback that changes, lies and fails."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import datetime
 from random import Random
+from typing import Any
 from xml.sax.saxutils import escape
 
 from aiohttp import web
 
-from tests.portals.site import WORDS, Asked, Site
+from tests.portals.catalogs import Changing, Portal, some_words
+from tests.portals.site import WORDS
 
 DC = "http://purl.org/dc/elements/1.1/"
 OAI_DC = "http://www.openarchives.org/OAI/2.0/oai_dc/"
@@ -33,95 +33,102 @@ class Entry:
     identifier: str | None = None
 
 
-class OaiRepository(Site):
-    """Records by identifier, in the order of identifiers. Each change moves the repository's clock on."""
+HEAD = b'<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2024-01-01T00:00:00Z</responseDate>'
+
+
+class OaiRepository(Portal):
+    """Records by identifier, in the order of identifiers."""
+
+    no_listings = (
+        HEAD + b"<ListRecords></ListRecords></OAI-PMH>",
+        HEAD + b'<error code="noRecordsMatch">Nothing</error></OAI-PMH>',
+        HEAD + b'<error code="badArgument">Whatever</error></OAI-PMH>',
+        HEAD + b"<ListRecords><record><header><identifier>oai:farm.example:d00001</identifier></header>",
+        HEAD,
+        b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><OAI-PMH>&b;</OAI-PMH>',
+        b"<html><body>Maintenance</body></html>",
+        b"<rss/>",
+        b"{}",
+    )
 
     def __init__(self) -> None:
         super().__init__()
-        self.address = f"oai:{self.url}/oai"
         self.base = f"{self.url}/oai"
-        self.entries: dict[str, Entry] = {}
-        self.clock = datetime(2024, 1, 1, tzinfo=UTC)
-        self.page_size = 100
+        self.address = f"oai:{self.base}"
+        self.records: dict[str, Entry] = {}
+        self.page_max = 100
         self.policy = "persistent"
         self.seconds = True
         self.formats = ["oai_dc"]
         self.sized = True
-        self.miscount = 0
-        self.ignores: set[str] = set()
         self.bodies_of: dict[str, bytes] = {}
         self.status = 200
         self.error_status = 200
         self.error_html = False
-        self.failures: list[web.Response] = []
         self.expired: set[str] = set()
         self.expires_once: set[str] = set()
-        self.after_page: Callable[[int], None] | None = None
         self.endless = False
         self.cut_bytes = 0
         self.cut_once = ""
         self.refuses_from = False
 
-    def put(self, key: str, title: str | list[str] = "", *, tick_h: float = 2, **more: object) -> None:  # type: ignore[override]
+    def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, **more: Any) -> None:
         """A record as it is from now on."""
         self.tick(tick_h)
         fields = {
-            "title": title if isinstance(title, list) else [title or f"Paper {key}"],
+            "title": title if isinstance(title, list) else [title or f"Paper {name}"],
             "creator": ["Reaper, A.", "Sower, B."],
             "subject": ["hay", "clover"],
-            "description": [f"All about {key}."],
+            "description": [f"All about {name}."],
             "publisher": ["The Farm Press"],
             "date": ["2023-05-01"],
-            "identifier": [f"https://farm.example/{key}", f"https://farm.example/files/{key}.pdf"],
+            "identifier": [f"https://farm.example/{name}", f"https://farm.example/files/{name}.pdf"],
             "language": ["en"],
             "format": ["application/pdf"],
             "rights": ["https://creativecommons.org/publicdomain/zero/1.0/"],
-            **{name: value for name, value in more.items() if isinstance(value, list)},
+            **{word: value for word, value in more.items() if isinstance(value, list)},
         }
-        rest = {name: value for name, value in more.items() if not isinstance(value, list)}
-        self.entries[key] = Entry(self.clock, fields, **rest)  # type: ignore[arg-type]
+        rest = {word: value for word, value in more.items() if not isinstance(value, list)}
+        self.records[name] = Entry(self.clock, fields, **rest)
 
-    def delete(self, key: str, *, tick_h: float = 2) -> None:
-        """A record as the repository's policy forgets it."""
+    def make_nested(self, name: str, depth: int) -> None:
+        """A record with elements in elements in elements."""
+        self.make(name, xml="<n><n/>" * depth + "</n>" * depth)
+
+    def make_twin(self, name: str) -> None:
+        """Another record of the same identifier."""
+        self.make("twin", identifier=f"oai:farm.example:{name}")
+
+    def spoil(self, name: str) -> None:
+        self.make(name, xml="<dc><title>No & entity</title></dc>")
+
+    def remove(self, name: str, *, tick_h: float = 2) -> None:
+        """Take a record away as the repository's policy forgets it."""
         self.tick(tick_h)
         if self.policy == "no":
-            self.entries.pop(key, None)
-        elif key in self.entries:
-            self.entries[key] = replace(self.entries[key], deleted=True, at=self.clock)
+            self.records.pop(name, None)
+        elif name in self.records:
+            self.records[name] = replace(self.records[name], deleted=True, at=self.clock)
 
-    def fill(self, count: int) -> None:
-        """Records that were all stamped long before the last one."""
-        for number in range(count):
-            self.put(f"d{number:05}", tick_h=0.001)
-        self.tick(100)
-        self.put("zz-last")
+    def names(self) -> set[str]:
+        return {name for name, entry in self.records.items() if not entry.deleted}
 
-    def tick(self, hours: float) -> None:
-        self.clock += timedelta(hours=hours)
-
-    def live(self) -> set[str]:
-        return {key for key, entry in self.entries.items() if not entry.deleted}
+    def went_on(self, behind: int) -> bool:
+        return self.log[1].headers["resumptionToken"] == f"oai_dc|||{behind}"
 
     def verbs(self) -> list[str]:
         return [asked.headers["verb"] for asked in self.log]
 
-    async def _answer_for(self, request: web.Request) -> web.StreamResponse:
-        response = self._reply(request)
-        asked = {"verb": "", **request.query}
-        self.log.append(Asked(request.path, response.status, False, response.content_length or 0, asked))
-        response.headers["Date"] = format_datetime(self.clock, usegmt=True)
-        return response
+    def _noted(self, request: web.Request) -> dict[str, Any]:
+        return {"verb": "", **request.query}
 
-    def _reply(self, request: web.Request) -> web.Response:
+    async def _search(self, request: web.Request) -> web.Response:
         verb = request.query.get("verb", "")
-        if self.failures:
-            return self.failures.pop(0)
-        if self.down:
-            return web.Response(status=503, text="Down for maintenance.")
         if request.path != "/oai":
             return web.Response(status=404, text="Not found")
-        if verb in self.bodies_of:
-            return web.Response(body=self.bodies_of[verb], content_type="text/xml", status=self.status)
+        body = self.body if verb == "ListRecords" and self.body is not None else self.bodies_of.get(verb)
+        if body is not None:
+            return web.Response(body=body, content_type="text/xml", status=self.status)
         match verb:
             case "Identify":
                 return self._told(self._identity())
@@ -133,7 +140,7 @@ class OaiRepository(Site):
 
     def _identity(self) -> str:
         granularity = "YYYY-MM-DDThh:mm:ssZ" if self.seconds else "YYYY-MM-DD"
-        first = min((entry.at for entry in self.entries.values()), default=self.clock)
+        first = min((entry.at for entry in self.records.values()), default=self.clock)
         return (
             f"<Identify><repositoryName>Farm</repositoryName><baseURL>{self.base}</baseURL>"
             f"<protocolVersion>2.0</protocolVersion><earliestDatestamp>{self._stamp(first)}</earliestDatestamp>"
@@ -190,35 +197,35 @@ class OaiRepository(Site):
         return self._page(verb, query, found, int(start))
 
     def _page(self, verb: str, query: dict[str, str], found: list[str], start: int) -> web.Response:
-        at = 0 if "token" in self.ignores else start
+        at = 0 if "start" in self.ignores else start
         size = max(0, len(found) + self.miscount)
-        page = [self._entry(key, verb, query["metadataPrefix"]) for key in found[at : at + self.page_size]]
+        page = [self._entry(key, verb, query["metadataPrefix"]) for key in found[at : at + self.page_max]]
         if self.endless:
             page = []
-        rest = start + self.page_size < len(found) or self.endless
+        rest = start + self.page_max < len(found) or self.endless
         sized = f' completeListSize="{size}" cursor="{start}"' if self.sized else ""
         following = "|".join(
-            [query["metadataPrefix"], query.get("from", ""), query.get("set", ""), str(start + self.page_size)]
+            [query["metadataPrefix"], query.get("from", ""), query.get("set", ""), str(start + self.page_max)]
         )
         if rest or start:
             page.append(f"<resumptionToken{sized}>{escape(following) if rest else ''}</resumptionToken>")
         response = self._told("".join(page), verb)
-        if self.after_page is not None and verb == "ListRecords":
-            self.after_page(start)
+        if verb == "ListRecords":
+            self.turn(start)
         return response
 
     def _found(self, query: dict[str, str]) -> list[str]:
         since, name = query.get("from") or "", query.get("set") or ""
-        if "from" in self.ignores:
+        if "filter" in self.ignores:
             since = ""
         return [
             key
-            for key, entry in sorted(self.entries.items())
+            for key, entry in sorted(self.records.items())
             if self._stamp(entry.at) >= since and (not name or name in entry.sets)
         ]
 
     def _entry(self, key: str, verb: str, prefix: str) -> str:
-        entry = self.entries[key]
+        entry = self.records[key]
         sets = "".join(f"<setSpec>{name}</setSpec>" for name in entry.sets)
         identifier = f"oai:farm.example:{key}" if entry.identifier is None else entry.identifier
         status = ' status="deleted"' if entry.deleted else ""
@@ -269,30 +276,27 @@ def datacite(entry: Entry) -> str:
     )
 
 
-class ChangingOai(OaiRepository):
+class ChangingOai(Changing, OaiRepository):
     """A repository for the refresh-equals-rebuild machine."""
 
     kind = "oai"
 
     def __init__(self) -> None:
         super().__init__()
-        self.page_size = 3
-        for number in range(6):
-            self.put(f"n{number}")
-        self.put("always")
+        self.page_max = 3
 
     def change(self, chance: Random) -> None:
         name = f"n{chance.randrange(14)}"
-        self._calm()
+        self.calm()
         match chance.randrange(13):
             case 0 | 1 | 2 | 3:
-                self._write(chance, name)
+                self.write(chance, name)
             case 4 | 5:
-                self.delete(name, tick_h=chance.choice([0.1, 5]))
+                self.remove(name, tick_h=chance.choice([0.1, 5]))
             case 6:
-                self.put(name, xml="<dc><title>No & entity</title></dc>")
+                self.spoil(name)
             case 7:
-                self.ignores = set(chance.sample(["from", "token"], chance.randrange(2)))
+                self.ignores = set(chance.sample(["filter", "start"], chance.randrange(2)))
             case 8:
                 self.miscount = chance.choice([0, 0, 1, -1, 100])
                 self.sized = chance.random() < 0.5
@@ -303,26 +307,23 @@ class ChangingOai(OaiRepository):
                 self.down = chance.random() < 0.3
                 self.cut_bytes = chance.choice([0, 1, 40])
             case 11:
-                self.page_size = chance.choice([1, 3, 100])
+                self.page_max = chance.choice([1, 3, 100])
                 self.seconds = chance.random() < 0.5
             case 12:
                 self.formats = chance.choice([["oai_dc"], ["oai_dc", "oai_datacite"]])
 
-    def _write(self, chance: Random, name: str) -> None:
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
+    def write(self, chance: Random, name: str) -> None:
+        text = some_words(chance)
         odd: dict[str, list[str]] = chance.choice([{}, {"creator": []}, {"subject": [text]}, {"rights": [text]}])
         fields = {"description": [text], "publisher": [chance.choice(WORDS)], **odd}
-        self.put(name, chance.choice([*WORDS, []]), tick_h=chance.choice([0, 0.01, 0.5, 5]), **fields)
+        self.make(name, chance.choice([*WORDS, []]), tick_h=chance.choice([0, 0.01, 0.5, 5]), **fields)
 
-    def _calm(self) -> None:
-        self.down, self.bodies_of, self.cut_bytes = False, {}, 0
+    def calm(self) -> None:
+        super().calm()
+        self.bodies_of, self.cut_bytes = {}, 0
 
-    def heal(self) -> None:
-        self._calm()
-        self.ignores, self.miscount = set(), 0
-        for name, entry in list(self.entries.items()):
-            if entry.xml is not None and not entry.deleted:
-                self.put(name, "Healed")
+    def is_spoiled(self, record: Entry) -> bool:
+        return record.xml is not None and not record.deleted
 
 
 class ForgetfulOai(ChangingOai):

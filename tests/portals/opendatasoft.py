@@ -7,14 +7,14 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.portals.catalogs import Portal, Record
+from tests.portals.catalogs import Changing, DatedPortal, Record, some_words
 from tests.portals.site import WORDS
 
 _SINCE = re.compile(r"modified >= date'([^']+)'")
 _THEME = re.compile(r"theme = '([^']+)'")
 
 
-class OpenDataSoftPortal(Portal):
+class OpenDataSoftPortal(DatedPortal):
     """Datasets by identifier, answered as v2.1 or v2.0 does."""
 
     no_listings = (
@@ -30,7 +30,7 @@ class OpenDataSoftPortal(Portal):
         self.wrapped = False
         self.deep = ""
 
-    def make(self, name: str, title: Any = None, *, tick_h: float = 2, dated: bool = True, **more: Any) -> Record:
+    def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, dated: bool = True, **more: Any) -> Record:
         """A dataset as it is from now on; `metas` are added to its own."""
         self.tick(tick_h)
         metas = {
@@ -53,11 +53,7 @@ class OpenDataSoftPortal(Portal):
             **more,
         }
         self.clock = self.clock.replace(microsecond=0)
-        return self.store(name, record, tick_h=0, dated=dated)
-
-    def spoil(self, name: str) -> None:
-        self.make(name)
-        self.records[name] = "odd"  # type: ignore[assignment]
+        return self.store(name, record, dated=dated)
 
     def make_nameless(self) -> None:
         self.make("?", dataset_id=None, dataset_uid="")
@@ -71,7 +67,7 @@ class OpenDataSoftPortal(Portal):
         self.dates[name] = datetime(2020, 1, 1, tzinfo=UTC)
         self.records[name]["metas"]["default"]["modified"] = "2020-01-01T00:00:00+00:00"
 
-    def went_on(self) -> bool:
+    def went_on(self, behind: int) -> bool:
         return "where" in self.questions()[0]
 
     async def _search(self, request: web.Request) -> web.Response:
@@ -92,7 +88,7 @@ class OpenDataSoftPortal(Portal):
         total = max(0, len(found) + self.miscount)
         if self.deep and any(record.get("has_records") and record["dataset_id"] == self.deep for record in page):
             return web.Response(text='{"total_count": 1, "results": ' + "[" * 5000 + "1" + "]" * 5000 + "}")
-        return self.told({"total_count": total, "datasets" if self.wrapped else "results": page})
+        return self.told({"total_count": total, "datasets" if self.wrapped else "results": page}, start)
 
     def _found(self, where: str) -> list[str]:
         since = _SINCE.search(where)
@@ -103,51 +99,17 @@ class OpenDataSoftPortal(Portal):
         return names
 
 
-class ChangingOpenDataSoft(OpenDataSoftPortal):
+class ChangingOpenDataSoft(Changing, OpenDataSoftPortal):
     """A portal for the refresh-equals-rebuild machine."""
 
     kind = "opendatasoft"
+    garbage = (b'{"total_count": 9, "resu',)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.page_max = 4
-        for number in range(6):
-            self.make(f"n{number}")
-        self.make("always")
+    def trick(self, chance: Random, name: str) -> None:
+        self.make(name, dated=False, tick_h=chance.choice([0, 5]))
 
-    def change(self, chance: Random) -> None:
-        name = f"n{chance.randrange(14)}"
-        self.body, self.down = None, False
-        match chance.randrange(12):
-            case 0 | 1 | 2 | 3:
-                self._write(chance, name)
-            case 4 | 5 if name in self.records:
-                self.remove(name)
-                self.tick(chance.choice([0.1, 5]))
-            case 6:
-                self.spoil(name)
-            case 7:
-                self.make(name, dated=False, tick_h=chance.choice([0, 5]))
-            case 8:
-                self.ignores = set(chance.sample(["filter", "start", "order"], chance.randrange(3)))
-            case 9:
-                self.miscount = chance.choice([0, 0, 1, -1])
-                self.empty_when_filtered = chance.random() < 0.3
-            case 10:
-                self.body = chance.choice([None, b"<html>Maintenance</html>", b'{"total_count": 9, "resu', b"[]"])
-                self.down = chance.random() < 0.2
-            case 11:
-                self.page_max = chance.choice([1, 2, 4, 100])
-
-    def _write(self, chance: Random, name: str) -> None:
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
-        odd = chance.choice([{}, {"keyword": None}, {"publisher": None}, {"title": {"de": text, "fr": ""}}])
+    def write(self, chance: Random, name: str) -> None:
+        text = some_words(chance)
+        odd: Record = chance.choice([{}, {"keyword": None}, {"publisher": None}, {"title": {"de": text, "fr": ""}}])
         metas = {"title": chance.choice(WORDS), "description": text, "license": chance.choice(WORDS), **odd}
         self.make(name, tick_h=chance.choice([0, 0.01, 0.5, 5]), metas=metas)
-
-    def heal(self) -> None:
-        self.down, self.body, self.miscount, self.empty_when_filtered = False, None, 0, False
-        self.ignores = set()
-        for name, record in list(self.records.items()):
-            if not isinstance(record, dict):
-                self.make(name, "Healed")

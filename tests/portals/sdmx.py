@@ -21,6 +21,18 @@ LISTS = {
 class SdmxService(Site):
     """Dataflows in a list; the document is written anew, with another `prepared`, whenever it is asked for."""
 
+    no_listings = (
+        b"<html><body>Maintenance</body></html>",
+        b'<m:Structure xmlns:m="x"><m:Structures/></m:Structure>',
+        b'<m:Structure xmlns:m="x"><m:Dataflows/></m:Structure>',
+        b'<m:Error xmlns:m="x"><m:ErrorMessage code="100"><m:Text>No results found</m:Text></m:ErrorMessage></m:Error>',
+        b'{"data": {"dataflows": []}}',
+        b'{"data": {}}',
+        b"{" * 100_000,
+        b"<a>" * 100_000,
+        b'<!DOCTYPE a [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><a>&b;</a>',
+    )
+
     def __init__(self) -> None:
         super().__init__()
         self.address = f"sdmx:{self.url}/rest"
@@ -49,6 +61,10 @@ class SdmxService(Site):
     def fill(self, count: int) -> None:
         for number in range(count):
             self.add(f"F{number:04}")
+
+    def drop(self, count: int) -> None:
+        """Take so many away."""
+        del self.flows[:count]
 
     def document(self) -> bytes:
         """The document in the notation of the service."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.portals.catalogs import Portal, Record
+from tests.portals.catalogs import Changing, DatedPortal, Record, some_words
 from tests.portals.site import WORDS
 
 
-class SocrataPortal(Portal):
+class SocrataPortal(DatedPortal):
     """Assets by identifier: all by scrolling, the latest ones by their dates."""
 
     no_listings = (
@@ -27,7 +27,7 @@ class SocrataPortal(Portal):
         self.address = f"socrata:{self.url}"
         self.page_max = 10_000
 
-    def make(self, name: str, title: Any = None, *, tick_h: float = 2, dated: bool = True, **more: Any) -> Record:
+    def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, dated: bool = True, **more: Any) -> Record:
         """An asset as it is from now on; `resource` is added to its own."""
         self.tick(tick_h)
         licence = more.pop("licence", "CC0")
@@ -50,11 +50,7 @@ class SocrataPortal(Portal):
             "link": f"{self.url}/Farming/Hay/{name}",
             **more,
         }
-        return self.store(name, record, tick_h=0, dated=dated)
-
-    def spoil(self, name: str) -> None:
-        self.make(name)
-        self.records[name] = "odd"  # type: ignore[assignment]
+        return self.store(name, record, dated=dated)
 
     def make_nameless(self) -> None:
         self.make("?", resource={"id": None})
@@ -67,7 +63,7 @@ class SocrataPortal(Portal):
         self.dates[name] = datetime(2020, 1, 1, tzinfo=UTC)
         self.records[name]["resource"]["updatedAt"] = "2020-01-01T00:00:00.000Z"
 
-    def went_on(self) -> bool:
+    def went_on(self, behind: int) -> bool:
         return self.questions()[0]["scroll_id"] != ""
 
     def lie(self, lie: str) -> None:
@@ -88,7 +84,7 @@ class SocrataPortal(Portal):
         found = self._found(query)
         page = [self.records[name] for name in self.slice(found, start, rows)] if rows else []
         total = max(0, len(self._wanted(query)) + self.miscount)
-        return self.told({"results": page, "resultSetSize": total, "timings": {"serviceMillis": 7}})
+        return self.told({"results": page, "resultSetSize": total, "timings": {"serviceMillis": 7}}, start)
 
     def _wanted(self, query: dict[str, str]) -> list[str]:
         sorts = {sort.removesuffix("s") for sort in query.get("only", "").split(",") if sort}
@@ -114,52 +110,22 @@ class SocrataPortal(Portal):
         return names
 
 
-class ChangingSocrata(SocrataPortal):
+class ChangingSocrata(Changing, SocrataPortal):
     """A portal for the refresh-equals-rebuild machine."""
 
     kind = "socrata"
+    garbage = (b'{"results": [{"reso',)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.page_max = 4
-        for number in range(6):
-            self.make(f"n{number}")
-        self.make("always")
+    def trick(self, chance: Random, name: str) -> None:
+        self.twice = chance.choice([[], ["always"]])
+        self.make(name, resource={"type": chance.choice(["map", "story", "dataset"])})
 
-    def change(self, chance: Random) -> None:
-        name = f"n{chance.randrange(14)}"
-        self.body, self.down = None, False
-        match chance.randrange(12):
-            case 0 | 1 | 2 | 3:
-                self._write(chance, name)
-            case 4 | 5 if name in self.records:
-                self.remove(name)
-                self.tick(chance.choice([0.1, 5]))
-            case 6:
-                self.spoil(name)
-            case 7:
-                self.twice = chance.choice([[], ["always"]])
-                self.make(name, resource={"type": chance.choice(["map", "story", "dataset"])})
-            case 8:
-                self.ignores = set(chance.sample(["filter", "start", "order"], chance.randrange(3)))
-            case 9:
-                self.miscount = chance.choice([0, 0, 1, -1])
-                self.empty_when_filtered = chance.random() < 0.3
-            case 10:
-                self.body = chance.choice([None, b"<html>Maintenance</html>", b'{"results": [{"reso', b"[]"])
-                self.down = chance.random() < 0.2
-            case 11:
-                self.page_max = chance.choice([1, 2, 4, 100])
-
-    def _write(self, chance: Random, name: str) -> None:
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
+    def write(self, chance: Random, name: str) -> None:
+        text = some_words(chance)
         odd = chance.choice([{}, {"description": None}, {"attribution": None}, {"name": None}])
         resource = {"name": chance.choice(WORDS), "description": text, **odd}
         self.make(name, tick_h=chance.choice([0, 0.01, 0.5, 5]), resource=resource, licence=chance.choice(WORDS))
 
     def heal(self) -> None:
-        self.down, self.body, self.miscount, self.empty_when_filtered = False, None, 0, False
-        self.ignores, self.twice = set(), []
-        for name, record in list(self.records.items()):
-            if not isinstance(record, dict):
-                self.make(name, "Healed")
+        super().heal()
+        self.twice = []

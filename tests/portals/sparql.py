@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from email.utils import format_datetime
 from random import Random
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 from pyoxigraph import DefaultGraph, NamedNode, Quad, QueryResultsFormat, Store
 
+from tests.portals.catalogs import Changing, some_words
 from tests.portals.dcat import DcatPortal, name, triples
 from tests.portals.site import WORDS, Asked
 
@@ -21,11 +22,19 @@ _BATCH = re.compile(r"VALUES \?d \{(.*?)\}")
 class SparqlEndpoint(DcatPortal):
     """The same records as those of a catalog; the store is filled anew for each question, in any order."""
 
+    no_listings = (
+        b"<!doctype html><title>Virtuoso SPARQL Query Editor</title>",
+        b"{}",
+        b'{"head": {"vars": ["iri", "n"]}, "results": {"bind',
+        b'{"head": {"vars": ["iri", "n"]}, "results": {"bindings": []}}',
+        b'{"head": {"vars": ["other"]}, "results": {"bindings": []}}',
+        b'{"head": {}, "boolean": true}',
+    )
+
     def __init__(self) -> None:
         super().__init__()
         self.rows_max: int | None = None
         self.tells_cap = False
-        self.broken_above: int | None = None
         self.broken_for: str | None = None
         self.no_count = False
         self.graph: str | None = None
@@ -33,7 +42,7 @@ class SparqlEndpoint(DcatPortal):
         self.after_question: Callable[[str], None] | None = None
 
     @property
-    def address(self) -> str:
+    def address(self) -> str:  # type: ignore[override]
         """Where it is asked."""
         return f"sparql:{self.url}/sparql"
 
@@ -51,25 +60,21 @@ class SparqlEndpoint(DcatPortal):
             store.extend(Quad(quad.subject, quad.predicate, quad.object, graph) for quad in said)
         return store
 
-    def questions(self) -> list[str]:
+    def kinds_asked(self) -> list[str]:
         """The kinds of what was asked."""
         return [asked.path for asked in self.log]
 
     async def _answer_for(self, request: web.Request) -> web.StreamResponse:
         form = await request.post()
         question = str(form.get("query", ""))
-        response = self._reply(question)
+        response = self.trouble() or self._answer_to(question)
         response.headers["Date"] = format_datetime(self.clock, usegmt=True)
         self.log.append(Asked(kind_of(question), response.status, False, response.content_length or 0))
         if self.after_question is not None:
             self.after_question(kind_of(question))
         return response
 
-    def _reply(self, question: str) -> web.Response:
-        if self.failures:
-            return self.failures.pop(0)
-        if self.down:
-            return web.Response(status=503, text="Down for maintenance.")
+    def _answer_to(self, question: str) -> web.Response:
         if self.body is not None:
             return web.Response(body=self.body, content_type="application/sparql-results+json")
         kind = kind_of(question)
@@ -85,7 +90,7 @@ class SparqlEndpoint(DcatPortal):
         return self._results(question, kind)
 
     def _results(self, question: str, kind: str) -> web.Response:
-        if not self.filters and kind != "descriptions":
+        if "filter" in self.ignores and kind != "descriptions":
             question = re.sub(r"FILTER\(!BOUND.*?\"\d{4}-\d\d-\d\d\"\)", "", question)
         if self.empty_when_filtered and "!BOUND" in question:
             question = question.replace("WHERE {", "WHERE { FILTER(false)", 1)
@@ -116,32 +121,26 @@ def kind_of(question: str) -> str:
     return "identifiers" if _PAGE.search(question) else "descriptions"
 
 
-class ChangingSparql(SparqlEndpoint):
+class ChangingSparql(Changing, SparqlEndpoint):
     """An endpoint for the refresh-equals-rebuild machine."""
 
     kind = "sparql"
 
-    def __init__(self) -> None:
-        super().__init__()
-        for number in range(6):
-            self.put(f"n{number}")
-        self.put("always")
-
     def change(self, chance: Random) -> None:
         key = chance.choice([f"n{chance.randrange(14)}", f"urn:x:{chance.randrange(3)}"])
-        self.body, self.down, self.cut_bytes, self.no_count = None, False, 0, False
+        self.calm()
         match chance.randrange(12):
             case 0 | 1 | 2 | 3:
-                self._write(chance, key)
+                self.write(chance, key)
             case 4 | 5:
                 self.records.pop(key, None)
-                self.clock += timedelta(hours=chance.choice([0.1, 5]))
+                self.tick(chance.choice([0.1, 5]))
             case 6:
                 self.rows_max = chance.choice([None, 40, 100])
             case 7:
                 self.broken_above = chance.choice([None, 1, 3])
             case 8:
-                self.filters = chance.random() < 0.5
+                self.ignores = {"filter"} if chance.random() < 0.5 else set()
                 self.empty_when_filtered = chance.random() < 0.3
             case 9:
                 self.miscount = chance.choice([0, 0, 1, -1])
@@ -152,18 +151,22 @@ class ChangingSparql(SparqlEndpoint):
             case 11:
                 self.broken_for = chance.choice([None, key])
 
-    def _write(self, chance: Random, key: str) -> None:
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 60)))
+    def write(self, chance: Random, name: str) -> None:
+        text = some_words(chance)
         odd: dict[str, Any] = chance.choice(
             [{}, {"dct_description": None}, {"dcat_distribution": None}, {"dct_title": [(text, "de"), ("Foin", "fr")]}]
         )
         undated: dict[str, Any] = chance.choice([{}, {}, {"dct_modified": None}])
         words = {"dct_description": text, "dct_license": {"dct:title": chance.choice(WORDS)}, **odd, **undated}
-        self.put(key, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **words)
+        self.make(name, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **words)
+
+    def calm(self) -> None:
+        super().calm()
+        self.cut_bytes, self.no_count = 0, False
 
     def heal(self) -> None:
-        self.body, self.down, self.cut_bytes, self.miscount, self.no_count = None, False, 0, 0, False
-        self.filters, self.empty_when_filtered, self.broken_for = True, False, None
+        super().heal()
+        self.broken_for = None
 
 
 def day(moment: datetime) -> str:

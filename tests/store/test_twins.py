@@ -53,7 +53,7 @@ async def test_a_dataset_of_three_portals_is_one_group_whose_original_is_the_cit
     home = f"{city.url}/datasets/wells"
     city.add(home, "Wells", issued="2020-01-01")
     city.add("other", "Mills")
-    region.put("r1", "Brunnen", extras=[{"key": "guid", "value": UUID}, {"key": "uri", "value": home}])
+    region.make("r1", "Brunnen", extras=[{"key": "guid", "value": UUID}, {"key": "uri", "value": home}])
     nation.add(UUID, "Wells of the region", landingPage=f"{region.url}/dataset/slug-of-r1")
 
     async with house.open() as rowen:
@@ -72,7 +72,7 @@ async def test_the_same_words_make_twins_and_few_words_do_not(
     for site in (city, nation):
         site.add("w", "Wells", description=LONG, distribution=[])
         site.add("m", "Mills", description="Mills.", distribution=[])
-    region.put("r1")
+    region.make("r1")
 
     async with house.open() as rowen:
         await read_all(rowen, city, region, nation)
@@ -89,7 +89,7 @@ async def test_a_page_that_many_datasets_share_joins_none_of_them(
     for number in range(3):
         city.add(f"c{number}", landingPage="https://city.example/data.html")
     nation.add("n", landingPage="https://city.example/data.html")
-    region.put("r1")
+    region.make("r1")
 
     async with house.open() as rowen:
         await read_all(rowen, city, region, nation)
@@ -102,7 +102,7 @@ async def test_a_group_dissolves_when_a_portal_says_something_else(
 ) -> None:
     city.add(UUID, "Wells")
     copy = nation.add("n", "Wells", **{"@id": f"urn:uuid:{UUID}"})
-    region.put("r1")
+    region.make("r1")
 
     async with house.open() as rowen:
         await read_all(rowen, city, region, nation)
@@ -122,7 +122,7 @@ async def test_a_deleted_item_leaves_its_group(
     city.add(UUID, "Wells")
     city.add("other")
     nation.add(UUID, "Wells")
-    region.put("r1")
+    region.make("r1")
 
     async with house.open() as rowen:
         await read_all(rowen, city, region, nation)
@@ -137,7 +137,7 @@ async def test_datasets_from_before_there_were_marks_get_them_in_the_next_run_an
 ) -> None:
     city.fill(3)
     city.add(UUID, "Wells", description=LONG, **{"dct:identifier": ["urn:x:1"], "landingPage": "https://a.example/b"})
-    region.put("r1")
+    region.make("r1")
     nation.add(UUID, "Wells")
 
     async with house.open() as rowen:
@@ -159,7 +159,7 @@ async def test_a_mark_that_everything_has_joins_nothing(
 ) -> None:
     city.fill(60)
     nation.fill(60)
-    region.put("r1")
+    region.make("r1")
     async with house.open() as rowen:
         await read_all(rowen, city, region, nation)
         house.execute("update item set twins = array[7, -8]::bigint[]")
@@ -174,7 +174,7 @@ async def test_the_database_groups_as_the_program_does(
     for number in range(12):
         city.add(f"c{number}")
         nation.add(f"n{number}")
-        region.put(f"r{number}")
+        region.make(f"r{number}")
     async with house.open() as rowen:
         await read_all(rowen, city, region, nation)
         ids = [item for (item,) in house.query("select id from item order by id")]
