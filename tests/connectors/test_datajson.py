@@ -45,7 +45,7 @@ async def test_a_record_is_stored_whole(house: House, site: DataJsonSite) -> Non
 
     [(url, title, text, tags, record)] = house.query("select url, title, text, tags, record from item")
     assert (url, title, tags) == (f"{site.address}#/hay-1", "Hay", ["clover", "hay"])
-    assert text == "Cut twice.\n\n## Resources\n\n- Table"
+    assert text == "Cut twice.\n\n## Resources\n\n- Table (CSV)"
     assert (record["publisher"], record["licence"], record["modified"]) == ("The Farm", "CC0", "2024-01-01")
     assert record["source"]["odd"] == {"kept": [1, None]}
 

@@ -64,7 +64,7 @@ async def test_a_collection_is_stored_whole(house: House, api: StacApi) -> None:
     )
     assert (run.status, run.complete, run.tally.requests) == ("completed", True, 2)
     assert (url, title, tags, language) == (f"{api.url}/v1/collections/hay", "Hay", ["clover", "hay"], "en")
-    assert text == "All about *hay*.\n\n## Resources\n\n- Table\n- plain: All of it."
+    assert text == "All about *hay*.\n\n## Resources\n\n- Table (CSV)\n- plain: All of it."
     assert (record["publisher"], record["licence"]) == ("The Farm", f"{api.url}/licence.html")
     assert (record["issued"], record["modified"]) == ("2020-05-01T00:00:00Z", "2024-02-03T04:05:06.500000Z")
     assert (record["spatial"], record["temporal"]) == ("-10,40.5,5,60", "2020-01-01T00:00:00Z/..")

@@ -27,7 +27,7 @@ _MOST_UNREAD = 3
 class ArcGisListing:
     """The items of a site or a search."""
 
-    version = 1
+    version = 2
     dated = True
     rising = True
     tells_deletions = False

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import word, wordings
+from rowen.connectors.catalog.languages import code_of, word, wordings
+from rowen.connectors.catalog.resources import size_of
 from rowen.connectors.catalog.rows import Json, listed, without
 from rowen.connectors.catalog.text import plain
 
@@ -19,6 +20,21 @@ _VOLATILE = frozenset(
     }
 )
 _NO_LICENCE = frozenset({"", "none", "custom"})
+_ONLINE = "https://www.arcgis.com"
+_ITEM_PAGE = "/home/item.html?"
+# Items that are a file, and what ArcGIS sends for them where that is always the same.
+_FILES = {
+    "CSV": "text/csv",
+    "File Geodatabase": "application/zip",
+    "GeoJson": "application/geo+json",
+    "GeoPackage": "application/geopackage+sqlite3",
+    "Image": "",
+    "KML": "",
+    "Microsoft Excel": "",
+    "Microsoft Word": "",
+    "PDF": "application/pdf",
+    "Shapefile": "application/zip",
+}
 
 
 def facts_of(record: Any) -> Json:
@@ -47,12 +63,13 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
         tags=tuple(_tags(facts)),
         publisher=_first(facts, "source", "orgTitle", "accessInformation", "owner"),
         licence=_licence(facts),
-        languages=tuple(filter(None, [word(facts.get("culture"))])),
+        languages=tuple(filter(None, [_language(word(facts.get("culture")))])),
         issued=iso(facts.get("created")),
         modified=iso(facts.get("modified")),
-        spatial=_extent(facts.get("extent")),
+        spatial=_extent(facts.get("extent")) or place_of(record.get("geometry")),
+        temporal=_period(record.get("time")) or _period(facts.get("timeInfo")),
         landing_page=url,
-        resources=tuple(_resources(facts)),
+        resources=tuple(_resources(facts, url)),
         texts=said.others,
         source=without(record, _VOLATILE),
     )
@@ -80,11 +97,39 @@ def _extent(value: Any) -> str:
     match value:
         case [[west, south], [east, north]] | {"coordinates": [[west, south], [east, north]]}:
             return ",".join(filter(None, map(word, (west, south, east, north))))
+    return place_of(value)
+
+
+def _language(culture: str) -> str:
+    """A culture is a code, or the words of a portal for one, as in "english (united states)"."""
+    return culture if "(" not in culture else code_of(culture.partition("(")[0]) or culture
+
+
+def _period(value: Any) -> str:
+    """The time of a record of OGC, which Hub's features are, or that of a layer."""
+    match value:
+        case {"interval": [start, end]} | {"timeExtent": [start, end]}:
+            span = [_instant(start), _instant(end)]
+            return "/".join(said or ".." for said in span) if any(span) else ""
+        case {"date": day}:
+            return _instant(day)
+        case {"timestamp": at}:
+            return _instant(at)
     return ""
 
 
-def _resources(facts: Json) -> Iterator[Resource]:
-    if url := word(facts.get("url")):
-        size = facts.get("size")
-        known = isinstance(size, int) and not isinstance(size, bool) and size > 0
-        yield Resource(url, format=word(facts.get("type")), size_bytes=size if known else None)
+def _instant(value: Any) -> str:
+    return (iso(value) or word(value)).strip(".")
+
+
+def _resources(facts: Json, page: str) -> Iterator[Resource]:
+    kind = word(facts.get("type"))
+    url = word(facts.get("url")) or (_data(word(facts.get("id")), page) if kind in _FILES else "")
+    if url:
+        yield Resource(url, format=kind, media_type=_FILES.get(kind, ""), size_bytes=size_of(facts.get("size")))
+
+
+def _data(identifier: str, page: str) -> str:
+    """Where the file of an item is, in the portal of its page; the items of Hub are those of ArcGIS Online."""
+    portal = page.partition(_ITEM_PAGE)[0] if _ITEM_PAGE in page else _ONLINE
+    return f"{portal}/sharing/rest/content/items/{identifier}/data" if identifier else ""

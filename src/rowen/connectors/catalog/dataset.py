@@ -1,14 +1,19 @@
 """One shape for the records of every kind of catalog."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.languages import code_of
+from rowen.connectors.catalog.languages import code_of, one_of, word
 from rowen.model.item import Document, Validators
 from rowen.model.twins import DATASET
 
-__all__ = ["Dataset", "Resource"]
+__all__ = ["Dataset", "Resource", "place_of"]
+
+_SHAPES = frozenset({"coordinates", "geometries", "geometry", "features", "bbox"})
+_NAMES = ("prefLabel", "label", "title", "name", "text", "geographicName")
+_PARTS = ("geometry", "geom", "bbox", "centroid", "@value", "@id", "uri")
 
 
 class Resource(NamedTuple):
@@ -83,6 +88,46 @@ class Dataset:
             "resources": [resource._asdict() for resource in self.resources],
         }
         return {**{name: value for name, value in facts.items() if value}, "source": self.source}
+
+
+def place_of(value: Any, language: str | None = None) -> str:
+    """A place as text, whatever a record gives there: words, a box, an object with a name, a geometry of GeoJSON.
+
+    A geometry is kept as its JSON: it is no map of languages, though it is an object of texts as well.
+    """
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list):
+        return _of_list(value, language)
+    if not isinstance(value, Mapping) or not value:
+        return word(value)
+    if "type" in value and not _SHAPES.isdisjoint(value):
+        return _as_json(value)
+    return _of_object(value, language)
+
+
+def _of_list(places: list[Any], language: str | None) -> str:
+    """Numbers in a row are one box or point; all else is a place each."""
+    if places and all(map(_is_number, places)):
+        return ",".join(map(word, places))
+    if any(isinstance(one, list) for one in places):
+        return _as_json(places)
+    return "; ".join(dict.fromkeys(filter(None, (place_of(one, language) for one in places))))
+
+
+def _of_object(value: Mapping[str, Any], language: str | None) -> str:
+    """What a place is called, else its shape or address; else it is said in languages, and its keys are their codes."""
+    said = (place_of(value.get(name), language) for name in (*_NAMES, *_PARTS))
+    named = next(filter(None, said), "")
+    return named or (one_of(value, language) if all(map(code_of, value)) else _as_json(value))
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _line(resource: Resource) -> str:

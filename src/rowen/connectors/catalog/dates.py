@@ -11,6 +11,7 @@ __all__ = ["iso", "moment"]
 EARLIEST_YEAR = 1000
 """What is older is no date that a catalog means: year 1 is what a database gives for "none"."""
 
+_LATEST_YEAR = 2999
 _LONGEST = 64
 _ISO = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)? ?(Z|UTC|GMT|[+-]\d{2}:?(?:\d{2})?)?",
@@ -19,7 +20,33 @@ _ISO = re.compile(
 _DATE = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 _DAY_OR_MONTH_FIRST = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?:[ T,].*)?")
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
-_DIGITS = re.compile(r"-?\d+(?:\.0+)?")
+_DIGITS = re.compile(r"-?\d+(?:\.0+)?", re.ASCII)
+_COMPACT = re.compile(r"\d{8}T\d{4}(?:\d{2})?(?:Z|[+-]\d{2}:?(?:\d{2})?)?", re.ASCII)
+_WORDED = re.compile(r"[\w .,/-]+")
+_WORD = re.compile(r"[0-9]+|[^\W\d_]+")
+_FILLERS = frozenset({"st", "nd", "rd", "th", "of", "er", "º", "de", "del"})
+# As English, German, French, Spanish, Italian and Portuguese catalogs call them.
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january jan januar jänner janvier janv enero ene gennaio gen janeiro",
+            "february feb februar février févr febrero febbraio fevereiro fev",
+            "march mar märz mrz mars marzo março",
+            "april apr avril avr abril abr aprile",
+            "may mai mayo maggio mag maio",
+            "june jun juni juin junio giugno giu junho",
+            "july jul juli juillet juil julio luglio lug julho",
+            "august aug août aout agosto ago",
+            "september sep sept septembre septiembre settembre set setembro",
+            "october oct oktober okt octobre octubre ottobre ott outubro out",
+            "november nov novembre noviembre novembro",
+            "december dec dezember dez décembre déc diciembre dic dicembre dezembro",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
 
 
 def iso(value: Any) -> str | None:
@@ -28,7 +55,7 @@ def iso(value: Any) -> str | None:
         case bool():
             return None
         case int() | float():
-            return _written(_epoch(value))
+            return _of_number(value)
         case str() if 4 <= len(text := value.strip()) <= _LONGEST:
             return _of_text(text)
     return None
@@ -59,23 +86,68 @@ def _of_text(text: str) -> str | None:
         return _written(_day(*map(int, found.groups())))
     if found := _DAY_OR_MONTH_FIRST.fullmatch(text):
         return _written(_sorted_out(int(found[1]), int(found[3]), int(found[4])))
+    if _COMPACT.fullmatch(text):
+        with suppress(ValueError, OverflowError):
+            return _written(_in_utc(datetime.fromisoformat(text)))
+        return None
+    if _WORDED.fullmatch(text) and (named := _of_words(text)):
+        return named
     with suppress(ValueError, TypeError, IndexError, OverflowError):
         return _written(_in_utc(parsedate_to_datetime(text)))
     return None
 
 
+def _of_number(value: float) -> str | None:
+    """A calendar date that is written as a number, as in 2020 or 20201231; else the time since 1970."""
+    if 1e3 <= value < 1e14 and value == int(value) and (dated := _of_calendar(str(int(value)))):
+        return dated
+    return _written(_epoch(value))
+
+
+def _of_words(text: str) -> str | None:
+    """A month by its name and a year, with or without a day before it."""
+    parts = [part for part in _WORD.findall(text.casefold()) if part not in _FILLERS]
+    months = [_MONTHS[part] for part in parts if part in _MONTHS]
+    numbers = [part for part in parts if part.isdecimal()]
+    if len(months) != 1 or len(parts) != len(numbers) + 1:
+        return None
+    match numbers:
+        case [year] if len(year) == 4 and int(year) >= EARLIEST_YEAR:
+            return f"{year}-{months[0]:02}"
+        case [day, year] if len(day) <= 2 and len(year) == 4:
+            return _written(_day(int(year), months[0], int(day)))
+    return None
+
+
 def _of_digits(text: str) -> str | None:
-    match len(text):
+    if dated := _of_calendar(text):
+        return dated
+    return _written(_epoch(int(text))) if len(text) in (9, 10, 12, 13) else None
+
+
+def _of_calendar(digits: str) -> str | None:
+    """A year, month, day or minute in nothing but digits; None if there is none such."""
+    if not digits.isdigit():
+        return None
+    match len(digits):
         case 4:
-            return text if text.isdigit() and int(text) >= EARLIEST_YEAR else None
+            return digits if EARLIEST_YEAR <= int(digits) <= _LATEST_YEAR else None
+        case 6:
+            month = f"{digits[:4]}-{digits[4:]}"
+            return month if _MONTH.fullmatch(month) and EARLIEST_YEAR <= int(digits[:4]) <= _LATEST_YEAR else None
         case 8:
-            return _written(_day(int(text[:4]), int(text[4:6]), int(text[6:])))
+            return _written(_day(int(digits[:4]), int(digits[4:6]), int(digits[6:])))
+        # Milliseconds since 1970 have as many digits until 2001: only what begins like a year of our time is a date.
+        case 12 if digits.startswith(("19", "20")):
+            return _written(_minute(digits + "00"))
         case 14:
-            with suppress(ValueError):
-                return _written(datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC))
-            return None
-        case 9 | 10 | 12 | 13:
-            return _written(_epoch(int(text)))
+            return _written(_minute(digits))
+    return None
+
+
+def _minute(digits: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     return None
 
 

@@ -11,6 +11,7 @@ from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.graph import Graph, Iri, Literal, Node, Term
 from rowen.connectors.catalog.languages import code_of, one_of, wordings
+from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.url import canonical
@@ -41,10 +42,7 @@ _SHAPES = ("dcat:bbox", "dcat:centroid", "locn:geometry", "gsp:asWKT")
 _STARTS = ("dcat:startDate", "schema:startDate", "time:hasBeginning", "dct:start")
 _ENDS = ("dcat:endDate", "schema:endDate", "time:hasEnd", "dct:end")
 _INSTANTS = ("time:inXSDDate", "time:inXSDDateTimeStamp", "time:inXSDDateTime", "time:inXSDgYear")
-_MEDIA_TYPE = re.compile(r".*/media-types/+", re.IGNORECASE)
-_FILE_TYPE = re.compile(r".*/file-type/", re.IGNORECASE)
 _AUTHORITY = re.compile(r".*/authority/[\w-]+/")
-_SIZE = re.compile(r"(\d{1,18})(?:\.0*)?")
 
 
 class Reading(NamedTuple):
@@ -205,9 +203,8 @@ def _resource(graph: Graph, one: Term, language: str | None) -> Resource:
     def label(*names: str) -> str:
         return _first(_labels(graph, graph.values(one, *names), language))
 
-    size = next(
-        (found[1] for text in _texts(graph.values(one, "dcat:byteSize")) if (found := _SIZE.fullmatch(text))), ""
-    )
+    sizes = map(size_of, _texts(graph.values(one, "dcat:byteSize", "schema:contentSize")))
+    media_type = media_type_named(label("dcat:mediaType"))
     url = _first(_addresses(graph.values(one, "dcat:downloadURL"))) or _first(
         _addresses(graph.values(one, "dcat:accessURL", "schema:contentUrl"))
     )
@@ -216,9 +213,9 @@ def _resource(graph: Graph, one: Term, language: str | None) -> Resource:
         url=url or _name(one),
         name=one_of(_by_language(graph.values(one, *_TITLES), min), language),
         description=plain(one_of(said, language)),
-        format=_FILE_TYPE.sub("", label("dct:format", "dc:format", "schema:encodingFormat"), count=1),
-        media_type=_MEDIA_TYPE.sub("", label("dcat:mediaType"), count=1),
-        size_bytes=int(size) if size else None,
+        format=format_named(label("dct:format", "dc:format", "schema:encodingFormat")) or format_of(media_type, url),
+        media_type=media_type,
+        size_bytes=next(filter(None, sizes), None),
     )
 
 

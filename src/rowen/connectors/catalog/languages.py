@@ -1,42 +1,60 @@
 """Texts in several languages: one is picked as the main one, all are kept."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rowen.connectors.catalog.text import plain
 
-__all__ = ["Wording", "code_of", "one_of", "word", "wordings"]
+__all__ = ["Wording", "code_of", "codes_of", "one_of", "word", "wordings"]
 
 _CODE = re.compile(r"([a-z]{2})(?:[-_][a-z0-9]+)*")
 _CODES = {
     name: code
     for code, names in {
+        "ar": "ara arabic",
         "bg": "bul bulgarian",
+        "ca": "cat catalan català",
         "cs": "ces cze czech",
+        "cy": "cym wel welsh",
         "da": "dan danish",
         "de": "deu ger german deutsch",
         "el": "ell gre greek",
         "en": "eng english",
         "es": "spa spanish español",
         "et": "est estonian",
+        "eu": "eus baq basque",
         "fi": "fin finnish",
         "fr": "fra fre french français",
         "ga": "gle irish",
+        "gl": "glg galician",
         "hr": "hrv croatian",
         "hu": "hun hungarian",
+        "is": "isl ice icelandic",
         "it": "ita italian italiano",
+        "ja": "jpn japanese",
+        "ko": "kor korean",
+        "lb": "ltz luxembourgish",
         "lt": "lit lithuanian",
         "lv": "lav latvian",
         "mt": "mlt maltese",
+        "nb": "nob",
         "nl": "nld dut dutch nederlands",
+        "nn": "nno",
+        "no": "nor norwegian norsk",
         "pl": "pol polish",
         "pt": "por portuguese português",
+        "rm": "roh romansh",
         "ro": "ron rum romanian",
+        "ru": "rus russian",
         "sk": "slk slo slovak",
         "sl": "slv slovene slovenian",
+        "sr": "srp serbian",
         "sv": "swe swedish",
+        "tr": "tur turkish",
+        "uk": "ukr ukrainian",
+        "zh": "zho chi chinese",
     }.items()
     for name in names.split()
 }
@@ -83,6 +101,11 @@ def code_of(language: str) -> str | None:
     return found[1] if found else _CODES.get(said)
 
 
+def codes_of(languages: Iterable[str]) -> tuple[str, ...]:
+    """The codes of several languages, each once; what is none that we know stays as it is written."""
+    return tuple(dict.fromkeys(code_of(one) or one for one in languages))
+
+
 def word(value: Any) -> str:
     """A text, or a number written as one; nothing else is a word."""
     if isinstance(value, str):
@@ -91,8 +114,13 @@ def word(value: Any) -> str:
 
 
 def _by_language(value: Any) -> dict[str, str]:
-    if isinstance(value, Mapping):
-        return {str(code): text for code, said in value.items() if (text := word(said))}
+    if isinstance(value, dict):
+        if "@value" not in value:
+            return {str(code): text for code, said in value.items() if (text := word(said))}
+        # JSON-LD says the language beside the text.
+        language = word(value.get("@language"))
+        value, code = value["@value"], code_of(language) or language
+        return {code: text} if (text := word(value)) else {}
     text = word(value)
     return {"": text} if text else {}
 

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import one_of, word, wordings
+from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
+from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.ckan.address import Address
 
@@ -17,6 +19,14 @@ _VOLATILE = frozenset(
     {"tracking_summary", "num_followers", "package_count", "followers", "views_total", "views_recent", "score"}
 )
 _NESTED = ("organization", "groups", "resources")
+# CKAN has no fields of its own for coverage: these are those of its extensions, and of data.gov.au and Zürich.
+_PLACES = ("spatial", "spatial_coverage", "spatialRelationship")
+_PERIODS = (
+    ("temporal_start", "temporal_end"),
+    ("temporal_coverage_from", "temporal_coverage_to"),
+    ("temporal-extent-begin", "temporal-extent-end"),
+)
+_TIMES = ("temporal_coverage", "temporal", "timeRange")
 
 
 def dataset_of(record: Mapping[str, Any], address: Address, *, language: str | None = None) -> Dataset:
@@ -37,7 +47,7 @@ def dataset_of(record: Mapping[str, Any], address: Address, *, language: str | N
         languages=_languages(record.get("language") or extras.get("language"), said.language, said.others),
         issued=iso(record.get("issued") or extras.get("issued")) or iso(record.get("metadata_created")),
         modified=iso(record.get("modified") or extras.get("modified")) or iso(record.get("metadata_modified")),
-        spatial=_place(record.get("spatial") or extras.get("spatial"), said.language),
+        spatial=_place(record, extras, said.language),
         temporal=_period(record, extras),
         landing_page=f"{address.site}/dataset/{name or identifier}",
         resources=tuple(_resource(one, said.language) for one in _objects(record.get("resources"))),
@@ -47,15 +57,14 @@ def dataset_of(record: Mapping[str, Any], address: Address, *, language: str | N
 
 
 def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
-    size = one.get("size") or one.get("byte_size")
-    digits = word(size)
+    url, media_type = word(one.get("url")), word(one.get("mimetype") or one.get("media_type"))
     return Resource(
-        url=word(one.get("url")),
+        url=url,
         name=one_of(one.get("name"), language) or one_of(one.get("title"), language),
         description=plain(one_of(one.get("description"), language)),
-        format=one_of(one.get("format"), language),
-        media_type=word(one.get("mimetype") or one.get("media_type")),
-        size_bytes=int(digits) if digits.isdecimal() and len(digits) < 19 and digits != "0" else None,
+        format=one_of(one.get("format"), language) or format_of(media_type, url),
+        media_type=media_type,
+        size_bytes=size_of(one.get("size") or one.get("byte_size")),
     )
 
 
@@ -71,6 +80,8 @@ def _tags(record: Mapping[str, Any], language: str | None) -> Iterable[str]:
 
 def _publisher(record: Mapping[str, Any], extras: Mapping[str, Any], language: str | None) -> str:
     publisher, organization = record.get("publisher"), record.get("organization")
+    if isinstance(publisher, list):
+        publisher = publisher[0] if publisher else None
     if isinstance(publisher, Mapping):
         publisher = publisher.get("name")
     named = one_of(publisher, language) or one_of(extras.get("publisher_name"), language)
@@ -88,24 +99,42 @@ def _licence(record: Mapping[str, Any], language: str | None) -> str:
 
 
 def _languages(value: Any, main: str | None, others: Iterable[str]) -> tuple[str, ...]:
-    told = [code for one in _list(value) if (code := word(one))]
-    return tuple(dict.fromkeys(told or ([main, *sorted(others)] if main else [])))
+    if isinstance(value, str) and value.startswith("["):
+        value = _unpacked(value)
+    told = codes_of(code for one in _list(value) if (code := word(one)))
+    return told or tuple(dict.fromkeys([main, *sorted(others)] if main else []))
 
 
-def _place(value: Any, language: str | None) -> str:
-    said = one_of(value, language)
-    return said or (
-        json.dumps(value, ensure_ascii=False, sort_keys=True) if isinstance(value, Mapping) and value else ""
-    )
+def _unpacked(text: str) -> Any:
+    """An extra holds texts only: a list in it is written as JSON."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(text)
+    return text
+
+
+def _place(record: Mapping[str, Any], extras: Mapping[str, Any], language: str | None) -> str:
+    for name in _PLACES:
+        value = _either(record, extras, name)
+        if value and (said := place_of(value, language)):
+            return said
+    return ""
 
 
 def _period(record: Mapping[str, Any], extras: Mapping[str, Any]) -> str:
-    both: dict[str, Any] = {**extras, **record}
-    spans = [one for one in _list(both.get("temporals")) if isinstance(one, Mapping)]
-    pairs = [(both.get("temporal_start"), both.get("temporal_end"))]
-    pairs += [(span.get("start_date"), span.get("end_date")) for span in spans]
+    pairs = [(_either(record, extras, first), _either(record, extras, last)) for first, last in _PERIODS]
+    for name in ("temporals", "temporal_coverage"):
+        spans = _objects(_either(record, extras, name))
+        pairs += [(one.get("start_date") or one.get("start"), one.get("end_date") or one.get("end")) for one in spans]
     told = [f"{iso(start) or word(start)}/{iso(end) or word(end)}" for start, end in pairs if start or end]
-    return ", ".join(told) or word(both.get("temporal_coverage") or both.get("temporal"))
+    return ", ".join(dict.fromkeys(told)) or _first(word(_either(record, extras, name)) for name in _TIMES)
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next(filter(None, texts), "")
+
+
+def _either(record: Mapping[str, Any], extras: Mapping[str, Any], name: str) -> Any:
+    return record.get(name) or extras.get(name)
 
 
 def _extras(value: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, wordings
+from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.catalog.xml import Element, local, said
 
@@ -188,6 +189,9 @@ def _periods(about: Element) -> Iterator[str]:
         end = said(period.find("{*}endPosition")) or said(period.find("{*}end"))
         if begin or end:
             yield f"{iso(begin) or begin}/{iso(end) or end}"
+    for instant in about.findall(".//{*}EX_TemporalExtent/{*}extent/{*}TimeInstant/{*}timePosition"):
+        if at := said(instant):
+            yield iso(at) or at
 
 
 def _landing_page(record: Element, resources: tuple[Resource, ...]) -> str:
@@ -219,11 +223,13 @@ def _resources(record: Element) -> Iterator[Resource]:
 def _resource(link: Element, form: str, size_bytes: int | None) -> Resource:
     protocol = _words(link.find("{*}protocol"))
     is_type = "/" in protocol and ":" not in protocol
+    url = _words(link.find("{*}linkage"))
+    told = form_of(protocol) if protocol and not is_type else form
     return Resource(
-        url=_words(link.find("{*}linkage")),
+        url=url,
         name=_words(link.find("{*}name")),
         description=plain(_words(link.find("{*}description"))),
-        format=form_of(protocol) if protocol and not is_type else form,
+        format=told or format_of(protocol if is_type else "", url),
         media_type=protocol if is_type else "",
         size_bytes=size_bytes,
     )

@@ -23,7 +23,7 @@ from rowen.model.item import Failed, Fetched
 
 __all__ = ["Catalogue"]
 
-VERSION = 1
+VERSION = 2
 """To be raised when a record is read into something else than before."""
 
 WINDOW = 10_000

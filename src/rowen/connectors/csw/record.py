@@ -9,6 +9,7 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.languages import code_of, wordings
+from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.catalog.xml import Element, local, plain_tree, said
 from rowen.connectors.csw import iso19115
@@ -125,10 +126,11 @@ def _resources(record: Element) -> Iterator[Resource]:
     for one in record:
         if local(one.tag) in ("URI", "references") and said(one).startswith(("http://", "https://", "ftp://")):
             how = one.get("protocol") or one.get("scheme") or ""
+            media_type = how if "/" in how and ":" not in how else ""
             yield Resource(
                 said(one),
                 name=one.get("name", ""),
                 description=one.get("description", ""),
-                format=iso19115.form_of(how),
-                media_type=how if "/" in how and ":" not in how else "",
+                format=(format_of(media_type, said(one)) if media_type or not how else "") or iso19115.form_of(how),
+                media_type=media_type,
             )

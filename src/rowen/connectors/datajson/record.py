@@ -1,15 +1,15 @@
 """A record of DCAT-US, 1.1 or 3, becomes a dataset."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import one_of, word, wordings
+from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
+from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.url import canonical
@@ -18,6 +18,7 @@ __all__ = ["dataset_of", "item_url"]
 
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _LONGEST_PLACE = 2000
+_LABELS = ("prefLabel", "label", "title", "name", "@value", "@id")
 
 
 def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None = None) -> Dataset:
@@ -31,13 +32,13 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
         description=said.description,
         tags=tuple(_words(record.get("keyword"), record.get("theme"))),
         publisher=_name(record.get("publisher"), said.language),
-        licence=one_of(record.get("license"), said.language) or _shared_licence(record),
-        languages=tuple(dict.fromkeys(_words(record.get("language")))) or tuple(filter(None, [said.language])),
-        issued=iso(record.get("issued")),
-        modified=iso(record.get("modified")),
+        licence=_label(record.get("license"), said.language) or _shared_licence(record, said.language),
+        languages=codes_of(_words(record.get("language"))) or tuple(filter(None, [said.language])),
+        issued=iso(_bare(record.get("issued"))),
+        modified=iso(_bare(record.get("modified"))),
         spatial=_place(record.get("spatial")),
         temporal=", ".join(_periods(record.get("temporal"))),
-        landing_page=word(record.get("landingPage")),
+        landing_page=word(_bare(record.get("landingPage"))),
         resources=tuple(_resource(one, said.language) for one in _objects(record.get("distribution"))),
         texts=said.others,
         source=record,
@@ -81,15 +82,31 @@ def _likeness(record: Mapping[str, Any]) -> list[str]:
 
 
 def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
-    digits = word(one.get("byteSize"))
+    url = word(_bare(one.get("downloadURL"))) or word(_bare(one.get("accessURL")))
+    media_type = media_type_named(_label(one.get("mediaType"), language))
     return Resource(
-        url=word(one.get("downloadURL")) or word(one.get("accessURL")),
+        url=url,
         name=one_of(one.get("title"), language),
         description=plain(one_of(one.get("description"), language)),
-        format=word(one.get("format")),
-        media_type=word(one.get("mediaType")),
-        size_bytes=int(digits) if digits.isdecimal() and len(digits) < 19 else None,
+        format=format_named(_label(one.get("format"), language)) or format_of(media_type, url),
+        media_type=media_type,
+        size_bytes=size_of(_bare(one.get("byteSize"))),
     )
+
+
+def _bare(value: Any) -> Any:
+    """A value that DCAT-US 3 may wrap with its type, or an address that it may wrap as a node."""
+    if isinstance(value, Mapping):
+        return value.get("@value") or value.get("@id")
+    return value
+
+
+def _label(value: Any, language: str | None) -> str:
+    """What something is called that is given by a text, in several languages, or as an object with a name."""
+    if isinstance(value, Mapping):
+        said = (one_of(value.get(name), language) for name in _LABELS)
+        return next(filter(None, said), "") or ("" if "@type" in value else one_of(value, language))
+    return word(value)
 
 
 def _name(value: Any, language: str | None) -> str:
@@ -97,31 +114,29 @@ def _name(value: Any, language: str | None) -> str:
     return next((said for name in names if (said := one_of(name, language))), "")
 
 
-def _shared_licence(record: Mapping[str, Any]) -> str:
+def _shared_licence(record: Mapping[str, Any], language: str | None) -> str:
     """DCAT-US 3 puts the licence to the files: that of the dataset is theirs if they have the same."""
-    licences = {word(one.get("license")) for one in _objects(record.get("distribution"))}
+    licences = {_label(one.get("license"), language) for one in _objects(record.get("distribution"))}
     return licences.pop() if len(licences) == 1 else ""
 
 
 def _words(*values: Any) -> Iterator[str]:
     for value in values:
         for one in _list(value):
-            if isinstance(one, Mapping):
-                one = one.get("prefLabel") or one.get("name") or one.get("@id")
-            if said := one_of(one, None):
+            if said := _label(one, None):
                 yield said
 
 
 def _place(value: Any) -> str:
     """A place in words or numbers; a whole geometry stays in the source's record."""
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True) if value else ""
-    return said.strip() if len(said) <= _LONGEST_PLACE else ""
+    said = place_of(value)
+    return said if len(said) <= _LONGEST_PLACE else ""
 
 
 def _periods(value: Any) -> Iterator[str]:
     for one in _list(value):
         if isinstance(one, Mapping):
-            start, end = one.get("startDate"), one.get("endDate")
+            start, end = _bare(one.get("startDate")), _bare(one.get("endDate"))
             if start or end:
                 yield f"{iso(start) or word(start)}/{iso(end) or word(end)}"
         elif said := word(one):

@@ -19,7 +19,7 @@ from rowen.fetch.response import Response
 
 __all__ = ["VERSION", "RdfListing"]
 
-VERSION = 1
+VERSION = 2
 """To be raised when a record is read into something else than before."""
 
 _ROUND = 50

@@ -1,12 +1,12 @@
 """A record in the schema of DataCite becomes a dataset."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import code_of
+from rowen.connectors.catalog.languages import code_of, codes_of
+from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.catalog.xml import Element, local, said
 from rowen.connectors.oai.wording import described, worded
 
@@ -15,7 +15,6 @@ __all__ = ["is_datacite", "of_datacite"]
 _ISSUED = ("Issued", "Available", "Created", "Submitted")
 _BOX = ("westBoundLongitude", "southBoundLatitude", "eastBoundLongitude", "northBoundLatitude")
 _POINT = ("pointLongitude", "pointLatitude")
-_SIZE = re.compile(r"(\d{1,15}) ?(?:bytes?|B)", re.IGNORECASE)
 
 
 def is_datacite(tree: Element) -> bool:
@@ -37,7 +36,7 @@ def of_datacite(bare: Dataset, tree: Element, language: str | None) -> Dataset:
         tags=tuple(map(said, tree.findall("{*}subjects/{*}subject"))),
         publisher=said(tree.find("{*}publisher")),
         licence=_licence(tree),
-        languages=(spoken,) if spoken else tuple(filter(None, [wording.language])),
+        languages=codes_of([spoken]) if spoken else tuple(filter(None, [wording.language])),
         issued=_issued(tree),
         modified=max(_dates(tree, "Updated"), default=bare.modified),
         spatial="; ".join(_places(tree)),
@@ -100,7 +99,7 @@ def _landing_page(tree: Element) -> str:
 def _resources(tree: Element) -> Iterator[Resource]:
     """The parts of the thing that have addresses; a thing of one file and one format tells them for it."""
     forms = list(filter(None, map(said, tree.findall("{*}formats/{*}format"))))
-    sizes = [int(found[1]) for one in tree.findall("{*}sizes/{*}size") if (found := _SIZE.fullmatch(said(one)))]
+    sizes = [size for one in tree.findall("{*}sizes/{*}size") if (size := _size(said(one)))]
     parts = [
         one
         for one in tree.findall("{*}relatedIdentifiers/{*}relatedIdentifier")
@@ -111,7 +110,12 @@ def _resources(tree: Element) -> Iterator[Resource]:
         yield Resource(
             said(part),
             name=said(part).rpartition("/")[2],
-            format="" if "/" in form else form,
+            format=format_of(form, said(part)) if "/" in form or not form else form,
             media_type=form if "/" in form else "",
             size_bytes=sizes[0] if len(parts) == len(sizes) == 1 else None,
         )
+
+
+def _size(text: str) -> int | None:
+    """A size with a unit: without one it may count pages as well."""
+    return size_of(text) if text[-1:].isalpha() else None

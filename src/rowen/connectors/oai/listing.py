@@ -32,7 +32,7 @@ from rowen.model.item import Failed, Fetched, Gone
 
 __all__ = ["Habits", "Repository"]
 
-VERSION = 1
+VERSION = 2
 """To be raised when a record is read into something else than before."""
 
 MOST_BYTES = 512 << 20

@@ -7,7 +7,7 @@ from typing import Any
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import code_of
+from rowen.connectors.catalog.languages import code_of, codes_of
 from rowen.connectors.catalog.xml import Element, local, plain_tree, said
 from rowen.connectors.oai.datacite import is_datacite, of_datacite
 from rowen.connectors.oai.wording import described, worded
@@ -78,7 +78,7 @@ def _of_dublin_core(bare: Dataset, leaves: _Leaves, language: str | None) -> Dat
         tags=(*leaves.words("subject", "keyword", "topic"), *" ".join(leaves.words("categories")).split()),
         publisher=next(iter(leaves.words("publisher")), ""),
         licence=_licence(leaves.words("license", "licence", "rights", "accessRights")),
-        languages=tuple(spoken) or tuple(filter(None, [wording.language])),
+        languages=codes_of(spoken) or tuple(filter(None, [wording.language])),
         issued=min(_dates(leaves.words("issued", "dateIssued", "available", "created", "date")), default=None),
         modified=max(_dates(leaves.words("modified", "updated")), default=bare.modified),
         spatial=", ".join(leaves.words("spatial", "coverage")),

@@ -27,7 +27,7 @@ WINDOW = 9_900
 class OpenDataSoftListing:
     """The datasets of a portal. Those without a date are in every answer, since no question by date would show them."""
 
-    version = 1
+    version = 2
     dated = True
     rising = True
     tells_deletions = False

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rowen.connectors.catalog.dataset import Dataset, Resource
+from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import one_of, word, wordings
+from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
+from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.opendatasoft.address import Address
@@ -57,10 +58,10 @@ def dataset_of(record: Json, address: Address, *, language: str | None = None) -
         tags=tuple(_words(said.language, metas.get("keyword"), metas.get("theme"))),
         publisher=one_of(metas.get("publisher"), said.language) or one_of(dcat.get("creator"), said.language),
         licence=one_of(metas.get("license"), said.language) or word(metas.get("license_url")),
-        languages=tuple(dict.fromkeys(filter(None, [*map(word, told), said.language, *sorted(said.others)]))),
+        languages=codes_of(filter(None, [*map(word, told), said.language, *sorted(said.others)])),
         issued=iso(dcat.get("issued")) or iso(dcat.get("created")),
         modified=iso(metas.get("modified")),
-        spatial=word(dcat.get("spatial")) or ", ".join(_words(said.language, metas.get("territory"))),
+        spatial=_place(metas, dcat, said.language),
         temporal=_period(dcat),
         landing_page=address.item(identifier),
         resources=tuple(_resources(record, address, identifier)),
@@ -72,6 +73,12 @@ def dataset_of(record: Json, address: Address, *, language: str | None = None) -
 def _words(language: str | None, *values: Any) -> Iterator[str]:
     for value in values:
         yield from filter(None, (one_of(one, language) for one in listed(value)))
+
+
+def _place(metas: Json, dcat: Json, language: str | None) -> str:
+    """In words if there are any, else the box around the data."""
+    territory = ", ".join(_words(language, metas.get("territory")))
+    return place_of(dcat.get("spatial"), language) or territory or place_of(metas.get("bbox"), language)
 
 
 def _period(dcat: Json) -> str:
@@ -88,10 +95,12 @@ def _resources(record: Json, address: Address, identifier: str) -> Iterator[Reso
             yield Resource(url, format=form.upper(), media_type=media_type)
     for kind in ("attachments", "alternative_exports"):
         for one in objects(record.get(kind)):
-            name = word(one.get("id"))
+            name, media_type = word(one.get("id")), word(one.get("mimetype"))
+            url = address.part(identifier, kind, name) if name else word(one.get("url"))
             yield Resource(
-                url=address.part(identifier, kind, name) if name else word(one.get("url")),
+                url=url,
                 name=word(one.get("title")) or name,
                 description=plain(word(one.get("description"))),
-                media_type=word(one.get("mimetype")),
+                format=format_of(media_type, word(one.get("url")) or url),
+                media_type=media_type,
             )

@@ -21,7 +21,7 @@ from rowen.model.item import Failed, Fetched
 
 __all__ = ["Dataflows"]
 
-VERSION = 1
+VERSION = 2
 """To be raised when a dataflow is read into something else than before."""
 
 LONGEST_S = 3600.0

@@ -36,7 +36,7 @@ class _Answer(NamedTuple):
 class SocrataListing:
     """The assets of a portal."""
 
-    version = 1
+    version = 2
     dated = True
     rising = False
     tells_deletions = False

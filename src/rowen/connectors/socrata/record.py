@@ -6,6 +6,7 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import word, wordings
+from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.socrata.address import item
 
@@ -76,4 +77,5 @@ def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]
             url = f"{site}/api/geospatial/{identifier}?method=export&format=GeoJSON"
             yield Resource(url, format="GeoJSON", media_type="application/geo+json")
         case "file":
-            yield Resource(f"{site}/download/{identifier}", media_type=word(resource.get("blob_mime_type")))
+            media_type = word(resource.get("blob_mime_type"))
+            yield Resource(f"{site}/download/{identifier}", format=format_of(media_type), media_type=media_type)

@@ -18,7 +18,7 @@ from rowen.model.item import Failed, Fetched
 
 __all__ = ["VERSION", "Identified"]
 
-VERSION = 1
+VERSION = 2
 """To be raised when a record is read into something else than before."""
 
 IDENTIFIERS = 5000

@@ -18,7 +18,7 @@ from rowen.model.item import Failed, Fetched
 
 __all__ = ["Collections"]
 
-VERSION = 1
+VERSION = 2
 """To be raised when a collection is read into something else than before."""
 
 _MEDIA_TYPE = "application/json"

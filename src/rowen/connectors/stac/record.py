@@ -7,7 +7,8 @@ from urllib.parse import urljoin
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.languages import codes_of, word
+from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.catalog.text import plain
 
 __all__ = ["dataset_of", "joined", "links_of"]
@@ -28,7 +29,7 @@ def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
         tags=tuple(filter(None, map(word, _list(record.get("keywords"))))),
         publisher=_publisher(record),
         licence=_licence(record, base),
-        languages=tuple(_languages(record)),
+        languages=_languages(record),
         issued=iso(record.get("published")) or iso(record.get("created")),
         modified=iso(record.get("updated")),
         spatial=_place(record),
@@ -74,10 +75,10 @@ def _licence(record: Mapping[str, Any], base: str) -> str:
     return next((joined(base, word(link["href"])) for link in links_of(record, "license")), name)
 
 
-def _languages(record: Mapping[str, Any]) -> Iterator[str]:
+def _languages(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The language extension names the record's own and then the others."""
     codes = [_code(record.get("language")), *map(_code, _list(record.get("languages")))]
-    yield from dict.fromkeys(filter(None, codes))
+    return codes_of(filter(None, codes))
 
 
 def _code(value: Any) -> str:
@@ -124,13 +125,16 @@ def _assets(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
-    size = asset.get("file:size")
+    url = joined(base, word(asset.get("href")))
+    # Planetary Computer writes `media_type`, which STAC does not know.
+    media_type = word(asset.get("type")) or word(asset.get("media_type"))
     return Resource(
-        url=joined(base, word(asset.get("href"))),
+        url=url,
         name=word(asset.get("title")) or name,
         description=plain(word(asset.get("description"))),
-        media_type=word(asset.get("type")),
-        size_bytes=size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None,
+        format=format_of(media_type, url),
+        media_type=media_type,
+        size_bytes=size_of(asset.get("file:size")),
     )
 
 

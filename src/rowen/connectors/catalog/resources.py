@@ -1,0 +1,133 @@
+"""What catalogs say of their files: sizes with and without units, and formats that only a media type tells."""
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from rowen.connectors.catalog.languages import word
+
+__all__ = ["format_named", "format_of", "media_type_named", "size_of"]
+
+_MOST_BYTES = 10**18
+_SIZE = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))? ?(?:(|K|M|G|T)(I?)B|BYTES?)?", re.IGNORECASE | re.ASCII)
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_MEDIA_TYPE = re.compile(r".*/media-types/+", re.IGNORECASE)
+_FILE_TYPE = re.compile(r".*/file-type/", re.IGNORECASE)
+_ENDING = re.compile(r"\.([a-z0-9]{2,10})/*", re.IGNORECASE)
+_FORMATS = {
+    "application/dbf": "DBF",
+    "application/geo+json": "GeoJSON",
+    "application/geopackage+sqlite3": "GPKG",
+    "application/gml+xml": "GML",
+    "application/gpx+xml": "GPX",
+    "application/gzip": "GZIP",
+    "application/json": "JSON",
+    "application/ld+json": "JSON-LD",
+    "application/msword": "DOC",
+    "application/netcdf": "NetCDF",
+    "application/pdf": "PDF",
+    "application/rdf+xml": "RDF",
+    "application/sparql-query": "SPARQL",
+    "application/vnd+zarr": "Zarr",
+    "application/vnd.apache.parquet": "Parquet",
+    "application/vnd.geo+json": "GeoJSON",
+    "application/vnd.google-earth.kml+xml": "KML",
+    "application/vnd.google-earth.kmz": "KMZ",
+    "application/vnd.laszip": "LAZ",
+    "application/vnd.ms-excel": "XLS",
+    "application/vnd.oasis.opendocument.spreadsheet": "ODS",
+    "application/vnd.oasis.opendocument.text": "ODT",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "XLSX",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "DOCX",
+    "application/vnd.zarr": "Zarr",
+    "application/x-hdf": "HDF",
+    "application/x-hdf5": "HDF5",
+    "application/x-netcdf": "NetCDF",
+    "application/x-parquet": "Parquet",
+    "application/x-shapefile": "SHP",
+    "application/xml": "XML",
+    "application/zip": "ZIP",
+    "image/gif": "GIF",
+    "image/jp2": "JPEG 2000",
+    "image/jpeg": "JPEG",
+    "image/jpg": "JPEG",
+    "image/png": "PNG",
+    "image/svg+xml": "SVG",
+    "image/tiff": "TIFF",
+    "image/webp": "WebP",
+    "text/csv": "CSV",
+    "text/html": "HTML",
+    "text/plain": "TXT",
+    "text/tab-separated-values": "TSV",
+    "text/turtle": "Turtle",
+    "text/xml": "XML",
+}
+_SUFFIXES = {"xml": "XML", "json": "JSON", "zip": "ZIP"}
+# An ending counts only if it is a known one: what follows the last dot of an address may be anything.
+_ENDINGS = {
+    **{name.lower(): name for name in _FORMATS.values() if name.isalnum() and name not in ("HTML", "Turtle")},
+    "geotiff": "TIFF",
+    "h5": "HDF5",
+    "jpg": "JPEG",
+    "jsonld": "JSON-LD",
+    "jsonl": "JSONL",
+    "nc": "NetCDF",
+    "tif": "TIFF",
+    "ttl": "Turtle",
+    "gz": "GZIP",
+    "pptx": "PPTX",
+    "7z": "7Z",
+    "jp2": "JPEG 2000",
+}
+
+
+def size_of(value: Any) -> int | None:
+    """A size in bytes; None for zero, which stands for "unknown", and for what is none.
+
+    It may be written as a float, and with a unit: kB, MB, GB and TB count by 1000, KiB, MiB, GiB and TiB by 1024, in
+    capitals or not. Whoever writes KB and means 1024 is off by 2 %, which is what such a rounded size is worth.
+    """
+    digits = word(value)
+    if digits.isdecimal():
+        return (int(digits) or None) if len(digits) <= 18 else None
+    found = _SIZE.fullmatch(digits) if digits else None
+    if found is None:
+        return None
+    whole, fraction, power, binary = found.groups()
+    exact = int(whole + (fraction or "")) * (1024 if binary else 1000) ** _POWERS[(power or "").upper()]
+    size, rest = divmod(exact, 10 ** len(fraction or ""))
+    # A fraction of a byte without a unit was meant in another one, which nobody told.
+    return size if 0 < size < _MOST_BYTES and (power or not rest) else None
+
+
+def format_of(media_type: str, url: str = "") -> str:
+    """The format that a media type stands for, else the ending of a file's address; nothing if neither is known."""
+    essence, _, parameters = media_type.lower().partition(";")
+    known = _FORMATS.get(essence.strip()) or _SUFFIXES.get(essence.strip().rpartition("+")[2])
+    if known == "TIFF" and "geotiff" in parameters:
+        return "GeoTIFF"
+    return known or (_of_ending(url) if url else "")
+
+
+def format_named(name: str) -> str:
+    """A format that may be given by its address: in the list of the EU, or as a media type at IANA."""
+    if "://" not in name:
+        return name
+    if _MEDIA_TYPE.match(name):
+        media_type = media_type_named(name)
+        return format_of(media_type) or media_type
+    return _FILE_TYPE.sub("", name, count=1)
+
+
+def media_type_named(address: str) -> str:
+    """A media type that may be given by its address at IANA."""
+    return _MEDIA_TYPE.sub("", address, count=1)
+
+
+def _of_ending(url: str) -> str:
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        return ""
+    found = _ENDING.fullmatch(path, path.rfind("."))
+    return _ENDINGS.get(found[1].lower(), "") if found and "." in path else ""
