@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from rowen.connectors.catalog.address import web_url
 
@@ -31,6 +31,11 @@ class Address:
     def item(self, identifier: str) -> str:
         """The URL of a dataset by its identifier, which works where its name does, and outlives it."""
         return f"{self.site}/dataset/{quote(identifier, safe='')}"
+
+    @staticmethod
+    def identifier(url: str) -> str:
+        """The identifier in the URL of a dataset."""
+        return unquote(url.rpartition("/dataset/")[2])
 
 
 def recognise(address: str) -> str | None:

@@ -30,13 +30,17 @@ class Api:
 
     def __init__(self, talk: Talk, action: str, options: CkanOptions) -> None:
         self._talk = talk
+        self.size = talk.size
         self._action = action
         self._options = options
 
     async def search(
-        self, *, start: int = 0, rows: int, since: str | None = None, ids: bool = False, limit_s: float | None = None
+        self, *, start: int = 0, rows: int, since: str | None = None, ids: bool = False, could_be_less: bool = False
     ) -> Answer:
-        """One page in the order of identifiers; with `ids`, of nothing but these."""
+        """One page in the order of identifiers; with `ids`, of nothing but these.
+
+        What `could_be_less` is asked only once if the portal fails over it: that is a `TooMuchError`.
+        """
         wanted: dict[str, str | int] = {"rows": rows, "start": start, "sort": "id asc"}
         if fq := self._filter(since):
             wanted["fq"] = fq
@@ -45,7 +49,11 @@ class Api:
         if self._options.include_private:
             wanted["include_private"] = "true"
         url = f"{self._action}/package_search?{urlencode(wanted)}"
-        return self._answer(await self._talk.get(url, could_be_less=rows > 1, limit_s=limit_s), rows)
+        try:
+            return self._answer(await self._talk.get(url, could_be_less=could_be_less), rows)
+        except SourceError as problem:
+            problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
+            raise
 
     async def count(self, since: str | None = None) -> int:
         """How many datasets there are, or were modified since."""

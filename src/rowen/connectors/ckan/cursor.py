@@ -31,6 +31,8 @@ class Memory:
     seen whole. `filters` tells whether it minds the modified filter, as found at `probed`. `unheld` are the records
     that it lists although no item stands for them: not read, not wanted, said to be deleted. Unless the last whole
     look `proved` what there is, counts that agree prove nothing: something gone may make up for something missed.
+    `nameless` is how many records of the last whole walk have no identifier, `repeats` how many rows it declares beyond
+    the different ones.
     """
 
     modified: str | None = None
@@ -40,6 +42,8 @@ class Memory:
     unheld: frozenset[str] = field(default_factory=frozenset)
     place: Place | None = None
     proved: bool = False
+    nameless: int | None = None
+    repeats: int | None = None
 
     @classmethod
     def of(cls, cursor: Any) -> "Memory":

@@ -16,13 +16,13 @@ from typing import Any
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.memory import stamp
-from rowen.connectors.catalog.pages import PageSize
 from rowen.connectors.ckan.address import Address
 from rowen.connectors.ckan.api import Api
 from rowen.connectors.ckan.cursor import Memory, Place
 from rowen.connectors.ckan.options import CkanOptions
 from rowen.connectors.ckan.reading import Reading
-from rowen.connectors.ckan.walk import Walk, id_of
+from rowen.connectors.ckan.rows import id_of
+from rowen.connectors.ckan.walk import Walk
 from rowen.model.item import Checkpoint, Complete, FellBack, Incomplete, Observation, Unchanged, Whole
 
 __all__ = ["Harvest"]
@@ -30,6 +30,8 @@ __all__ = ["Harvest"]
 FAR_PAST, FAR_FUTURE = "1900-01-01T00:00:00Z", "9999-01-01T00:00:00Z"
 MOST_MISSING = 200
 """More datasets than this are not asked for one by one."""
+LEAST_NEW, NEW_SHARE = 3, 0.5
+"""Of so many new records at once, some may be items of ours under other identifiers."""
 _LIED = "The portal ignores the modified filter."
 _PROBE_SHARE = 0.9
 _LIE_SHARE = 0.5
@@ -49,7 +51,6 @@ class Harvest:
         self._options = options
         self._known = known
         self._now = now
-        self._size = PageSize(options.page_size)
         self._memory = Memory.of(known.cursor)
         self._reading = Reading(address, known, language=options.language, unheld=self._memory.unheld)
         self._walks: list[Walk] = []
@@ -83,27 +84,44 @@ class Harvest:
             yield observation
         if why := self._doubt(walk):
             yield Incomplete(why)
-        elif walk.unique < (walk.declared or 0):
+            return
+        if why := await self._strangers(walk):
+            # The next walk will meet the same ones, and is believed.
+            yield Checkpoint(replace(self._memory, nameless=walk.nameless, place=None).to_cursor())
+            yield Incomplete(why)
+            return
+        self._memory = replace(self._memory, nameless=walk.nameless or None)
+        if walk.accounted < (walk.declared or 0):
             async for observation in self._call_roll(walk, whole=True):
                 yield observation
         else:
             await self._probe(walk)
-            self._memory = replace(self._memory, proved=True)
+            self._memory = replace(self._memory, proved=True, repeats=self._repeats(walk))
             yield Checkpoint(self._settled(walk, whole=True))
             yield Complete(expected=walk.unique - len(self._reading.unheld))
 
     async def _go_on(self, place: Place) -> AsyncGenerator[Observation]:
         """The rest of a walk that was interrupted, then what changed since it began, where the portal can tell."""
         log.info("went on with an interrupted walk at row %d", place.position)
+        if place.since is None and self._memory.walked:
+            # Not in a first walk: all that is held then was shown by its earlier part.
+            yield Whole()
         self._reading.newest = moment(place.newest)
         walk = self._walk(since=place.since, position=place.position, after=place.after)
         walk.clock = moment(place.clock)
         async for observation in self._read(walk, counting=True):
             yield observation
+        if walk.replaced:
+            async for observation in self._full():
+                yield observation
+            return
         if walk.repeated:
             yield Incomplete(self._shortfall(walk))
             return
         whole = place.since is None
+        if whole:
+            # What follows was seen before: were it stored together with this, new identifiers would stand out less.
+            yield Checkpoint(self._interrupted(walk))
         self._memory = self._settled_memory(walk, whole=whole)
         if whole:
             await self._probe(walk)
@@ -121,13 +139,17 @@ class Harvest:
         walk = self._walk(since=since)
         async for observation in self._read(walk, counting=True):
             yield observation
+        if walk.replaced:
+            async for observation in self._full():
+                yield observation
+            return
         if since is not None and not await self._was_obeyed(walk):
             yield FellBack(_LIED)
             self._memory = replace(self._memory, filters=False, probed=stamp(self._now()))
             async for observation in self._full():
                 yield observation
             return
-        if walk.unique < (walk.declared or 0):
+        if walk.accounted < (walk.declared or 0):
             yield Incomplete(self._shortfall(walk))
             return
         async for observation in self._compare_counts(walk, proving=proving):
@@ -137,7 +159,7 @@ class Harvest:
         declared = await self._api.count()
         if declared == 0 and self._known.count:
             yield Incomplete(self._empty())
-        elif proving or declared != self._reading.held + len(self._reading.unheld):
+        elif proving or declared != self._expected():
             async for observation in self._call_roll(walk, whole=False):
                 yield observation
         elif (cursor := self._settled(walk, whole=False)) != self._known.cursor:
@@ -146,7 +168,9 @@ class Harvest:
     async def _call_roll(self, walked: Walk, *, whole: bool) -> AsyncGenerator[Observation]:
         """Identifiers only: those we hold are unchanged, those we lack are read, the rest is gone."""
         log.info("called the roll: the count is not what was expected, or a walk had been interrupted")
-        roll = Walk(self._api, PageSize(self._options.page_size), ids=True)
+        # However large the records are, identifiers are small.
+        self._api.size.learn(self._options.page_size)
+        roll = Walk(self._api, ids=True)
         listed: set[str] = set()
         missing: list[str] = []
         async with aclosing(roll.pages()) as pages:
@@ -158,6 +182,10 @@ class Harvest:
                 missing += [name for url, name in asked.items() if url not in held]
                 for url in held:
                     yield Unchanged(url)
+        if why := await self._strangers(roll):
+            async for observation in self._look_closer(why, whole=whole):
+                yield observation
+            return
         if len(missing) > MOST_MISSING and not whole:
             yield FellBack(f"{len(missing)} datasets are listed that are not held, although they are not new.")
             async for observation in self._full():
@@ -168,15 +196,29 @@ class Harvest:
         if why := self._doubt(roll):
             yield Incomplete(why)
             return
-        self._reading.unheld &= {*listed, *missing, *(mark for mark in self._reading.unheld if mark[0] == "?")}
+        self._reading.unheld &= {*listed, *missing, *(self._nameless() if roll.nameless else ())}
         await self._probe(walked)
-        proved = roll.unique >= (roll.declared or 0) and len(missing) <= MOST_MISSING
-        self._memory = replace(self._memory, proved=proved)
+        proved = roll.accounted >= (roll.declared or 0) and len(missing) <= MOST_MISSING
+        # If they are more than before, every item came all the same: they are none of ours.
+        nameless = max(self._memory.nameless or 0, roll.nameless) or None
+        repeats = self._repeats(roll) if proved else None
+        self._memory = replace(self._memory, proved=proved, repeats=repeats, nameless=nameless)
         yield Checkpoint(self._settled(walked, whole=whole))
         if not proved:
             yield Incomplete(self._shortfall(roll))
         else:
-            yield Complete(expected=roll.unique - len(self._reading.unheld))
+            unheld = self._reading.unheld - self._nameless()
+            yield Complete(expected=roll.named - len(unheld))
+
+    async def _look_closer(self, why: str, *, whole: bool) -> AsyncGenerator[Observation]:
+        """What to do about strangers in a roll call: records may show a name where the list of names has none."""
+        if whole:
+            yield Checkpoint(replace(self._memory, place=None).to_cursor())
+            yield Incomplete(why)
+            return
+        yield FellBack(why)
+        async for observation in self._full():
+            yield observation
 
     def _is_unseen(self, name: str) -> bool:
         return name not in self._reading.unheld and not any(walk.has(name) for walk in self._walks)
@@ -189,7 +231,7 @@ class Harvest:
         return observation
 
     def _walk(self, *, since: str | None = None, position: int = 0, after: str | None = None) -> Walk:
-        walk = Walk(self._api, self._size, since=since, position=position, after=after)
+        walk = Walk(self._api, since=since, position=position, after=after)
         self._walks.append(walk)
         return walk
 
@@ -197,13 +239,26 @@ class Harvest:
         """The records of a walk, with a checkpoint after each page but the last."""
         async with aclosing(walk.pages()) as pages:
             async for page in pages:
-                for observation in await self._reading.observe(page, counting=counting):
+                seen = await self._reading.observe(page, counting=counting)
+                if walk.since and await self._is_replaced(len(page)):
+                    walk.replaced = True
+                    walk.forget()
+                    return
+                for observation in (*seen, *self._reading.observe_again(walk.again)):
                     yield observation
                 if walk.since and _is_older(page, walk.since):
                     walk.disobeyed = True
                     return
                 if not walk.at_end:
                     yield Checkpoint(self._interrupted(walk))
+
+    async def _is_replaced(self, rows: int) -> bool:
+        """Whether something went where so much came: then these may be our items under other identifiers."""
+        new = self._reading.new
+        if new < LEAST_NEW or new < NEW_SHARE * rows or await self._api.count() >= self._expected():
+            return False
+        log.info("many datasets are new, but the portal is no larger for it: it is walked whole")
+        return True
 
     async def _was_obeyed(self, walk: Walk) -> bool:
         """Whether the filter was minded: the newest dataset we hold should always be among what it lets through."""
@@ -233,11 +288,38 @@ class Harvest:
             return "The portal does not tell how many datasets it has."
         return self._empty() if walk.unique == 0 and self._known.count else None
 
+    async def _strangers(self, walk: Walk) -> str | None:
+        """Why records without an identifier keep a walk from proving anything: one may be an item that did not come."""
+        before = self._memory.nameless or 0
+        if not self._known.count or walk.nameless <= before or not await self._misses(walk):
+            return None
+        return (
+            f"{walk.nameless} records have no identifier, {before} before, and an item that is held did not come: "
+            "one of them may be that item. Nothing was deleted."
+        )
+
+    async def _misses(self, walk: Walk) -> bool:
+        missed = False
+        async for batch in self._known.everything():
+            missed = missed or not all(walk.has(self._address.identifier(held.url)) for held in batch)
+        return missed
+
+    def _nameless(self) -> set[str]:
+        return {mark for mark in self._reading.unheld if mark[0] == "?"}
+
+    def _repeats(self, walk: Walk) -> int | None:
+        """How many rows the portal declares beyond the different ones."""
+        return max(0, (walk.declared or 0) - walk.named - len(self._nameless())) or None
+
+    def _expected(self) -> int:
+        """How many datasets the portal declares if nothing happened behind our back."""
+        return self._reading.held + len(self._reading.unheld) + (self._memory.repeats or 0)
+
     def _empty(self) -> str:
         return f"The portal lists no dataset, although {self._known.count} are held. Nothing was deleted."
 
     def _shortfall(self, walk: Walk) -> str:
-        how = "a page came twice" if walk.repeated else f"it lists {walk.unique}"
+        how = "a page came twice" if walk.repeated else f"it lists {walk.accounted}"
         return f"The portal declares {walk.declared} datasets, but {how}. Nothing was deleted."
 
     def _interrupted(self, walk: Walk) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from rowen.connectors.base import Known
 from rowen.connectors.catalog.answers import payload_of
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.ckan.address import Address
+from rowen.connectors.ckan.marks import Marks
 from rowen.connectors.ckan.record import dataset_of
-from rowen.connectors.ckan.walk import Unread, id_of, mark_of
+from rowen.connectors.ckan.rows import Unread, id_of, mark_of
 from rowen.model.item import Failed, Fetched, Gone, Observation
 
 __all__ = ["Reading"]
@@ -26,11 +27,13 @@ class Reading:
     """Turns rows into observations.
 
     `held` is how many items there will be when they are stored, `unheld` which rows have none, and `newest` the
-    latest date of modification among all that were read.
+    latest date of modification among all that were read. `new` is how many of the last rows will be new items.
     """
 
     def __init__(self, address: Address, known: Known, *, language: str | None, unheld: frozenset[str]) -> None:
         self.held = known.count
+        self.new = 0
+        self._arrived = Marks()
         self.unheld = set(unheld)
         self.newest: datetime | None = None
         self._address = address
@@ -49,19 +52,28 @@ class Reading:
         if counting:
             asked += [one.item.url for one in seen if isinstance(one, Fetched)]
         held = await self._known.look_up(asked) if asked and self._known.count else {}
+        self.new = 0
         for row, one in zip(rows, seen, strict=True):
-            self._count(mark_of(row), one, held)
+            self._count(mark_of(row), one, held, counting=counting)
         return [*seen]
+
+    def observe_again(self, rows: Sequence[Any]) -> list[Observation]:
+        """Rows that repeat one: the flow keeps the first, and counts them."""
+        seen = [self._judge(row) for row in rows if mark_of(row) not in self.unheld]
+        return [one for one in seen if isinstance(one, Fetched)]
 
     def missing(self, name: str) -> Failed:
         """A dataset that is listed but cannot be seen."""
         self.unheld.add(name)
         return Failed(self._address.item(name), "The portal lists this dataset, but does not show it.")
 
-    def _count(self, mark: str, one: Fetched | Gone | Failed, held: Any) -> None:
+    def _count(self, mark: str, one: Fetched | Gone | Failed, held: Any, *, counting: bool) -> None:
         match one:
             case Fetched(item):
-                self.held += item.url not in held
+                # What an earlier walk of this run read may not be stored yet.
+                is_new = counting and item.url not in held and self._arrived.add(mark)
+                self.held += is_new
+                self.new += is_new
                 self.unheld.discard(mark)
             case Gone(url):
                 self.held -= url in held
@@ -71,12 +83,12 @@ class Reading:
 
     def _judge(self, row: Any) -> Fetched | Gone | Failed:
         name = id_of(row)
-        url = self._address.item(name)
+        nowhere = f"{self._address.site}/dataset/#/nameless/{mark_of(row)[1:]}"
+        url = self._address.item(name) if name else nowhere
         if isinstance(row, Unread):
             return Failed(url, row.error)
         if not name:
-            nowhere = f"{self._address.site}/dataset/#/nameless/{mark_of(row)[1:]}"
-            return Failed(nowhere, "The record has no identifier.", payload=payload_of(row))
+            return Failed(url, "The record has no identifier.", payload=payload_of(row))
         if row.get("state") == "deleted":
             return Gone(url, "The portal says that it is deleted.")
         if row.get("type") == "harvest":

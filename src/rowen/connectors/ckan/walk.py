@@ -10,18 +10,14 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from rowen.connectors.catalog.answers import UnreadableError, payload_of
-from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.pages import LEAST_ROWS, PageSize
-from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.ckan.api import Answer, Api
-from rowen.connectors.ckan.marks import Marks
-from rowen.errors import BodyTooLargeError, SourceError
-from rowen.model.hashes import body_hash
+from rowen.connectors.ckan.pager import Pager
+from rowen.connectors.ckan.rows import Sightings, Unread, mark_of
+from rowen.errors import SourceError
 
-__all__ = ["Unread", "Walk", "id_of", "mark_of"]
+__all__ = ["Walk"]
 
 log = logging.getLogger(__name__)
 
@@ -35,35 +31,16 @@ MOST_UNDECLARED = 100_000
 """Rows beyond twice the declared count that are taken for a wrong count rather than for a listing without end."""
 
 
-class Unread(NamedTuple):
-    """A row whose record could not even be received."""
-
-    id: str
-    error: str
-
-
-def id_of(row: Any) -> str:
-    """The identifier of a row; empty if it has none."""
-    if isinstance(row, Unread):
-        return row.id
-    return word(row.get("id")) if isinstance(row, dict) else ""
-
-
-def mark_of(row: Any) -> str:
-    """What tells a row from others: its identifier, or all of it."""
-    return id_of(row) or "?" + body_hash(payload_of(row) or b"").hex()[:16]
-
-
 class Walk:
     """The rows of a listing, each once.
 
-    `repeated` tells that it ended with a page that had come before, `disobeyed` that it ignores `since`.
+    `again` are those of the last page that repeat one. `repeated` tells that the listing ended with a page that had
+    come before, `disobeyed` that it ignores `since`, `replaced` that so much of it is new that it was left.
     """
 
     def __init__(
         self,
         api: Api,
-        size: PageSize,
         *,
         since: str | None = None,
         ids: bool = False,
@@ -75,19 +52,37 @@ class Walk:
         self.after = after
         self.declared: int | None = None
         self.clock: datetime | None = None
-        self.repeated = self.disobeyed = False
-        self._api = api
-        self._size = size
-        self._ids = ids
-        self._seen = Marks()
+        self.again: list[Any] = []
+        self.repeated = self.disobeyed = self.replaced = False
+        self._pager = Pager(api, since=since, ids=ids, most_bytes=MOST_PAGE_BYTES)
+        self._seen = Sightings()
         self._frontier = position
-        self._joined = self._steady = True
+        self._joined = self._steady = self._exact = True
+        self._overlaps = True
         self._setbacks = 0
 
     @property
     def unique(self) -> int:
         """How many different rows came."""
         return len(self._seen)
+
+    @property
+    def named(self) -> int:
+        """How many different identifiers came."""
+        return self._seen.named
+
+    @property
+    def nameless(self) -> int:
+        """How many rows came without an identifier."""
+        return self._seen.nameless
+
+    @property
+    def accounted(self) -> int:
+        """How many of the declared rows are explained: the different ones and, in a steady listing, the repeats.
+
+        It is steady if each page began with the very row that the one before ended with.
+        """
+        return self.unique + (self._seen.repeats if self._exact else 0)
 
     @property
     def at_end(self) -> bool:
@@ -98,19 +93,23 @@ class Walk:
         """Whether a row of this identifier came."""
         return name in self._seen
 
+    def forget(self) -> None:
+        """Take what came for not seen."""
+        self._seen = Sightings()
+
     async def pages(self) -> AsyncGenerator[list[Any]]:
         """The rows that were not seen before, a page at a time; the next one is on its way meanwhile."""
-        coming = asyncio.create_task(self._page())
+        coming = self._next()
         try:
             while True:
                 start, answer = await coming
                 self._note(answer)
                 joins = self._joins(start, answer)
-                fresh = self._take(answer) if joins else []
-                ended = joins and self._move(start, answer, fresh)
+                fresh, self.again = self._take(start, answer) if joins else ([], [])
+                ended = joins and self._move(start, answer, is_new=bool(fresh or self.again))
                 if not ended:
-                    coming = asyncio.create_task(self._page())
-                if fresh:
+                    coming = self._next()
+                if fresh or self.again:
                     yield fresh
                 if ended:
                     return
@@ -123,10 +122,16 @@ class Walk:
         self.declared = answer.count
         self.clock = self.clock or answer.clock
 
-    def _take(self, answer: Answer) -> list[Any]:
-        return [row for row in answer.rows if self._seen.add(mark_of(row))]
+    def _next(self) -> asyncio.Task[tuple[int, Answer]]:
+        overlap = self._steady and self.position > 0 and self._overlaps
+        return asyncio.create_task(self._pager.page(self.position, overlap=overlap))
 
-    def _move(self, start: int, answer: Answer, fresh: list[Any]) -> bool:
+    def _take(self, start: int, answer: Answer) -> tuple[list[Any], list[Any]]:
+        if self.position and not (start < self.position and answer.rows and mark_of(answer.rows[0]) == self.after):
+            self._exact = False
+        return self._seen.take(answer.rows, overlap=self._frontier - start)
+
+    def _move(self, start: int, answer: Answer, *, is_new: bool) -> bool:
         """Note where to go on; tells whether the listing has ended."""
         end = start + len(answer.rows)
         stepped_back, self._joined = not self._joined, True
@@ -134,7 +139,7 @@ class Walk:
             # The count of all datasets is compared afterwards, which makes up for a page that confirms the end.
             self._frontier = end
             return True
-        if not fresh and not stepped_back:
+        if not is_new and not stepped_back:
             self.repeated = end > self._frontier
             return True
         if self.unique > 2 * (answer.count or 0) + MOST_UNDECLARED:
@@ -142,6 +147,8 @@ class Walk:
         self._frontier = max(self._frontier, end)
         self.position = end
         self.after = mark_of(answer.rows[-1]) if answer.rows else self.after
+        # A page that began with a row over which the portal fails would fail as well.
+        self._overlaps = not (answer.rows and isinstance(answer.rows[-1], Unread))
         return False
 
     def _joins(self, start: int, answer: Answer) -> bool:
@@ -157,42 +164,5 @@ class Walk:
             self._steady = False
             return True
         self._joined = False
-        self.position = max(0, min(start, answer.count or start) - max(self._size.rows // 2, 1))
+        self.position = max(0, min(start, answer.count or start) - max(self._pager.rows // 2, 1))
         return False
-
-    async def _page(self) -> tuple[int, Answer]:
-        """The page at the current place, made smaller as long as the portal fails over it."""
-        while True:
-            start = self.position - 1 if self._steady and self.position and self._size.rows > 1 else self.position
-            try:
-                answer = await self._ask(start, self._size.rows, ids=self._ids)
-            except TooMuchError:
-                if not self._size.shrink():
-                    raise
-            except (UnreadableError, BodyTooLargeError) as problem:
-                if not self._size.shrink(least=1):
-                    return start, await self._unread(start, problem)
-            else:
-                self._learn(start, answer)
-                self._size.grow()
-                return start, answer
-
-    def _learn(self, start: int, answer: Answer) -> None:
-        """Ask for no more at once than the portal gives, and than we care to hold."""
-        received = len(answer.rows)
-        if 0 < received <= answer.asked // 2 and start + received < (answer.count or 0):
-            self._size.learn(received)
-        if answer.size_bytes > MOST_PAGE_BYTES:
-            self._size.learn(min(self._size.wanted, max(LEAST_ROWS, received * MOST_PAGE_BYTES // answer.size_bytes)))
-
-    async def _ask(self, start: int, rows: int, *, ids: bool) -> Answer:
-        return await self._api.search(start=start, rows=rows, since=self.since, ids=ids, limit_s=self._size.limit_s)
-
-    async def _unread(self, start: int, problem: SourceError) -> Answer:
-        """The row of a record that cannot be received: its identifier alone can."""
-        answer = await self._ask(start, 1, ids=True)
-        self._size.grow()
-        rows = [Unread(name, str(problem)) for row in answer.rows if (name := id_of(row))]
-        if answer.rows and not rows:
-            raise problem
-        return Answer(answer.count, rows, answer.clock, 1)

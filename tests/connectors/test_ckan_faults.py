@@ -1,0 +1,240 @@
+"""CKAN portals that fail over a page or over one record: what that costs, and when a run gives up."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rowen import Rowen, Run
+from rowen.connectors.catalog.talk import Talk, TooMuchError
+from rowen.connectors.ckan import Ckan
+from rowen.errors import FetchTimeoutError
+from rowen.fetch.response import Response
+from tests.conftest import House
+from tests.logical import contents
+from tests.portals.ckan import CkanPortal
+
+
+class FaultyPortal(CkanPortal):
+    """Fails over each page that holds one of the `poison` datasets, cuts off those that hold one of the `garbled`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.poison: set[str] = set()
+        self.garbled: set[str] = set()
+
+    async def _search(self, query: dict[str, str]) -> web.Response:
+        response = await super()._search(query)
+        text = response.text or ""
+        if any(f"All about {name}." in text for name in self.poison):
+            return web.Response(status=500, text="Internal Server Error")
+        if any(f"All about {name}." in text for name in self.garbled):
+            return web.Response(text=text[:-30], content_type="application/json")
+        return response
+
+
+class SlowTalk(Talk):
+    """A portal that needs two minutes for whatever it is asked, as told by the limit of each question."""
+
+    async def get(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
+        limit_s = more.get("limit_s") or self.size.limit_s
+        if limit_s >= 120:
+            return await super().get(url, could_be_less=could_be_less, **more)
+        raise (TooMuchError if could_be_less else FetchTimeoutError)("The answer was not complete in time.")
+
+
+class HangingTalk(Talk):
+    """A portal that never ends its answer where the poison is in it."""
+
+    async def get(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
+        response = await super().get(url, could_be_less=could_be_less, **more)
+        if b"All about d00017." in response.body:
+            raise (TooMuchError if could_be_less else FetchTimeoutError)("The answer was not complete in time.")
+        return response
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(Ckan)
+
+
+@pytest.fixture
+def portal() -> Iterator[FaultyPortal]:
+    portal = FaultyPortal()
+    yield portal
+    portal.close()
+
+
+async def keep(r: Rowen, portal: CkanPortal, **options: Any) -> Run:
+    await r.add(portal.address, name="portal", options=options)
+    run = await r.sync("portal")
+    portal.log.clear()
+    return run
+
+
+@pytest.mark.parametrize("size", [1, 10, 20])
+async def test_a_record_that_the_portal_fails_over_costs_only_itself(
+    house: House, portal: FaultyPortal, size: int
+) -> None:
+    portal.fill(60)
+    portal.poison = {"d00017"}
+    async with house.open(fetch_tries=2) as r:
+        run = await keep(r, portal, page_size=size)
+        cases = house.query("select url, error from quarantine")
+        portal.poison.clear()
+        healed = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 60, 1)
+    [(url, error)] = cases
+    assert url.endswith("/dataset/d00017")
+    assert "status 500" in error
+    assert "start=17, rows=1." in error
+    assert (healed.status, healed.tally.created, len(contents(house))) == ("completed", 1, 61)
+
+
+async def test_a_record_that_the_portal_hangs_over_costs_only_itself(
+    house: House, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowen.connectors.ckan.Talk", HangingTalk)
+    portal.fill(60)
+    async with house.open() as r:
+        run = await keep(r, portal, page_size=20)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 60, 1)
+    assert house.query("select url from quarantine") == [(f"{portal.url}/dataset/d00017",)]
+
+
+async def test_a_held_record_that_the_portal_fails_over_stays(house: House, portal: FaultyPortal) -> None:
+    portal.fill(60)
+    async with house.open(fetch_tries=2) as r:
+        await keep(r, portal, page_size=20)
+        portal.poison = {"d00017"}
+        del portal.records["d00030"]
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.failed, run.tally.deleted, len(contents(house))) == ("completed", 1, 1, 60)
+
+
+async def test_a_record_that_the_portal_fails_over_does_not_open_its_circuit(
+    house: House, portal: FaultyPortal
+) -> None:
+    portal.fill(40)
+    portal.poison = {"d00000"}
+    async with house.open(cb_failure_threshold=5) as r:
+        run = await keep(r, portal)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 40, 1)
+
+
+async def test_a_failing_record_of_a_portal_that_cannot_list_names_is_a_record_without_one(
+    house: House, portal: FaultyPortal
+) -> None:
+    portal.fill(30)
+    portal.ignores = {"fl"}
+    portal.poison = {"d00017"}
+    async with house.open(fetch_tries=1) as r:
+        run = await keep(r, portal, page_size=10)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 30, 1)
+    assert "/nameless/" in house.query("select url from quarantine")[0][0]
+
+
+@pytest.mark.parametrize(("adjacent", "status"), [(3, "completed"), (4, "partial")])
+async def test_a_portal_that_fails_over_row_after_row_is_left(
+    house: House, portal: FaultyPortal, adjacent: int, status: str
+) -> None:
+    portal.fill(40)
+    portal.poison = {f"d{number:05}" for number in range(20, 20 + adjacent)}
+    async with house.open(fetch_tries=1) as r:
+        run = await keep(r, portal, page_size=10)
+
+    assert (run.status, run.tally.failed, run.tally.deleted) == (status, 3, 0)
+
+
+async def test_a_failure_in_passing_at_the_smallest_page_does_not_end_the_run(
+    house: House, portal: FaultyPortal
+) -> None:
+    portal.fill(60)
+
+    def fail(start: int) -> None:
+        portal.after_page = None
+        portal.failures = [web.Response(status=500)]
+
+    portal.after_page = fail
+    async with house.open() as r:
+        run = await keep(r, portal, page_size=10)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 61, 0)
+
+
+@pytest.mark.parametrize("size", [10, 1000])
+async def test_a_portal_that_is_down_is_left_soon_and_loses_nothing(
+    house: House, portal: FaultyPortal, size: int
+) -> None:
+    portal.fill(60)
+    async with house.open(fetch_tries=2) as r:
+        await keep(r, portal, page_size=size)
+        portal.broken_above = -1
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.deleted, len(contents(house))) == ("failed", 0, 61)
+    assert len(portal.log) <= 6
+    assert f"start=0, rows={10 if size == 10 else 250}." in (run.error or "")
+
+
+@pytest.mark.parametrize("size", [10, 100])
+async def test_a_slow_portal_is_given_the_same_time_for_every_question(
+    house: House, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("rowen.connectors.ckan.Talk", SlowTalk)
+    portal.fill(25)
+    async with house.open() as r:
+        run = await keep(r, portal, page_size=size)
+
+    assert (run.status, run.complete, run.tally.created) == ("completed", True, 26)
+
+
+async def test_an_error_names_the_page(house: House, portal: FaultyPortal) -> None:
+    portal.fill(60)
+
+    def refuse(start: int) -> None:
+        if start == 19:
+            portal.failures = [web.Response(status=400) for _ in range(2)]
+
+    portal.after_page = refuse
+    async with house.open() as r:
+        run = await keep(r, portal, page_size=20)
+
+    assert run.status == "partial"
+    assert "status 400. The page was start=38, rows=20." in (run.error or "")
+
+
+async def test_a_record_garbled_in_transit_is_healed_by_the_next_run(house: House, portal: FaultyPortal) -> None:
+    portal.fill(60)
+    async with house.open() as r:
+        await keep(r, portal, page_size=20)
+        portal.make("d00017", "Edited")
+        portal.make("d00030", tick_h=3)
+        portal.garbled = {"d00017"}
+        garbled = await r.sync("portal")
+        portal.garbled.clear()
+        healed = await r.sync("portal")
+
+    assert (garbled.tally.failed, garbled.tally.deleted) == (1, 0)
+    assert (healed.status, healed.tally.updated, healed.tally.failed) == ("completed", 1, 0)
+    assert house.query("select title from item where url like '%d00017'") == [("Edited",)]
+    assert house.query("select count(*) from quarantine") == [(0,)]
+
+
+async def test_a_record_that_stays_broken_costs_one_more_walk(house: House, portal: FaultyPortal) -> None:
+    portal.fill(200)
+    portal.garbled = {"d00017"}
+    async with house.open() as r:
+        first = await keep(r, portal, page_size=50)
+        second = await r.sync("portal")
+        third = await r.sync("portal")
+
+    assert (first.tally.created, first.tally.failed) == (200, 1)
+    assert (second.tally.unchanged, second.tally.failed) == (200, 1)
+    assert (third.tally.requests, third.tally.failed, third.tally.rows_written) == (2, 0, 0)

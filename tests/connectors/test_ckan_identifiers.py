@@ -1,0 +1,278 @@
+"""CKAN portals whose identifiers are lost, come twice, or are all others at once."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rowen import Rowen, Run
+from rowen.connectors.ckan import Ckan
+from rowen.connectors.ckan.rows import Sightings
+from tests.conftest import House
+from tests.logical import contents
+from tests.portals.ckan import CkanPortal
+
+
+class OddPortal(CkanPortal):
+    """Shows something else in the place of some datasets, and from the second page on some of them exchanged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.instead: dict[str, Any] = {}
+        self.exchanged: tuple[str, str] | None = None
+
+    async def _search(self, query: dict[str, str]) -> web.Response:
+        answer = json.loads((await super()._search(query)).text or "")
+        rows = answer["result"]["results"]
+        answer["result"]["results"] = [self.instead.get(row.get("id"), row) for row in rows]
+        return web.json_response(answer)
+
+    def _found(self, query: dict[str, str]) -> list[dict[str, Any]]:
+        found = super()._found(query)
+        if self.exchanged and query.get("start", "0") != "0":
+            one, other = (found.index(self.records[name]) for name in self.exchanged)
+            found[one], found[other] = found[other], found[one]
+        return found
+
+    def rename(self) -> None:
+        """Give all datasets other identifiers, and new dates."""
+        self.tick(5)
+        modified = self.clock.replace(tzinfo=None).isoformat(timespec="microseconds")
+        new = [{**one, "id": f"new-{one['id']}", "metadata_modified": modified} for one in self.records.values()]
+        self.records = {one["id"]: one for one in new}
+
+
+@pytest.fixture(autouse=True)
+def _kind(kinds: Any) -> None:
+    kinds(Ckan)
+
+
+@pytest.fixture
+def portal() -> Iterator[OddPortal]:
+    portal = OddPortal()
+    yield portal
+    portal.close()
+
+
+async def keep(r: Rowen, portal: CkanPortal, **options: Any) -> Run:
+    await r.add(portal.address, name="portal", options=options)
+    run = await r.sync("portal")
+    portal.log.clear()
+    return run
+
+
+def age(house: House) -> None:
+    house.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
+
+
+def names(house: House) -> set[str]:
+    return {url.rpartition("/")[2] for (url,) in house.query("select url from item")}
+
+
+@pytest.mark.parametrize("row", [None, [], "text", {"title": "Nobody"}])
+@pytest.mark.parametrize("full", [True, False])
+async def test_an_item_that_lost_its_identifier_stays(house: House, portal: OddPortal, row: Any, full: bool) -> None:
+    portal.fill(30)
+    async with house.open() as r:
+        await keep(r, portal)
+        age(house)
+        portal.instead["d00005"] = row
+        run = await r.sync("portal", full=full)
+        held = names(house)
+        again = await r.sync("portal")
+
+    assert (run.status, run.tally.deleted, run.tally.failed) == ("partial", 0, 1)
+    assert "1 records have no identifier, 0 before" in (run.error or "")
+    assert "d00005" in held
+    assert (again.status, again.complete, again.tally.deleted) == ("completed", True, 1)
+
+
+async def test_an_item_that_lost_its_identifier_stays_when_the_roll_is_called(house: House, portal: OddPortal) -> None:
+    portal.fill(30)
+    async with house.open() as r:
+        await keep(r, portal)
+        del portal.records["d00007"]
+        portal.make("d00005", "Edited")
+        portal.instead["d00005"] = {"metadata_modified": portal.records["d00005"]["metadata_modified"]}
+        run = await r.sync("portal")
+
+    assert (run.status, run.tally.deleted, run.tally.fell_back) == ("partial", 0, 1)
+    assert {"d00005", "d00007"} <= names(house)
+
+
+@pytest.mark.parametrize("ignores", [set(), {"fq"}])
+async def test_an_item_that_lost_its_identifier_in_an_interrupted_walk_stays(
+    house: House, portal: OddPortal, ignores: set[str]
+) -> None:
+    portal.fill(60)
+    portal.ignores = ignores
+
+    def fail(start: int) -> None:
+        portal.down = start > 20
+
+    async with house.open(fetch_tries=1) as r:
+        await keep(r, portal, page_size=10)
+        age(house)
+        portal.instead["d00005"] = None
+        portal.after_page = fail
+        broken = await r.sync("portal")
+        portal.after_page, portal.down = None, False
+        run = await r.sync("portal")
+        held = names(house)
+        later = [await r.sync("portal") for _ in range(2)]
+
+    assert (broken.status, run.status, run.tally.deleted) == ("partial", "partial", 0)
+    assert "no identifier" in (run.error or "")
+    assert "d00005" in held
+    assert (later[-1].status, sum(one.tally.deleted for one in later)) == ("completed", 1)
+
+
+async def test_records_that_never_had_an_identifier_keep_nothing_from_being_deleted(
+    house: House, portal: OddPortal
+) -> None:
+    portal.fill(30)
+    portal.instead = {"d00003": None, "d00020": None}
+    async with house.open() as r:
+        first = await keep(r, portal, page_size=10)
+        settled = await r.sync("portal")
+        quiet = await r.sync("portal")
+        del portal.records["d00007"]
+        run = await r.sync("portal")
+        del portal.records["d00008"]
+        age(house)
+        whole = await r.sync("portal")
+
+    assert (first.status, first.complete, first.tally.created, first.tally.failed) == ("completed", True, 29, 1)
+    assert (settled.status, quiet.tally.requests, quiet.tally.rows_written) == ("completed", 2, 0)
+    assert (run.status, run.tally.deleted, run.tally.fell_back) == ("completed", 1, 0)
+    assert (whole.status, whole.complete, whole.tally.deleted) == ("completed", True, 1)
+
+
+async def test_a_new_record_without_an_identifier_is_nobody_where_every_item_came(
+    house: House, portal: OddPortal
+) -> None:
+    portal.fill(30)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.make("other")
+        portal.instead["other"] = None
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.complete, run.tally.unchanged, run.tally.failed) == ("completed", True, 31, 1)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 1000])
+async def test_an_identifier_that_is_listed_twice_is_a_duplicate(house: House, portal: OddPortal, size: int) -> None:
+    portal.fill(30)
+    portal.records["other"] = {**portal.records["d00003"], "title": "Another"}
+    async with house.open() as r:
+        first = await keep(r, portal, page_size=size)
+        quiet = await r.sync("portal")
+        del portal.records["d00010"]
+        run = await r.sync("portal")
+        del portal.records["d00011"]
+        full = await r.sync("portal", full=True)
+
+    assert (first.status, first.complete, first.tally.created, first.tally.duplicates) == ("completed", True, 31, 1)
+    assert (quiet.status, quiet.tally.requests, quiet.tally.rows_written) == ("completed", 2, 0)
+    assert (run.status, run.complete, run.tally.deleted) == ("completed", True, 1)
+    assert (full.status, full.complete, full.tally.deleted, full.tally.duplicates) == ("completed", True, 1, 1)
+
+
+async def test_a_repeated_row_at_the_end_of_the_listing_is_no_page_that_came_twice(
+    house: House, portal: OddPortal
+) -> None:
+    portal.fill(9)
+    portal.records["other"] = {**portal.records["zz-last"]}
+    async with house.open() as r:
+        run = await keep(r, portal, page_size=10)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.duplicates) == ("completed", True, 10, 1)
+
+
+async def test_an_edited_dataset_that_is_listed_twice_is_read_by_the_next_run(house: House, portal: OddPortal) -> None:
+    portal.fill(30)
+    portal.records["other"] = portal.records["d00003"]
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.records["other"] = portal.make("d00003", "Edited")
+        run = await r.sync("portal")
+
+    assert (run.status, run.tally.updated, run.tally.duplicates, run.tally.requests) == ("completed", 1, 1, 2)
+
+
+def test_only_rows_beside_their_like_are_repeats() -> None:
+    seen = Sightings()
+    a, b, c = ({"id": name} for name in "abc")
+
+    assert seen.take([a, b, b], overlap=0) == ([a, b], [b])
+    assert seen.take([b, a, c], overlap=1) == ([c], [])
+    assert seen.take([b, b, None, None], overlap=0) == ([None], [])
+    assert (len(seen), seen.named, seen.nameless, seen.repeats) == (4, 3, 2, 2)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+async def test_pages_that_overlap_explain_no_shortfall(house: House, portal: OddPortal, twice: bool) -> None:
+    portal.fill(30)
+    if twice:
+        portal.records["other"] = {**portal.records["d00002"]}
+    async with house.open() as r:
+        await keep(r, portal, page_size=10)
+        portal.exchanged = ("d00005", "d00015")
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.complete, run.tally.deleted) == ("partial", False, 0)
+    assert "but it lists" in (run.error or "")
+    assert len(contents(house)) == 31
+
+
+async def test_new_identifiers_for_everything_move_the_items(house: House, portal: OddPortal) -> None:
+    for number in range(30):
+        portal.make(f"d{number:05}", tick_h=0.001)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.rename()
+        run = await r.sync("portal")
+        portal.log.clear()
+        quiet = await r.sync("portal")
+
+    assert (run.status, run.mode, run.complete) == ("completed", "incremental", True)
+    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (30, 0, 0)
+    assert names(house) == set(portal.records)
+    assert (quiet.tally.requests, quiet.tally.rows_written) == (2, 0)
+
+
+async def test_new_identifiers_move_the_items_in_a_walk_that_was_interrupted(house: House, portal: OddPortal) -> None:
+    portal.fill(59)
+
+    def fail(start: int) -> None:
+        portal.down = start > 20
+
+    async with house.open(fetch_tries=1) as r:
+        await keep(r, portal, page_size=10)
+        age(house)
+        portal.rename()
+        portal.after_page = fail
+        broken = await r.sync("portal")
+        portal.after_page, portal.down = None, False
+        run = await r.sync("portal")
+
+    assert (broken.status, run.status) == ("partial", "completed")
+    assert broken.tally.moved > 10
+    assert broken.tally.moved + run.tally.moved == 60
+    assert (run.tally.created, run.tally.deleted) == (0, 0)
+
+
+async def test_new_datasets_that_are_called_like_others_move_nothing(house: House, portal: OddPortal) -> None:
+    portal.fill(29)
+    async with house.open() as r:
+        await keep(r, portal)
+        for number in range(5):
+            portal.make(f"e{number:05}", f"Dataset d{number:05}", notes="Quite another text.")
+        run = await r.sync("portal")
+
+    assert (run.status, run.tally.created, run.tally.moved, run.tally.deleted) == ("completed", 5, 0, 0)
+    assert len(contents(house)) == 35
+    assert run.tally.requests == 3
