@@ -51,7 +51,8 @@ async def put(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]
         insert into quarantine (source_id, key, url, error, hint, payload)
         select %s, * from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::bytea[])
         on conflict (source_id, key) do update
-           set error = excluded.error, hint = excluded.hint, payload = excluded.payload, url = excluded.url,
+           set error = excluded.error, hint = excluded.hint, url = excluded.url,
+               payload = coalesce(excluded.payload, quarantine.payload),
                tries = quarantine.tries + 1, last_at = now()
         """,
         [

@@ -2,15 +2,21 @@
 
 Only brackets and strings are looked at, by regular expressions that never go back: time is linear, memory holds
 one record. What is inside a record is left to the JSON parser, so that a broken one costs only itself.
+
+A broken record may hide its own end, as a stray quote does: everything after it is read inside out. Who says what a
+record looks like has such a piece end where the next record begins.
 """
 
+import json
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.answers import UnreadableError, read_json
 
-__all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter"]
+__all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter", "depth_at"]
 
 MOST_RECORD_BYTES = 32 << 20
 _KEPT_BYTES = 1 << 16
@@ -19,21 +25,61 @@ _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', 
 _TO_TAIL = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _KEY = re.compile(rb'"([^"\\]{0,40})"\s*:\s*\Z')
+_BETWEEN = re.compile(rb"[\s,]*+")
+_SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\[\]{}"]++', re.DOTALL)
+_AFTER = re.compile(rb"\s*+([^\s]?)")
+# The first object of a list and the value of a key are inside of something; records follow upon records.
+_NEXT_OBJECT = re.compile(rb'[^\s:\[]\s*+(\{)\s*+"')
+_NEXT_FIELD = re.compile(rb',\s*+("[^"\\]*+"\s*+:)')
 _PAIRS = {b"}": b"{", b"]": b"["}
 _MOST_DEPTH = 10_000
+# What is left of a number, a word or an escape that the end of the text has cut off.
+_CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
+_DECODER = json.JSONDecoder()
 
 
 class Cut(NamedTuple):
-    """A record as it was sent; one that is too large is not whole."""
+    """A record as it was sent; one that is too large is not whole.
+
+    Where records are mended, it comes with its value, its number and place in the document, or with what is wrong.
+    """
 
     body: bytes
     whole: bool = True
+    value: Any = None
+    number: int = 0
+    offset: int = 0
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class _Lost:
+    """A broken record, which begins where the buffer does: where it may end, and how far its end was looked for."""
+
+    problem: str
+    error_at: int | None
+    end: int | None
+    torn: bool
+    looked: int = 0
+
+
+class _Value(NamedTuple):
+    value: Any
+    end: int
+
+
+class _Trouble(NamedTuple):
+    """Why something is no JSON; without a place where it could not be found out."""
+
+    why: str
+    at: int | None
 
 
 class Splitter:
     """Fed with pieces of a document, it gives the objects in the lists of the given names, or in a list at the top.
 
-    Objects in lists of the names in `within` are catalogs themselves, and looked into.
+    Objects in lists of the names in `within` are catalogs themselves, and looked into. With `is_record`, all that is
+    in the lists is given, and reading goes on after a broken record.
     """
 
     def __init__(
@@ -42,39 +88,78 @@ class Splitter:
         within: frozenset[str] = frozenset(),
         *,
         most_bytes: int = MOST_RECORD_BYTES,
+        is_record: Callable[[Any], bool] | None = None,
     ) -> None:
         self.found = False
         self._names = names
         self._within = within
         self._most_bytes = most_bytes
+        self._is_record = is_record
         self._buffer = b""
+        self._passed_bytes = 0
         self._at = 0
         self._in_string = False
         self._open: list[tuple[bytes, str]] = []
         self._inside = 0
         self._begin: int | None = None
         self._head: bytes | None = None
-        self._started = self._ended = False
+        self._number = 0
+        self._offset = 0
+        self._doubted_bytes = 0
+        self._lost: _Lost | None = None
+        self._started = self._ended = self._starved = False
 
     def feed(self, piece: bytes) -> Iterator[Cut]:
         """The records that end in this piece."""
         self._buffer += piece
         if not self._started:
             self._start()
-        while (bracket := self._next_bracket()) is not None:
-            if self._inside:
-                yield from self._step_inside(bracket)
-            else:
-                self._step(bracket)
+        yield from self._work(final=False)
         self._forget()
+
+    def finish(self) -> Iterator[Cut]:
+        """The records that can still be told from each other when nothing more comes."""
+        yield from self._work(final=True)
 
     def close(self) -> None:
         """Say that nothing more comes; raises if the document did not end."""
+        if self._lost is not None:
+            what = f"is broken, and its end was not found before that of the document at byte {self._size_bytes}"
+            raise self._unreadable(what)
+        if self._inside:
+            raise self._unreadable(f"is cut off: the document ends too early, at byte {self._size_bytes}")
         if not self._ended:
-            raise UnreadableError("The document ends too early.", hint="Nothing was deleted.")
+            raise UnreadableError(
+                f"The document ends too early, at byte {self._size_bytes}.", hint="Nothing was deleted."
+            )
+
+    def _work(self, *, final: bool) -> Iterator[Cut]:
+        self._starved = False
+        while not self._starved:
+            if self._lost is not None:
+                yield from self._find_end(self._lost, final=final)
+            elif not self._inside and self._is_record and self._open and self._open[-1][1] == "records":
+                yield from self._step_in_list(final=final)
+            elif (bracket := self._next_bracket()) is None:
+                self._doubt(final=final)
+            elif self._inside:
+                yield from self._step_inside(bracket)
+            else:
+                self._step(bracket)
+
+    @property
+    def _size_bytes(self) -> int:
+        return self._passed_bytes + len(self._buffer)
+
+    def _unreadable(self, what: str) -> UnreadableError:
+        return UnreadableError(
+            f"Record {self._number}, which begins at byte {self._offset}, {what}.", hint="Nothing was deleted."
+        )
 
     def _start(self) -> None:
-        self._buffer = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
+        begun = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
+        self._passed_bytes += len(self._buffer) - len(begun)
+        self._buffer = begun
         self._started = len(self._buffer) > 0
         if self._started and self._buffer[:1] not in (b"{", b"["):
             what = "a web page" if self._buffer[:1] == b"<" else "something else"
@@ -102,13 +187,14 @@ class Splitter:
     def _step(self, bracket: bytes) -> None:
         """Go into or out of what surrounds the records."""
         if self._ended:
-            raise UnreadableError("The document goes on after its end.", hint="Nothing was deleted.")
+            at = self._passed_bytes + self._at - 1
+            raise UnreadableError(f"The document goes on after its end, at byte {at}.", hint="Nothing was deleted.")
         if bracket in _PAIRS:
             self._leave(bracket)
             return
         role = self._role(bracket)
         if role == "record":
-            self._begin, self._head, self._inside = self._at - 1, None, 1
+            self._enter(self._at - 1)
         else:
             self._open.append((bracket, role))
             if len(self._open) > _MOST_DEPTH:
@@ -134,31 +220,202 @@ class Splitter:
 
     def _leave(self, bracket: bytes) -> None:
         if not self._open or self._open.pop()[0] != _PAIRS[bracket]:
-            raise UnreadableError("The brackets of the document do not match.", hint="Nothing was deleted.")
+            at = self._passed_bytes + self._at - 1
+            raise UnreadableError(
+                f"The brackets of the document do not match, at byte {at}.", hint="Nothing was deleted."
+            )
         self._ended = not self._open
+
+    def _enter(self, begin: int) -> None:
+        self._begin, self._head, self._inside = begin, None, 1
+        self._number += 1
+        self._offset = self._passed_bytes + begin
+        self._doubted_bytes = _KEPT_BYTES
 
     def _step_inside(self, bracket: bytes) -> Iterator[Cut]:
         self._inside += 1 if bracket not in _PAIRS else -1
         if self._inside:
             return
-        begin, self._begin = self._begin or 0, None
         if self._head is not None:
-            yield Cut(self._head, whole=False)
+            self._begin = None
+            yield Cut(self._head, whole=False, number=self._number, offset=self._offset)
+        elif self._is_record is None:
+            begin, self._begin = self._begin or 0, None
+            yield Cut(self._buffer[begin : self._at], number=self._number, offset=self._offset)
         else:
-            yield Cut(self._buffer[begin : self._at])
+            yield from self._settle(bracket)
+
+    def _settle(self, last: bytes) -> Iterator[Cut]:
+        """An element of the list has ended, unless it is broken: then that may not be its end."""
+        begin = self._begin or 0
+        body = self._buffer[begin : self._at]
+        try:
+            value = read_json(body, "It")
+        except UnreadableError as problem:
+            # A record that lacks its own bracket takes that of the list for it.
+            torn = last == b"]" and body[:1] == b"{"
+            self._lose(str(problem).partition(": ")[2], self._at - torn, torn=torn)
+        else:
+            self._begin = None
+            yield Cut(body, value=value, number=self._number, offset=self._offset)
+
+    def _step_in_list(self, *, final: bool) -> Iterator[Cut]:
+        """Take what comes next in a list of records: another one, the list's end, or what does not belong there."""
+        self._at = _end(_BETWEEN, self._buffer, self._at)
+        first = self._buffer[self._at : self._at + 1]
+        if first == b"]":
+            self._at += 1
+            self._leave(first)
+        elif first in (b"{", b"["):
+            self._enter(self._at)
+            self._at += 1
+        elif first:
+            yield from self._step_scalar(final=final)
+        else:
+            self._starved = True
+
+    def _step_scalar(self, *, final: bool) -> Iterator[Cut]:
+        found = _SCALAR.match(self._buffer, self._at)
+        after = _after(self._buffer, found.end()) if found else b""
+        # A bracket too many is a piece of its own; whatever else does not belong here may go on.
+        is_bracket = self._buffer[self._at : self._at + 1] == b"}"
+        if not after and not is_bracket and not final and len(self._buffer) - self._at < _KEPT_BYTES:
+            self._starved = True
+            return
+        self._enter(self._at)
+        self._inside = 0
+        if found and after in (b",", b"]"):
+            self._at = found.end()
+            yield from self._settle(b"")
+        else:
+            self._lose("nothing that belongs into a list", self._at + 1 if is_bracket else None)
+
+    def _doubt(self, *, final: bool) -> None:
+        """More of the document is needed, unless the record that has begun is broken already."""
+        self._starved = True
+        if not self._inside or self._is_record is None or self._head is not None:
+            return
+        body = self._buffer[self._begin or 0 :]
+        if final or len(body) >= self._doubted_bytes:
+            self._doubted_bytes = 2 * len(body)
+            read = _decode(body.decode("latin-1"), 0)
+            if isinstance(read, _Trouble) and read.at is not None:
+                self._lose(read.why, None)
+                self._starved = False
+
+    def _lose(self, problem: str, end: int | None, *, torn: bool = False) -> None:
+        begin, self._begin = self._begin or 0, None
+        self._drop(begin)
+        self._inside, self._in_string = 0, False
+        read = _decode(self._buffer.decode("latin-1"), 0)
+        error_at = read.at if isinstance(read, _Trouble) else None
+        why = read.why if isinstance(read, _Trouble) and error_at is not None else problem
+        place = f" (byte {self._offset + error_at})" if error_at is not None else ""
+        self._lost = _Lost(f"{why.rstrip('.')}{place}", error_at, None if end is None else end - begin, torn)
+
+    def _find_end(self, lost: _Lost, *, final: bool) -> Iterator[Cut]:
+        """End the broken record where the next one begins; else where its brackets or its other fields say."""
+        ways = [partial(self._next_record, lost), partial(self._end_of_fields, lost)]
+        if lost.end is not None and lost.torn:
+            # What looks like the list's end, inside the record, is more likely a bracket too many.
+            ways = [*ways, partial(self._proved, lost.end)]
+        elif lost.end is not None:
+            ways = [partial(self._next_record, lost, limit=lost.end), partial(self._proved, lost.end), *ways]
+        place = next((end for way in ways if (end := way(final=final)) is not None or self._starved), None)
+        if place is not None:
+            self._lost, self._at = None, place
+            yield Cut(self._buffer[:place], number=self._number, offset=self._offset, problem=lost.problem)
+            return
+        self._starved = True
+        if len(self._buffer) > self._most_bytes:
+            raise self._unreadable(f"is broken, and no other begins in {self._most_bytes} bytes")
+
+    def _next_record(self, lost: _Lost, *, final: bool, limit: int | None = None) -> int | None:
+        if self._is_record is None or self._open[-1][1] != "records":
+            return None
+        base = lost.looked
+        text = ""
+        while found := _NEXT_OBJECT.search(self._buffer, lost.looked):
+            at = found.start(1)
+            if limit is not None and at >= limit:
+                return None
+            text = text or self._buffer[base:].decode("latin-1")
+            read = _decode(text, at - base)
+            if read is None and not final and len(self._buffer) - at < self._most_bytes:
+                self._starved = True
+                return None
+            if isinstance(read, _Value) and self._is_record(read.value):
+                return at
+            # The bracket before stays in view: what follows upon it may be a record.
+            lost.looked = base + read.end - 1 if isinstance(read, _Value) else at
+        lost.looked = max(lost.looked, len(self._buffer.rstrip(b" \t\r\n{")) - 1)
+        return None
+
+    def _proved(self, end: int, *, final: bool) -> int | None:
+        """The end, if what comes after it may come after a record."""
+        after = _after(self._buffer, end)
+        self._starved = not after and not final
+        closing = b"]" if self._open[-1][1] == "records" else b"}"
+        return end if after in (b",", closing) else None
+
+    def _end_of_fields(self, lost: _Lost, *, final: bool) -> int | None:
+        """Where a record ends of which one field is broken: the others, from the next one on, are good JSON."""
+        if lost.error_at is None or depth_at(self._buffer, lost.error_at) != 1:
+            return None
+        found = _NEXT_FIELD.search(self._buffer, lost.error_at)
+        if found is None:
+            self._starved = not final and len(self._buffer) - lost.error_at < _KEPT_BYTES
+            return None
+        read = _decode("{" + self._buffer[found.start(1) :].decode("latin-1"), 0)
+        if isinstance(read, _Value):
+            return self._proved(found.start(1) + read.end - 1, final=final)
+        self._starved = read is None and not final
+        return None
 
     def _forget(self) -> None:
         """Drop what was dealt with, but for the record that has begun, and a key that may precede its list."""
+        if self._lost is not None:
+            return
         if self._inside and self._begin is not None and self._at - self._begin > self._most_bytes:
             self._head = self._head or self._buffer[self._begin : self._begin + _KEPT_BYTES]
         if self._inside and self._head is None and self._begin is not None:
             keep = self._begin
         else:
             keep = max(0, self._at - _KEPT_BYTES)
-        self._buffer = self._buffer[keep:]
-        self._at -= keep
+        self._drop(keep)
+
+    def _drop(self, count: int) -> None:
+        self._buffer = self._buffer[count:]
+        self._passed_bytes += count
+        self._at -= count
         if self._begin is not None:
-            self._begin = max(0, self._begin - keep)
+            self._begin = max(0, self._begin - count)
+
+
+def depth_at(body: bytes, place: int) -> int:
+    """How many brackets are open at a place before which all strings end."""
+    depth = at = 0
+    while found := _TO_BRACKET.match(body, at, place):
+        depth += 1 if found[1] not in _PAIRS else -1
+        at = found.end()
+    return depth
+
+
+def _decode(text: str, at: int) -> _Value | _Trouble | None:
+    """What a text says from a place on; nothing if it ends too early."""
+    try:
+        return _Value(*_DECODER.raw_decode(text, at))
+    except json.JSONDecodeError as problem:
+        if problem.msg.startswith("Unterminated string") or _CUT_WORD.fullmatch(text, problem.pos):
+            return None
+        return _Trouble(problem.msg, problem.pos)
+    except (ValueError, RecursionError):
+        return _Trouble("it cannot be read", None)
+
+
+def _after(buffer: bytes, at: int) -> bytes:
+    found = _AFTER.match(buffer, at)
+    return found[1] if found else b""
 
 
 def _end(pattern: re.Pattern[bytes], buffer: bytes, at: int) -> int:

@@ -1,8 +1,8 @@
 """Catalogs in one document: the data.json of Project Open Data, DCAT-US 1.1 and 3.
 
 The whole document is compared on each run, since its dates prove nothing; one that its origin calls unchanged
-costs a single request. That is only asked for if we hold exactly what was read from it last: deletions
-that are held back, and records that could not be read, need another look.
+costs a single request. That is only asked for if we hold exactly what was read from it last: deletions that are held
+back need another look. Records that could not be read are remembered, since the same bytes fail in the same way.
 """
 
 import re
@@ -13,17 +13,20 @@ from typing import Any, ClassVar
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.datajson.document import Document, Validators
+from rowen.connectors.datajson.document import MEND, Document, Validators
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.look import Look
 from rowen.fetch.target import parse
-from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Unchanged, Whole
+from rowen.model.item import Checkpoint, Complete, Failed, Incomplete, Observation, Unchanged, Whole
+from rowen.model.url import key
 
 __all__ = ["DataJson"]
 
-VERSION = 1
+VERSION = 2
 """To be raised when a record is read into something else than before."""
 
+_MOST_FAILED = 100
+_LONGEST_ERROR = 500
 _PREFIX = "datajson:"
 _TELLING = re.compile(r"/data\.json/?$|/dcat-us/[\d.]+\.json$", re.IGNORECASE)
 _DATASETS = re.compile(rb'"dataset"\s*:\s*\[')
@@ -80,17 +83,56 @@ class DataJson:
                 except UnreadableError as problem:
                     why = f"{problem} {problem.hint or ''}".strip()
         if document.not_modified:
-            async for batch in known.everything():
-                for held in batch:
-                    yield Unchanged(held.url)
+            async for observation in _as_before(known):
+                yield observation
             yield Complete(expected=known.count)
         elif why or (not document.unique and known.count):
             yield Incomplete(why or f"{self._url} lists nothing, although {known.count} are held. Nothing was deleted.")
         else:
-            cursor = _cursor(document)
+            for failed in await _swallowed(document, known):
+                yield failed
+            doubt = await _doubt(document, known)
+            cursor = {**_memory(document), **({} if doubt else await _tokens(document, known))}
             if cursor != known.cursor:
                 yield Checkpoint(cursor)
-            yield Complete(expected=document.unique)
+            yield Incomplete(f"{self._url} {doubt}") if doubt else Complete(expected=document.unique)
+
+
+async def _as_before(known: Known) -> AsyncGenerator[Observation]:
+    """What is held, and what failed: a failure that is not told again would count as mended."""
+    failed = [Failed(*one) for one in known.cursor.get("failed", ())]
+    keys = {key(one.url) for one in failed}
+    for one in failed:
+        yield one
+    async for batch in known.everything():
+        for held in batch:
+            if not keys or key(held.url) not in keys:
+                yield Unchanged(held.url)
+
+
+async def _swallowed(document: Document, known: Known) -> list[Failed]:
+    """The items that are missing, and named in a broken record: two that are broken in a row look like one."""
+    missing = [url for url in sorted(document.swallowed) if not document.shows(url)]
+    held = await known.look_up(missing) if missing else {}
+    why = "It is missing, but named within a broken record."
+    return [document.fail(Failed(url, why, MEND)) for url in held]
+
+
+async def _doubt(document: Document, known: Known) -> str | None:
+    """Why what was not seen may be there all the same: a record without a name may be any item that is missing.
+
+    Told once for as many such records: some documents have them for ever, and their deletions must not wait for ever.
+    """
+    before = _remembered(known).get("nameless", 0)
+    if document.nameless <= before or not known.count:
+        return None
+    missing = 0
+    async for batch in known.everything():
+        missing += sum(not document.shows(held.url) for held in batch)
+    if not missing:
+        return None
+    broken = f"has {document.nameless} records that cannot be read and do not tell which they are ({before} before)"
+    return f"{broken}, and {missing} items are missing: they may be the same. Nothing was deleted this time."
 
 
 def _is_catalog(body: bytes) -> bool:
@@ -98,19 +140,34 @@ def _is_catalog(body: bytes) -> bool:
     return body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and bool(_DATASETS.search(body) and _PROJECT.search(body))
 
 
+def _remembered(known: Known) -> dict[str, Any]:
+    """What the last whole reading left, if it read as we do."""
+    cursor = known.cursor if isinstance(known.cursor, dict) else {}
+    return cursor if cursor.get("version") == VERSION else {}
+
+
 def _validators(known: Known) -> Validators | None:
     """What to ask an unchanged document by, if nothing but its being unchanged needs to be known."""
-    cursor = known.cursor if isinstance(known.cursor, dict) else {}
-    if cursor.get("version") != VERSION or cursor.get("items") != known.count or "url" not in cursor:
+    cursor = _remembered(known)
+    if known.unsettled or cursor.get("items") != known.count or "url" not in cursor:
         return None
     return Validators(cursor["url"], cursor.get("etag"), cursor.get("last_modified"))
 
 
-def _cursor(document: Document) -> dict[str, Any]:
-    """The document's validators; none where they would not tell of all pages, or of records still to be read."""
-    cursor: dict[str, Any] = {"version": VERSION, "items": document.unique}
+def _memory(document: Document) -> dict[str, Any]:
+    return {"version": VERSION, **({"nameless": document.nameless} if document.nameless else {})}
+
+
+async def _tokens(document: Document, known: Known) -> dict[str, Any]:
+    """The document's validators, with what they stand for; none where they would not tell of all pages.
+
+    `items` is how many are held if all goes well: what was read, and what could not be but was held before.
+    """
     found = document.validators
-    if found and not document.failed and document.pages == 1:
-        tokens = {"url": found.url, "etag": found.etag, "last_modified": found.last_modified}
-        cursor |= {name: value for name, value in tokens.items() if value}
-    return cursor
+    if found is None or document.pages != 1 or len(document.failed) > _MOST_FAILED:
+        return {}
+    held = await known.look_up([one.url for one in document.failed.values()]) if document.failed else {}
+    items = document.unique - len(document.failed) + len(held)
+    tokens = {"url": found.url, "etag": found.etag, "last_modified": found.last_modified}
+    failed = [[one.url, one.error[:_LONGEST_ERROR], one.hint] for one in document.failed.values()]
+    return {"items": items} | {name: value for name, value in {**tokens, "failed": failed}.items() if value}

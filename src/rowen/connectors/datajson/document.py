@@ -1,14 +1,15 @@
 """Reading a data.json as it comes in: record by record, page by page where it has pages."""
 
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
-from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
+from rowen.connectors.catalog.answers import UnreadableError, payload_of
 from rowen.connectors.catalog.splitter import MOST_RECORD_BYTES, Cut, Splitter
+from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.datajson.record import dataset_of
 from rowen.errors import SourceError, SourceGoneError
@@ -19,7 +20,9 @@ from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.url import key
 
-__all__ = ["Document", "Validators"]
+__all__ = ["MEND", "Document", "Validators"]
+
+MEND = "Its publisher has to mend it; the next sync reads it."
 
 LONGEST_S = 3600.0
 MOST_PAGES = 10_000
@@ -28,6 +31,7 @@ _CATALOGS = frozenset({"catalog"})
 _NEXT = re.compile(r'<([^>]+)>\s*;[^,]*\brel="?next"?', re.IGNORECASE)
 _ROUND = 100
 _SAME = 20
+_MOST_PAYLOAD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,17 @@ class Validators:
 
 
 class Document:
-    """One reading of a document. `unique` counts its records, `failed` those that could not be read."""
+    """One reading of a document. `unique` counts its records, those left out that are there twice.
+
+    `failed` holds those that could not be read; `nameless` counts the ones among them that may be any item. Broken
+    pieces speak of items that they may have `swallowed`.
+    """
 
     def __init__(self, client: Client, url: str, options: DataJsonOptions) -> None:
         self.unique = 0
-        self.failed = 0
+        self.failed: dict[int, Failed] = {}
+        self.nameless = 0
+        self.swallowed: set[str] = set()
         self.pages = 0
         self.not_modified = False
         self.validators: Validators | None = None
@@ -101,45 +111,74 @@ class Document:
             self.validators = Validators(head.url, head.etag, head.last_modified)
         return not head.ok
 
+    def shows(self, url: str) -> bool:
+        """Whether an item was among the records."""
+        return _mark(url) in self._seen
+
+    def fail(self, failed: Failed) -> Failed:
+        """Note an item that is there, but cannot be read."""
+        mark = _mark(failed.url)
+        self.failed[mark] = replace(failed, payload=None)
+        self._note(mark)
+        return failed
+
+    def _note(self, mark: int) -> None:
+        self.unique += mark not in self._seen
+        self._seen.add(mark)
+
     async def _read(self, stream: Stream) -> AsyncGenerator[Fetched | Failed]:
-        splitter = Splitter(_LISTS, _CATALOGS, most_bytes=MOST_RECORD_BYTES)
+        splitter = Splitter(_LISTS, _CATALOGS, most_bytes=MOST_RECORD_BYTES, is_record=is_record)
         before = self.unique
-        repeated = 0
-        async for piece in stream:
-            for cut in splitter.feed(piece):
-                for record in self._observe(cut):
-                    yield record
-                repeated += self.unique == before
-                if self.pages and repeated == _SAME:
-                    # A page that begins with what we have is the document again: the site knows no pages.
-                    return
+        repeated: list[Fetched | Failed] = []
+        async with aclosing(_cuts(stream, splitter)) as cuts:
+            async for cut in cuts:
+                record = self._observe(cut)
+                if self.pages and self.unique == before:
+                    repeated.append(record)
+                    if len(repeated) == _SAME:
+                        # A page that begins with what we have is the document again: the site knows no pages.
+                        return
+                    continue
+                for one in [*repeated, record]:
+                    yield one
+                repeated = []
         splitter.close()
         if not splitter.found:
             raise UnreadableError(f"{self._url} is JSON, but holds no list of datasets.", hint="Nothing was deleted.")
 
-    def _observe(self, cut: Cut) -> Iterator[Fetched | Failed]:
-        """What a record amounts to; the second of two with one identifier is nothing."""
+    def _observe(self, cut: Cut) -> Fetched | Failed:
+        """What a record amounts to. The first of two with one identifier counts; the flow counts the second."""
         record = self._judge(cut)
-        url = record.item.url if isinstance(record, Fetched) else record.url
-        mark = int.from_bytes(key(url)[:8], "big")
-        if mark not in self._seen:
-            self._seen.add(mark)
-            self.unique += 1
-            self.failed += isinstance(record, Failed)
-            yield record
+        mark = _mark(record.item.url if isinstance(record, Fetched) else record.url)
+        if mark in self.failed:
+            return self.failed[mark]
+        if isinstance(record, Failed):
+            # Where the item was read already, this is about none of ours.
+            return self.fail(replace(record, url=self._nowhere(cut.body)) if mark in self._seen else record)
+        self._note(mark)
+        return record
 
     def _judge(self, cut: Cut) -> Fetched | Failed:
         if not cut.whole:
-            return Failed(self._nowhere(cut.body), "The record is too large to be read.", payload=cut.body)
+            return self._unread(cut, "it is too large")
+        if cut.problem is not None:
+            return self._unread(cut, cut.problem)
+        if not isinstance(cut.value, Mapping):
+            return self._unread(cut, "it is no object")
         try:
-            record = read_json(cut.body, self._url)
-        except UnreadableError as problem:
-            return Failed(self._nowhere(cut.body), str(problem), payload=cut.body[: 1 << 20])
-        try:
-            dataset = dataset_of(record, self._url, language=self._options.language)
+            dataset = dataset_of(cut.value, self._url, language=self._options.language)
             return Fetched(dataset.document(language=self._options.language))
         except (ValueError, RecursionError) as problem:
-            return Failed(self._nowhere(cut.body), f"The record cannot be read: {problem}.", payload=payload_of(record))
+            return self._unread(cut, str(problem))
+
+    def _unread(self, cut: Cut, why: str) -> Failed:
+        name = name_of(cut.body, cut.value, self._url)
+        self.nameless += name is None
+        if cut.problem is not None:
+            self.swallowed |= names_in(cut.body, self._url)
+        error = f"Record {cut.number}, at byte {cut.offset}, cannot be read: {why.rstrip('.')}."
+        payload = payload_of(cut.value) if isinstance(cut.value, Mapping) else cut.body[:_MOST_PAYLOAD_BYTES]
+        return Failed(name or self._nowhere(cut.body), error, MEND, payload)
 
     def _nowhere(self, body: bytes) -> str:
         return f"{self._url}#/unread/{body_hash(body).hex()[:32]}"
@@ -155,3 +194,15 @@ class Document:
         parts = urlsplit(url)
         query = [(name, value) for name, value in parse_qsl(parts.query) if name != "page"]
         return urlunsplit(parts._replace(query=urlencode([*query, ("page", str(self.pages + 1))])))
+
+
+async def _cuts(stream: Stream, splitter: Splitter) -> AsyncGenerator[Cut]:
+    async for piece in stream:
+        for cut in splitter.feed(piece):
+            yield cut
+    for cut in splitter.finish():
+        yield cut
+
+
+def _mark(url: str) -> int:
+    return int.from_bytes(key(url)[:8], "big")
