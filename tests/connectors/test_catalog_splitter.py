@@ -83,7 +83,7 @@ def test_a_page_shrinks_to_a_quarter_and_grows_back_by_doubling() -> None:
 
     shrunk = [size.rows for _ in range(5) if size.shrink()]
     limit_s = size.limit_s
-    for _ in range(8):
+    for _ in range(12):
         size.grow()
 
     assert shrunk == [250, 62, 15, 10]

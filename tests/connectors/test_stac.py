@@ -221,7 +221,7 @@ async def test_an_api_that_links_a_next_page_for_ever_has_ended_with_two_empty_o
 async def test_an_interrupted_walk_goes_on_and_is_exact(house: House, api: StacApi) -> None:
     api.fill(50)
     api.page_size = 10
-    broken = Page(b"Broken", status=500)
+    broken = Page(b"Broken", status=503)
     async with house.open() as r:
         await r.add(api.address, name="portal")
         api.after_page = lambda start: api.failures.append(broken) if start == 20 else None
@@ -243,7 +243,7 @@ async def test_a_place_that_is_no_more_is_not_waited_for(house: House, api: Stac
     api.page_size = 10
     async with house.open() as r:
         await r.add(api.address, name="portal")
-        api.after_page = lambda start: api.failures.append(Page(b"Broken", status=500)) if start == 20 else None
+        api.after_page = lambda start: api.failures.append(Page(b"Broken", status=503)) if start == 20 else None
         await r.sync("portal")
         api.after_page = None
         api.failures = [Page(b"This token has expired", status=400)]

@@ -11,17 +11,17 @@ from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of
 from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
 from rowen.connectors.catalog.rows import row_of
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.fetch.response import Response
+from rowen.fetch.target import redact
 from rowen.model.item import Failed
 
 __all__ = ["ArcGisListing"]
 
 WINDOW = 9_900
-_MOST_UNREAD = 3
 
 
 class ArcGisListing:
@@ -38,7 +38,6 @@ class ArcGisListing:
         self._talk = talk
         self._dialect = dialect
         self._options = options
-        self._unread = 0
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
@@ -62,14 +61,15 @@ class ArcGisListing:
 
     async def _ask(self, question: Question) -> Answer:
         try:
-            answer = await self._talk.page(lambda rows: self._page(question, rows))
-        except (UnreadableError, BodyTooLargeError) as problem:
-            self._unread += 1
-            if self._unread >= _MOST_UNREAD:
+            return await self._talk.page(lambda rows: self._page(question, rows), alive=self._nothing)
+        except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
+            if self._talk.unread >= MOST_UNREAD:
                 raise
             return self._unread_answer(question, problem)
-        self._unread = 0
-        return answer
+
+    async def _nothing(self) -> Response:
+        """The answer to a question that no item is in the way of."""
+        return await self._talk.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
 
     def _unread_answer(self, question: Question, problem: SourceError) -> Answer:
         """The place of an item that cannot be received. Nobody knows which one it is: nothing may be deleted."""
@@ -84,7 +84,7 @@ class ArcGisListing:
         return Answer([*map(self._row, found.records)], found.total, self._talk.clock(response), found.more)
 
     def _found(self, response: Response) -> Found:
-        return self._dialect.understand(read(response.body, self._dialect.url))
+        return self._dialect.understand(read(response.body, redact(response.url)))
 
     def _row(self, record: Any) -> Row:
         identifier = identifier_of(record)

@@ -9,18 +9,23 @@ from typing import TypeVar
 from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.options import CatalogOptions
-from rowen.connectors.catalog.pages import PageSize
+from rowen.connectors.catalog.pages import LEAST_ROWS, PageSize
 from rowen.errors import BodyTooLargeError, FetchError, FetchTimeoutError, SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream
+from rowen.fetch.target import redact
 
-__all__ = ["SourceRefusedError", "Talk", "TooMuchError"]
+__all__ = ["MOST_UNREAD", "SourceRefusedError", "Talk", "TooMuchError"]
+
+MOST_UNREAD = 3
+"""After so many records in a row that cannot be received, the catalog is to blame and not the records."""
 
 _OVERTAXED = frozenset({500, 502, 504})
 _REFUSED = frozenset({401, 403})
 
 T = TypeVar("T")
+Question = Callable[[], Awaitable[object]]
 
 
 class SourceRefusedError(SourceError):
@@ -28,14 +33,16 @@ class SourceRefusedError(SourceError):
 
 
 class TooMuchError(SourceError):
-    """The catalog could not answer for so many records in time."""
+    """The catalog could not answer for so many records, or not in time."""
 
 
 class Talk:
     """The questions to one catalog. Credentials go to the origin of `url` alone.
 
     Answers of an `explained` status are given as they are: protocols that say in words what is wrong do so in these.
-    `key_option` is the option that a user would name a key in.
+    `key_option` is the option that a user would name a key in. A catalog may be silent for `idle_s` seconds, by default
+    as long as a question may take: many say nothing while they compute. `unread` counts the single records, one after
+    the other, that could not be received.
     """
 
     def __init__(
@@ -52,11 +59,14 @@ class Talk:
         client.pace(url, delay_s=options.delay_s)
         self.size = PageSize(options.page_size)
         self.idle_s: float | None = None
+        self.unread = 0
         self._client = client
         self._url = url
         self._now = now
         self._explained = explained
         self._key_option = key_option
+        self._is_patient = False
+        self._took_s: float | None = None
         headers = {**options.headers, **(secrets or {})}
         self._credentials = Credentials.of(url, headers) if headers else None
 
@@ -84,27 +94,70 @@ class Talk:
     def stream(self, url: str, *, accept: str, max_bytes: int) -> AbstractAsyncContextManager[Stream]:
         """An answer that is too large to be held, whatever its status."""
         return self._client.stream(
-            url, accept=accept, credentials=self._credentials, max_bytes=max_bytes, limit_s=self.size.limit_s
+            url,
+            accept=accept,
+            credentials=self._credentials,
+            max_bytes=max_bytes,
+            limit_s=self.size.limit_s,
+            idle_s=self.idle_s or self.size.limit_s,
         )
 
-    async def page(self, ask: Callable[[int], Awaitable[T]]) -> T:
+    async def page(
+        self,
+        ask: Callable[[int], Awaitable[T]],
+        *,
+        most: int | None = None,
+        alive: Question | None = None,
+    ) -> T:
         """What is answered for a page of some size, made smaller as long as the catalog fails over it.
 
-        Raises what went wrong with a single record, or with as few as a slow catalog is asked for.
+        Raises what went wrong with a single record. `alive` is a cheap question that a catalog answers whatever is
+        wrong with its records: without it, one that fails over as few as `LEAST_ROWS` is not asked for less.
         """
+        self._is_patient = False
         while True:
+            rows = min(self.size.rows, most or self.size.rows)
             try:
-                answer = await ask(self.size.rows)
-            except TooMuchError:
-                if not self.size.shrink():
-                    raise
+                answer = await ask(rows)
+            except (TooMuchError, FetchTimeoutError) as problem:
+                self.size.rows = rows
+                await self._relent(problem, alive)
             except (UnreadableError, BodyTooLargeError):
+                self.size.rows = rows
                 if not self.size.shrink(least=1):
-                    self.size.grow()
+                    self._blame_record()
                     raise
             else:
-                self.size.grow()
+                self.unread = 0
+                if rows == self.size.rows:
+                    self.size.grow(self._took_s)
                 return answer
+
+    async def _relent(self, problem: SourceError, alive: Question | None) -> None:
+        """Get ready to ask for less, or once more for as few as that; raises what cannot be helped.
+
+        Between two failures the catalog is asked whether it is there at all: one that is not is left in peace, and
+        with one that is, failures in a row do not open its circuit.
+        """
+        size, was_patient = self.size, self._is_patient
+        self._is_patient = False
+        is_few = size.rows <= LEAST_ROWS
+        is_lasting = was_patient or size.rows == 1 or (size.failed is not None and size.failed <= LEAST_ROWS)
+        if alive is not None:
+            await _be_there(alive)
+        if is_few and is_lasting and (alive is None or size.rows == 1):
+            if size.rows == 1:
+                self._blame_record()
+            raise TooMuchError(str(problem), hint=problem.hint) from problem
+        if is_few and not is_lasting:
+            self._is_patient = True
+            size.wait_longer()
+        else:
+            size.shrink(least=1 if is_few else LEAST_ROWS)
+
+    def _blame_record(self) -> None:
+        self.unread += 1
+        self.size.forgive()
 
     def clock(self, response: Response) -> datetime:
         """The catalog's own time, where it tells it."""
@@ -137,15 +190,17 @@ class Talk:
                 headers={"Content-Type": media_type} if media_type else None,
                 credentials=self._credentials,
                 limit_s=limit_s or self.size.limit_s,
-                idle_s=self.idle_s,
+                idle_s=self.idle_s or limit_s or self.size.limit_s,
                 tries=tries,
             )
 
-        return self._checked(await self._patiently(once, could_be_less=could_be_less))
+        is_one_try = could_be_less and not self._is_patient
+        response = await (self._quickly(once) if is_one_try else once(None))
+        self._took_s = response.elapsed_s
+        return self._checked(response, url)
 
-    async def _patiently(self, once: Callable[[int | None], Awaitable[Response]], *, could_be_less: bool) -> Response:
-        if not could_be_less:
-            return await once(None)
+    async def _quickly(self, once: Callable[[int | None], Awaitable[Response]]) -> Response:
+        """The answer to a question that is not asked again if it is too much for the catalog."""
         try:
             response = await once(1)
         except FetchTimeoutError as problem:
@@ -154,16 +209,14 @@ class Talk:
             if not problem.retryable:
                 raise
             return await once(None)
-        if self._is_answer(response):
+        if self._is_answer(response) or response.status in _OVERTAXED:
             return response
-        if response.status in _OVERTAXED:
-            raise TooMuchError(f"{self._url} answered with status {response.status}.", hint="Nothing was deleted.")
         return await once(None)
 
     def _is_answer(self, response: Response) -> bool:
         return response.ok or response.not_modified or response.status in self._explained
 
-    def _checked(self, response: Response) -> Response:
+    def _checked(self, response: Response, url: str) -> Response:
         if self._is_answer(response):
             return response
         if response.status in _REFUSED:
@@ -171,5 +224,14 @@ class Talk:
                 f"{self._url} refused the request (status {response.status}).",
                 hint=f"If it wants a key, say where that is in the option {self._key_option}: env:NAME or file:/path.",
             )
-        kind = SourceGoneError if response.status in (404, 410) else SourceError
-        raise kind(f"{self._url} answered with status {response.status}.", hint="Nothing was deleted.")
+        gone = SourceGoneError if response.status in (404, 410) else SourceError
+        kind = TooMuchError if response.status in _OVERTAXED else gone
+        raise kind(f"{redact(url)} answered with status {response.status}.", hint="Nothing was deleted.")
+
+
+async def _be_there(alive: Question) -> None:
+    """Raises what no record can be blamed for, if there is no answer."""
+    try:
+        await alive()
+    except (TooMuchError, UnreadableError, BodyTooLargeError, FetchTimeoutError) as problem:
+        raise SourceError(str(problem), hint=problem.hint) from problem

@@ -95,7 +95,7 @@ class Pager:
 
     async def _unread(self, start: int, problem: SourceError) -> Answer:
         """The row of a record that cannot be received: its identifier alone may be."""
-        self._size.grow()
+        self._size.forgive()
         try:
             answer = await self._search(start, 1, ids=True)
             names = [id_of(row) for row in answer.rows]

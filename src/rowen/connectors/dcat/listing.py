@@ -4,18 +4,22 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.answers import UnreadableError
+from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
 from rowen.connectors.catalog.memory import stamp
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.dcat.hydra import paging_of, with_parameters
 from rowen.connectors.dcat.joining import Joining, Part
 from rowen.connectors.dcat.options import DcatOptions
 from rowen.connectors.dcat.reading import Contents, row_of, unread
 from rowen.connectors.dcat.syntax import ACCEPT, read_graph
-from rowen.errors import SourceError, SourceGoneError
+from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
+from rowen.model.item import Failed
 
 __all__ = ["VERSION", "RdfListing"]
 
@@ -47,6 +51,33 @@ class _Next(NamedTuple):
     number: int | None = None
 
 
+class _Slice(NamedTuple):
+    """A page whose size is ours to choose: the records from `start` on, so many as its address names."""
+
+    url: str
+    start: int
+    size: int
+
+    @classmethod
+    def of(cls, url: str) -> "_Slice | None":
+        asked = parse_qs(urlsplit(url).query)
+        try:
+            number, size = int(asked["page"][0]), int(asked["page_size"][0])
+        except (KeyError, ValueError):
+            return None
+        return cls(url, (number - 1) * size, size) if _UDATA in url and number > 0 and size > 0 else None
+
+    def sized(self, most: int) -> str:
+        """Its address, for about as many records; some come again where no such page begins just there."""
+        if most == self.size:
+            return self.url
+        size = next((size for size in range(most, most // 2, -1) if self.start % size == 0), most)
+        return with_parameters(self.url, page=self.start // size + 1, page_size=size)
+
+    def behind_first(self) -> "_Slice":
+        return _Slice(with_parameters(self.url, page=self.start + 2, page_size=1), self.start + 1, 1)
+
+
 class RdfListing:
     """The listing of a catalog. `dated` tells that it was found to count its records, and may know the filter then."""
 
@@ -62,6 +93,7 @@ class RdfListing:
         self._url = url
         self._options = options
         self._asked = 0
+        self._unread: list[Failed] = []
         # A walk that went on in the middle is followed by one of the part before, which ends where the other began.
         self._left: list[Part] = []
         self._resumed: Any = None
@@ -85,7 +117,7 @@ class RdfListing:
         before: _Answer | None = None
         asked: set[str] = set()
         following: _Next | None = _Next(_address_in(place) or (tokens.url if tokens else self._first(since)))
-        while following is not None and (answer := await self._page(following, tokens)):
+        while following is not None and (answer := await self._answer(following, tokens)):
             asked.add(following.url)
             tokens, following = None, self._after(answer, before, since)
             repeated = following is not None and following.url in asked
@@ -122,10 +154,39 @@ class RdfListing:
             url = with_parameters(url, page=1, page_size=self._options.page_size)
         return with_parameters(url, modified_since=stamp(since)) if since else url
 
-    async def _page(self, wanted: _Next, tokens: Tokens | None) -> _Answer | None:
+    async def _answer(self, wanted: _Next, tokens: Tokens | None) -> _Answer | None:
+        """The answer for a page; a smaller one, where the catalog fails over it and lets us choose.
+
+        Single records that it fails over are passed by.
+        """
+        self._unread = []
+        part = _Slice.of(wanted.url)
+        while part is not None:
+            try:
+                return await self._talk.page(partial(self._sized, part, tokens), alive=self._is_there)
+            except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
+                if self._talk.unread >= MOST_UNREAD:
+                    raise
+                self._unread.append(Failed(f"{self._url}#/unread/{part.start}", str(problem), problem.hint))
+                part = part.behind_first()
+        return await self._page(wanted, tokens)
+
+    async def _is_there(self) -> None:
+        """Ask what no record is in the way of, if the filter is minded."""
+        nothing = with_parameters(self._url, page=1, page_size=1, modified_since=stamp(FAR_FUTURE))
+        try:
+            await self._talk.get(nothing, accept=ACCEPT)
+        except SourceError:
+            await self.count()
+
+    async def _sized(self, part: _Slice, tokens: Tokens | None, rows: int) -> _Answer | None:
+        url = part.sized(rows)
+        return await self._page(_Next(url), tokens if url == part.url else None, could_be_less=rows > 1)
+
+    async def _page(self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False) -> _Answer | None:
         """The answer for a page; None if it is the one that we hold, or if there is none of a guessed number."""
         try:
-            response = await self._talk.get(wanted.url, accept=ACCEPT, tokens=tokens)
+            response = await self._talk.get(wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less)
         except SourceGoneError:
             if wanted.number is None:
                 raise
@@ -168,6 +229,8 @@ class RdfListing:
 
     def _doubt(self, answer: _Answer, before: _Answer | None, *, repeated: bool) -> str | None:
         """Why having read to the end may not mean to have read all."""
+        if self._unread:
+            return f"A record could not be received: {self._unread[0].error} Nothing was deleted."
         if answer.contents.broken:
             return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read. Nothing was deleted."
         if repeated:
@@ -186,7 +249,8 @@ class RdfListing:
     def _rows(self, contents: Contents, parts: list[Part]) -> list[Row]:
         """The records of a page, and those of others that have waited for it; in an order of their own."""
         records = sorted((self._row(part, contents) for part in parts), key=lambda record: record[:2])
-        return [*(unread(broken, self._url) for broken in contents.broken), *(row for _, _, row in records)]
+        broken = [*map(Row, self._unread), *(unread(one, self._url) for one in contents.broken)]
+        return [*broken, *(row for _, _, row in records)]
 
     def _row(self, part: Part, contents: Contents) -> tuple[str, str, Row]:
         url, written, row = row_of(part, self._url, language=self._options.language, borders=contents.borders)

@@ -10,12 +10,13 @@ from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Page, Row, Tokens
 from rowen.connectors.catalog.rows import row_of
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.opendatasoft.address import Address
 from rowen.connectors.opendatasoft.options import OpenDataSoftOptions
 from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, unwrapped
-from rowen.errors import BodyTooLargeError, SourceError
+from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.response import Response
+from rowen.fetch.target import redact
 from rowen.model.item import Failed
 
 __all__ = ["OpenDataSoftListing"]
@@ -52,8 +53,12 @@ class OpenDataSoftListing:
 
     async def _ask(self, question: Question) -> Answer:
         try:
-            return await self._talk.page(lambda rows: self._page(question, rows))
+            return await self._talk.page(lambda rows: self._page(question, rows), alive=self.count)
         except (UnreadableError, BodyTooLargeError) as problem:
+            return await self._unread(question, problem)
+        except TooMuchError as problem:
+            if self._talk.unread >= MOST_UNREAD:
+                raise
             return await self._unread(question, problem)
 
     async def _page(self, question: Question, rows: int) -> Answer:
@@ -61,9 +66,20 @@ class OpenDataSoftListing:
         return self._answer(response, question, [])
 
     async def _unread(self, question: Question, problem: SourceError) -> Answer:
-        """The place of a record that cannot be received: its identifier alone can."""
-        response = await self._talk.get(self._question(question, 1, select="dataset_id"))
-        return self._answer(response, question, [str(problem)])
+        """The place of a record that cannot be received: its identifier alone mostly can.
+
+        If not, though the portal answers, nobody knows which one it is, and nothing may be deleted.
+        """
+        try:
+            response = await self._talk.get(self._question(question, 1, select="dataset_id"))
+            return self._answer(response, question, [str(problem)])
+        except (UnreadableError, TooMuchError, FetchTimeoutError):
+            if self._talk.unread >= MOST_UNREAD:
+                raise
+            await self.count()
+        second = int(question.after.timestamp()) if question.after else 0
+        row = Row(Failed(f"{self._address.site}#/unread/{second}/{question.skip}", str(problem)))
+        return Answer([row], None, None, True, f"A dataset could not be received: {problem} Nothing was deleted.")
 
     def _answer(self, response: Response, question: Question, problems: list[str]) -> Answer:
         data = self._read(response, "a list of datasets")
@@ -71,7 +87,7 @@ class OpenDataSoftListing:
             case {"results": list(found)} | {"datasets": list(found)}:
                 rows = [self._row(unwrapped(record), problems) for record in found]
             case _:
-                raise UnreadableError(f"{self._address.datasets} answered with JSON that is no list of datasets.")
+                raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of datasets.")
         total = _total(data)
         more = total is None or question.skip + len(rows) < total
         return Answer(rows, total, self._talk.clock(response), more)
@@ -103,7 +119,7 @@ class OpenDataSoftListing:
         return f"{self._address.datasets}?{urlencode({name: one for name, one in wanted.items() if one is not None})}"
 
     def _read(self, response: Response, what: str) -> Any:
-        data = read_json(response.body, self._address.datasets)
+        data = read_json(response.body, redact(response.url))
         if isinstance(data, dict) and "error_code" in data:
             said = data.get("message") or data["error_code"]
             raise SourceError(f"{self._address.datasets} reports an error instead of {what}: {said}.")

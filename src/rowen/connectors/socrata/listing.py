@@ -13,11 +13,13 @@ from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Page, Row, Tokens
 from rowen.connectors.catalog.rows import row_of
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.socrata.address import domain_of, item
 from rowen.connectors.socrata.options import SocrataOptions
 from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of
-from rowen.errors import SourceError
+from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
+from rowen.fetch.target import redact
+from rowen.model.item import Failed
 
 __all__ = ["SocrataListing"]
 
@@ -25,12 +27,17 @@ WINDOW = 10_000
 FIRST_ROWS = 10
 """So few of the latest assets are asked for at first: mostly, nothing has changed."""
 
+_NO_DELETION = "Nothing was deleted."
+_CLOSED = "The catalog shows no more than {} records. Nothing was deleted."
+_UNREAD = (UnreadableError, BodyTooLargeError, TooMuchError)
+
 
 class _Answer(NamedTuple):
     names: list[str]
     rows: list[Row]
     total: int | None
-    clock: datetime
+    clock: datetime | None
+    doubt: str | None = None
 
 
 class SocrataListing:
@@ -70,10 +77,11 @@ class SocrataListing:
     async def _scroll(self, *, after: str = "", seen: int = 0, by_number: bool = False) -> AsyncGenerator[Page]:
         """All assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
         while True:
-            if by_number:
-                answer = await self._ask(offset=seen, order="createdAt ASC")
-            else:
-                answer = await self._ask(scroll_id=after)
+            wanted = {"offset": seen, "order": "createdAt ASC"} if by_number else {"scroll_id": after}
+            try:
+                answer = await self._ask(**wanted)
+            except _UNREAD as problem:
+                answer = await (self._skip(seen, problem) if by_number else self._pass(after, seen, problem))
             if not by_number and not _is_rising([after, *answer.names]):
                 # The portal does not mind from which identifier on it was asked.
                 seen, by_number = 0, True
@@ -81,22 +89,58 @@ class SocrataListing:
             seen += len(answer.rows)
             after = answer.names[-1] if answer.names else after
             closed = by_number and seen >= WINDOW
+            # What could not be received is not asked for again, even where nothing is behind it.
+            ended = not answer.rows or (not by_number and not answer.names)
             place = {"after": after, "seen": seen, "by_number": by_number}
             yield Page(
                 answer.rows,
-                place=place if answer.rows and not closed else None,
+                place=None if ended or closed else place,
                 declared=answer.total if by_number or seen == len(answer.rows) else None,
                 clock=answer.clock,
-                doubt=f"The catalog shows no more than {WINDOW} records. Nothing was deleted." if closed else None,
+                doubt=answer.doubt or (_CLOSED.format(WINDOW) if closed else None),
             )
-            if closed or not answer.rows:
+            if closed or ended:
                 return
+
+    async def _skip(self, seen: int, problem: SourceError) -> _Answer:
+        """The place of an asset that cannot be received, where assets are asked for by number."""
+        if self._talk.unread >= MOST_UNREAD:
+            raise problem
+        return _Answer([], [self._unread(str(seen), problem)], None, None, _doubt(problem))
+
+    async def _pass(self, after: str, seen: int, problem: SourceError) -> _Answer:
+        """The same where they are scrolled through, with the next one, from which on that is possible again.
+
+        It is asked for by its number, if the asset before is found to have the number that we think it has.
+        """
+        if seen + MOST_UNREAD > WINDOW:
+            raise problem
+        if seen and (await self._numbered(seen - 1)).names != [after]:
+            raise problem
+        failed = [self._unread(f"after/{after}", problem)]
+        for number in range(seen + 1, seen + MOST_UNREAD):
+            try:
+                answer = await self._numbered(number)
+            except (*_UNREAD, FetchTimeoutError) as another:
+                failed.append(self._unread(f"after/{after}/{number - seen}", another))
+                continue
+            if answer.names and answer.names[0] <= after:
+                raise problem
+            return answer._replace(rows=[*failed, *answer.rows], doubt=_doubt(problem))
+        raise problem
+
+    def _unread(self, place: str, problem: SourceError) -> Row:
+        return Row(Failed(f"{self._site}#/unread/{place}", str(problem), problem.hint))
 
     async def _latest(self, since: datetime) -> AsyncGenerator[Page]:
         """The assets in the order of dates, until they are older than asked for."""
         offset, most = 0, FIRST_ROWS
         while True:
-            answer = await self._ask(most=most, offset=offset, order="updatedAt DESC")
+            try:
+                answer = await self._ask(most=most, offset=offset, order="updatedAt DESC")
+            except _UNREAD as problem:
+                yield Page([], doubt=f"One of the latest assets cannot be received: {problem}")
+                return
             self._total = answer.total
             dates = [row.modified for row in answer.rows if row.modified is not None]
             older = any(at < since for at in dates)
@@ -123,21 +167,26 @@ class SocrataListing:
         return None
 
     async def _ask(self, *, most: int = WINDOW, offset: int = 0, **wanted: str) -> _Answer:
-        room = WINDOW - offset
+        most = min(most, WINDOW - offset)
         more = {**wanted, "offset": offset} if offset else wanted
-        return await self._talk.page(lambda rows: self._page(min(rows, most, room), **more))
+        return await self._talk.page(lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0))
+
+    async def _numbered(self, offset: int) -> _Answer:
+        """One asset by its number in the order of identifiers."""
+        return await self._page(1, offset=offset, order="dataset_id ASC")
 
     async def _page(self, limit: int, **wanted: str | int) -> _Answer:
         only = {"only": ",".join(self._options.only)} if self._options.only else {}
         query = urlencode({"domains": domain_of(self._site), **only, "limit": limit, **wanted})
-        response = await self._talk.get(f"{self._url}?{query}", could_be_less=limit > 1)
-        match read_json(response.body, self._url):
+        url = f"{self._url}?{query}"
+        response = await self._talk.get(url, could_be_less=limit > 1)
+        match read_json(response.body, redact(url)):
             case {"error": said, **rest} if "results" not in rest:
-                raise SourceError(f"{self._url} reports an error: {said}.", hint="Nothing was deleted.")
+                raise SourceError(f"{self._url} reports an error: {said}.", hint=_NO_DELETION)
             case {"results": list(found), "resultSetSize": int(total)}:
                 rows = [self._row(record) for record in found]
                 return _Answer([*map(identifier_of, found)], rows, total, self._talk.clock(response))
-        raise UnreadableError(f"{self._url} answered with JSON that is no list of assets.", hint="Nothing was deleted.")
+        raise UnreadableError(f"{redact(url)} answered with JSON that is no list of assets.", hint=_NO_DELETION)
 
     def _row(self, record: Any) -> Row:
         identifier = identifier_of(record)
@@ -149,6 +198,10 @@ class SocrataListing:
             modified=moment(modified_of(record)),
             language=self._options.language,
         )
+
+
+def _doubt(problem: SourceError) -> str:
+    return f"An asset could not be received: {problem} {_NO_DELETION}"
 
 
 def _is_rising(names: Sequence[str]) -> bool:

@@ -5,14 +5,17 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Page, Row, Tokens
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.talk import Talk, TooMuchError
 from rowen.connectors.stac.address import item_url
 from rowen.connectors.stac.record import dataset_of, joined, links_of
+from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.response import Response
+from rowen.fetch.target import redact
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 
@@ -22,6 +25,7 @@ VERSION = 2
 """To be raised when a collection is read into something else than before."""
 
 _MEDIA_TYPE = "application/json"
+_FAILED = (TooMuchError, FetchTimeoutError, UnreadableError, BodyTooLargeError)
 
 
 class _Question(NamedTuple):
@@ -56,6 +60,7 @@ class Collections:
         self._root = root
         self._language = language
         self._first = first
+        self._is_limited = False
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
@@ -64,12 +69,18 @@ class Collections:
         at: _Question | None = _Question(*place) if place else _Question(self._url)
         before: Page | None = None
         while at is not None:
-            response = await self._answer(at, tokens)
+            try:
+                response, found = await self._read(at, tokens, before)
+            except _FAILED as problem:
+                if before is None:
+                    raise
+                yield Page((), declared=before.declared, doubt=f"The list breaks off: {problem} Nothing was deleted.")
+                return
             self.not_modified = response.not_modified
             if response.not_modified:
                 return
-            page = _after(before, self._page(response, at))
-            if at == (self._url, None) and page.place is None and not response.redirects:
+            page = _after(before, found)
+            if at == (self._url, None) and page.place is None and not (response.redirects or self._is_limited):
                 self.tokens = Tokens(self._url, response.etag, response.last_modified)
             before, at, tokens = page, _Question(*page.place) if page.place else None, None
             yield page
@@ -78,20 +89,54 @@ class Collections:
         """Nothing that could be asked."""
         return None
 
-    async def _answer(self, at: _Question, tokens: Tokens | None) -> Response:
+    async def _read(self, at: _Question, tokens: Tokens | None, before: Page | None) -> tuple[Response, Page]:
+        """A page as it is linked; where an API fails over it, as much of it as it can give."""
+        if self._is_limited:
+            return await self._part(at)
+        try:
+            return await self._once(at, tokens)
+        except _FAILED as problem:
+            size = self._talk.size
+            size.learn(len(before.rows) if before and before.rows else size.wanted)
+            size.shrink(least=1)
+            self._is_limited = True
+            try:
+                return await self._part(at)
+            except _FAILED:
+                raise
+            except SourceError:
+                # It may be down, or know no `limit`: what happened first says more.
+                self._is_limited = False
+                raise problem from None
+
+    async def _part(self, at: _Question) -> tuple[Response, Page]:
+        return await self._talk.page(
+            lambda rows: self._once(_limited(at, rows), None, could_be_less=rows > 1),
+            alive=lambda: self._talk.get(self._root),
+        )
+
+    async def _once(
+        self, at: _Question, tokens: Tokens | None, *, could_be_less: bool = False
+    ) -> tuple[Response, Page]:
+        response = await self._answer(at, tokens, could_be_less=could_be_less)
+        return response, Page(()) if response.not_modified else self._page(response, at)
+
+    async def _answer(self, at: _Question, tokens: Tokens | None, *, could_be_less: bool) -> Response:
         if self._first is not None and at == (self._url, None):
             first, self._first = self._first, None
             return first
         if at.body is None:
             known = tokens if tokens is not None and tokens.url == at.url else None
-            return await self._talk.get(at.url, tokens=known)
+            return await self._talk.get(at.url, tokens=known, could_be_less=could_be_less)
         body = json.dumps(at.body).encode()
-        return await self._talk.post(at.url, body, media_type=_MEDIA_TYPE, accept=_MEDIA_TYPE)
+        return await self._talk.post(
+            at.url, body, media_type=_MEDIA_TYPE, accept=_MEDIA_TYPE, could_be_less=could_be_less
+        )
 
     def _page(self, response: Response, asked: _Question) -> Page:
-        data = read_json(response.body, self._root)
+        data = read_json(response.body, redact(response.url))
         if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
-            raise UnreadableError(f"{self._root} answered with JSON that is no list of collections.")
+            raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of collections.")
         rows = [self._row(record, response.url) for record in data["collections"]]
         return Page(rows, _following(data, response.url, asked), _declared(data), self._talk.clock(response))
 
@@ -119,6 +164,15 @@ def _after(before: Page | None, page: Page) -> Page:
     page = replace(page, declared=before.declared) if page.declared is None else page
     # There are servers that link a next page for ever.
     return page if page.rows or before.rows else replace(page, place=None)
+
+
+def _limited(at: _Question, rows: int) -> _Question:
+    """The same question for so many collections."""
+    if at.body is not None:
+        return _Question(at.url, {**at.body, "limit": rows})
+    parts = urlsplit(at.url)
+    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "limit"]
+    return _Question(urlunsplit(parts._replace(query=urlencode([*kept, ("limit", str(rows))]))))
 
 
 def _following(data: Mapping[str, Any], base: str, asked: _Question) -> list[Any] | None:
