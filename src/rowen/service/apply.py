@@ -1,7 +1,7 @@
 """Making the sources be what a file declares, and saying what that changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +20,10 @@ DeedKind: TypeAlias = Literal["added", "changed", "paused", "resumed", "unchange
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What becomes of one source; `changes` holds before and after of each thing that changes."""
+    """What becomes of one source; `changes` holds before and after of each thing that changes.
+
+    `schedule` is how often it is to be looked at, which nothing does yet.
+    """
 
     source: str
     deed: DeedKind
@@ -28,6 +31,7 @@ class Deed:
     url: str
     changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     items: int = 0
+    schedule: str | None = None
 
 
 class Applying(Managing):
@@ -50,7 +54,7 @@ class Applying(Managing):
             plan = list(_plan(declared, held, prune=prune))
             if not dry_run:
                 await _write(c, plan)
-        return [deed for deed, _, _ in plan]
+        return [replace(deed, schedule=one.schedule) if one else deed for deed, one, _ in plan]
 
 
 Step = tuple[Deed, Declared | None, Source | None]

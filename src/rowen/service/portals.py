@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from rowen.connectors import registry
 from rowen.errors import ConfigurationError, NotFoundError, UsageError
+from rowen.service.schedule import schedule_of
 
 __all__ = ["Declared", "is_secret", "read"]
 
@@ -18,8 +19,6 @@ _LISTS = ("source", "portals")
 _KEYS = ("name", "url", "kind", "type", "profile", "language", "every", "cron", "enabled", "options", "description")
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
 _NAME = re.compile(r"[^\s/\\:~\x00-\x1f][^/\\\x00-\x1f]*")
-_EVERY = re.compile(r"auto|[1-9][0-9]*\s*(?:s|min|h|d|w)")
-_CRON = re.compile(r"[-0-9A-Za-z*/,?#L]+(?:\s+[-0-9A-Za-z*/,?#L]+){4}")
 _SECRET = re.compile(
     r"authorization|cookie|password|passwd|secret|token|api[-_]?key|apikey|access[-_]?key", re.IGNORECASE
 )
@@ -176,7 +175,7 @@ def _declared(entry: Mapping[str, Any]) -> Declared:
         kind=kind,
         url=url,
         options=checked.model_dump(mode="json", exclude_defaults=True),
-        schedule=_schedule(entry),
+        schedule=schedule_of(entry),
         enabled=entry.get("enabled"),
     )
 
@@ -186,17 +185,3 @@ def _put(options: dict[str, Any], name: str, value: str, kind: str) -> None:
         raise UsageError(f"Kind {kind!r} has no {name}.", hint=f"Leave {name} out, or choose another kind.")
     if options.setdefault(name, value) != value:
         raise UsageError(f"{name} is given twice, and differs between the entry and its options.")
-
-
-def _schedule(entry: Mapping[str, Any]) -> str | None:
-    if "every" in entry:
-        every = " ".join(entry["every"].split())
-        if not _EVERY.fullmatch(every):
-            raise UsageError(f"every = {every!r} is no length of time.", hint="Such as 30min, 6h, 1d, 1w or auto.")
-        return f"every {every.replace(' ', '')}"
-    if "cron" in entry:
-        cron = " ".join(entry["cron"].split())
-        if not _CRON.fullmatch(cron):
-            raise UsageError(f"cron = {cron!r} is no schedule of five fields.", hint="Such as '0 3 * * *'.")
-        return f"cron {cron}"
-    return None

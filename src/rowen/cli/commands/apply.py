@@ -33,6 +33,8 @@ def apply(door: Door, path: Path, dry_run: bool, prune: bool) -> None:
         elif deed.deed != "unchanged":
             door.out.line(*_line(deed))
     door.out.say(_summary(deeds, dry=dry_run))
+    if any(deed.schedule for deed in deeds):
+        door.out.say("Schedules are kept, but not run yet: `rowen sync` syncs all sources that are not paused.")
 
 
 def _fact(deed: "Deed", *, dry: bool) -> dict[str, Any]:

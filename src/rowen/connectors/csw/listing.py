@@ -11,13 +11,14 @@ from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.listing import FAR_PAST, Page, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.written import written
 from rowen.connectors.catalog.xml import Found
 from rowen.connectors.csw.address import ask, capabilities_url, item_url
 from rowen.connectors.csw.answer import Answer, RefusalError, read
 from rowen.connectors.csw.capabilities import Capabilities
 from rowen.connectors.csw.options import CswOptions
 from rowen.connectors.csw.question import Dialect, Question
-from rowen.connectors.csw.record import dataset_of, identifier_of, payload_of, stamp_of, url_of
+from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.model.item import Failed, Fetched
 
@@ -263,7 +264,7 @@ class Catalogue:
             raise problem
         url = item_url(self._url, identifier) if identifier else f"{self._url}#/unread/{question.at}"
         doubt = None if identifier else "A record can neither be read nor named. Nothing was deleted."
-        row = Row(Failed(url, f"The record cannot be read: {problem}", payload=payload or None))
+        row = Row(Failed(url, f"The record cannot be read: {problem}", payload=payload or None), named=bool(identifier))
         return _Window([row], answer.matched, 1, doubt)
 
     async def _ask(self, question: Question) -> Answer:
@@ -288,13 +289,13 @@ class Catalogue:
         modified = stamp_of(found.tree)
         url = url_of(found.tree, self._url)
         if found.why:
-            return Row(Failed(url, found.why, payload=payload_of(found.tree)), modified)
+            return Row(Failed(url, found.why, payload=written(found.tree)), modified)
         try:
             dataset = dataset_of(found.tree, self._url, language=self._options.language)
             return Row(Fetched(dataset.document(language=self._options.language)), modified)
         except (ValueError, RecursionError) as problem:
             why = f"The record cannot be read: {problem}."
-            return Row(Failed(url, why, payload=payload_of(found.tree)), modified)
+            return Row(Failed(url, why, payload=written(found.tree)), modified)
 
 
 def _beyond(matched: int | None) -> str:

@@ -16,7 +16,7 @@ from rowen.connectors.csw import iso19115
 from rowen.connectors.csw.address import item_url
 from rowen.model.hashes import body_hash, canonical_json
 
-__all__ = ["dataset_of", "identifier_of", "payload_of", "stamp_of", "url_of"]
+__all__ = ["dataset_of", "identifier_of", "stamp_of", "url_of"]
 
 _PARTS = "cat cit dqc fcc gcx gex lan lis mac mas mcc mco mda mdb mds mdt mex mmi mpc mrc mrd mri mrl mrs msr"
 _PREFIXES = {
@@ -42,7 +42,6 @@ _PREFIXES = {
 }
 # Numbers of elements are given anew with each answer, and where schemas lie is no part of what a record says.
 _PASSING = re.compile(r"\{http://www\.opengis\.net/gml(/3\.2)?\}id|\{http://www\.w3\.org/2001/XMLSchema-instance\}.*")
-_PAYLOAD_CHARS = 1 << 20
 
 
 def dataset_of(record: Element, base: str, *, language: str | None = None) -> Dataset:
@@ -83,11 +82,6 @@ def stamp_of(record: Element) -> datetime | None:
     if iso19115.is_iso(record):
         return moment(iso19115.stamp(record))
     return moment(said(record.find("{*}modified"))) or moment(said(record.find("{*}date")))
-
-
-def payload_of(record: Element) -> bytes:
-    """A record as it is kept in quarantine."""
-    return " ".join(record.itertext())[:_PAYLOAD_CHARS].encode("utf-8", "replace")
 
 
 def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dataset:

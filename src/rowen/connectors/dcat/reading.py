@@ -1,5 +1,6 @@
 """What one answer of a catalog holds: which nodes are its items, how many it names without saying more of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,7 +11,7 @@ from rowen.connectors.catalog.graph import Blank, Graph, Iri, Literal, Node
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.dcat.hydra import Paging
 from rowen.connectors.dcat.joining import Part
-from rowen.connectors.dcat.syntax import Broken
+from rowen.connectors.dcat.syntax import UNREAD, Unread
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 
@@ -27,12 +28,13 @@ class Contents:
     """The items of an answer. `missing` is how many the catalog names that are described nowhere in it.
 
     `borders` are nodes that stand for themselves, and are no part of any other; `modified` is when the records about
-    some items were modified.
+    some items were modified. `broken` are statements that could not be read and that belong to no item: any other may
+    be hidden in them. What an item lacks is told by the graph.
     """
 
     graph: Graph
     paging: Paging
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[Unread, ...] = ()
     items: frozenset[Node] = frozenset()
     borders: frozenset[Node] = frozenset()
     missing: int = 0
@@ -58,6 +60,21 @@ class Contents:
         self.borders = self.items | frozenset(others) | frozenset(node for node in typed if isinstance(node, Iri))
         self.is_catalog = bool(self.items or self.paging.told or others or listed)
         self._read_records(types)
+        if self.broken:
+            above = _above(graph)
+            self.broken = tuple(one for one in self.broken if one.node is None or not self._has(one.node, above))
+
+    def _has(self, node: Node, above: Mapping[Node, set[Node]]) -> bool:
+        """Whether a node is an item, or is part of one."""
+        waiting, seen = [node], set[Node]()
+        while waiting:
+            node = waiting.pop()
+            if node in self.items:
+                return True
+            if node not in seen and node not in self.borders:
+                seen.add(node)
+                waiting += above.get(node, ())
+        return False
 
     def _is_part(self, node: Node, types: dict[Node, set[str]], mentions: set[Node], listed: set[Node]) -> bool:
         """Whether a node only stands there because another one speaks of it."""
@@ -84,16 +101,34 @@ def row_of(part: Part, source: str, *, language: str | None, borders: frozenset[
         document = reading.dataset.document(language=language)
     except (ValueError, RecursionError) as problem:
         url = item_url(part.graph, part.node, source)
-        said = {name: [str(value) for value in values] for name, values in part.graph.said(part.node).items()}
-        failed = Failed(url, f"The record cannot be read: {problem}.", payload=payload_of(said))
+        failed = Failed(url, f"The record cannot be read: {problem}.", payload=_payload(part, borders))
         return url, "", Row(failed)
     return document.url, document.record_json, Row(Fetched(document), reading.modified)
 
 
-def unread(broken: Broken, source: str) -> Row:
-    """A statement that could not be read, for the quarantine."""
-    mark = body_hash(broken.payload + broken.why.encode("utf-8", "replace")).hex()[:32]
-    return Row(Failed(f"{source.partition('#')[0]}#/unread/{mark}", broken.why, payload=broken.payload))
+def _payload(part: Part, borders: frozenset[Node]) -> bytes | None:
+    """What is kept of an item that cannot be read: the broken statements, else what is said of it."""
+    whole = part.graph.part(part.node, borders)
+    broken = [value.text for node in whole.broken for value in whole.values(node, UNREAD) if isinstance(value, Literal)]
+    said = {name: [str(value) for value in values] for name, values in part.graph.said(part.node).items()}
+    return "\n".join(sorted(broken)).encode() if broken else payload_of(said)
+
+
+def unread(broken: Unread, source: str) -> Row:
+    """A statement of which nobody knows what it is about, for the quarantine: the same one each time."""
+    mark = body_hash(broken.payload.strip()).hex()[:32]
+    why = f"A statement cannot be read: {broken.why}."
+    return Row(Failed(f"{source.partition('#')[0]}#/unread/{mark}", why, payload=broken.payload), named=False)
+
+
+def _above(graph: Graph) -> dict[Node, set[Node]]:
+    """Which nodes speak of a node."""
+    above: dict[Node, set[Node]] = {}
+    for node in graph:
+        for name in graph.said(node):
+            for value in graph.nodes(node, name) if name != "rdf:type" else ():
+                above.setdefault(value, set()).add(node)
+    return above
 
 
 def _mentions(graph: Graph, nodes: set[Node]) -> set[Node]:

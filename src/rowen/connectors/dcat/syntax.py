@@ -1,20 +1,21 @@
 """An answer becomes a graph, in whichever syntax of RDF it came; no more of it than memory can hold."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from pyoxigraph import BlankNode, NamedNode, Quad, QuadParser, RdfFormat, Triple, parse
+from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Triple, parse
 from pyoxigraph import Literal as OxLiteral
 
 from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.charset import Decoder
 from rowen.connectors.catalog.graph import Blank, Graph, Iri, Literal, Node, Term, short
 from rowen.connectors.dcat.contexts import settled
+from rowen.connectors.dcat.mending import Broken, Document
 from rowen.errors import SourceError
 from rowen.fetch.response import Response
 
-__all__ = ["ACCEPT", "Broken", "Parsed", "format_of", "read_graph"]
+__all__ = ["ACCEPT", "UNREAD", "Parsed", "Unread", "format_of", "read_graph"]
 
 ACCEPT = (
     "text/turtle, application/n-triples;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7, "
@@ -54,28 +55,30 @@ _BY_ENDING = {
     "trig": "trig",
     "nq": "nquads",
 }
-_RECOVERS = frozenset({"turtle", "ntriples", "n3", "trig", "nquads"})
+_MENDED = frozenset({"turtle", "ntriples", "n3", "trig", "nquads"})
 _TRIPLE_LINE = re.compile(r"\s*(?:<[^>\s]+>|_:\S+)\s+<[^>\s]+>\s+.*\.\s*$")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MOST_ERRORS = 100
-_PAYLOAD_LINES = 6
-_END_OF_FILE = "end of file"
+
+UNREAD = "urn:rowen:unread"
+"""Under this name a statement that could not be read is kept with what it is about."""
 
 
-class Broken(NamedTuple):
-    """A statement that could not be read, and where it stands."""
+class Unread(NamedTuple):
+    """A statement that could not be read, as it was sent, and the node that it is about, if that can be made out."""
 
     why: str
     payload: bytes
+    node: Node | None = None
 
 
 class Parsed(NamedTuple):
-    """What an answer says, and which of its statements could not be read."""
+    """What an answer says, and which of its statements could not be read, with what they are about."""
 
     graph: Graph
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[Unread, ...] = ()
 
 
 def format_of(response: Response, told: str | None = None) -> str:
@@ -115,8 +118,15 @@ def read_graph(response: Response, *, told: str | None = None, most_triples: int
     name = format_of(response, told)
     base = where.partition("#")[0].partition("?")[0]
     try:
-        parser = parse(_input(response, name), _BY_NAME[name], base_iri=base, lenient=True)
-        return _collect(parser, response, name, most_triples=most_triples, page=page)
+        data, collected = _input(response, name), _Collecting(where, most_triples, page)
+        try:
+            collected.take(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
+        except SyntaxError:
+            if name not in _MENDED or isinstance(data, str):
+                raise
+            collected = _Collecting(where, most_triples, page)
+            collected.take(Document(data, _BY_NAME[name], base).read())
+        return Parsed(collected.graph, tuple(collected.broken))
     except UnreadableError:
         raise
     except (ValueError, SyntaxError, RecursionError) as problem:
@@ -174,42 +184,38 @@ def _web_page(response: Response) -> SourceError:
     )
 
 
-def _collect(parser: QuadParser, response: Response, name: str, *, most_triples: int, page: int) -> Parsed:
-    graph, broken = Graph(), list[Broken]()
-    last: Node | None = None
-    for found in _quads(parser, broken, response.body):
-        if isinstance(found, Broken):
-            if name not in _RECOVERS or _END_OF_FILE in found.why or len(broken) >= _MOST_ERRORS:
-                raise UnreadableError(f"{response.url} cannot be read to its end: {found.why}.", hint=_HINT)
-            if last is not None:
-                graph.broken.add(last)
-            continue
-        last = _node(found.subject, page)
-        graph.add(last, short(found.predicate.value), _term(found.object, page))
-        if graph.triples > most_triples:
-            raise SourceError(
-                f"{response.url} has more than {most_triples} triples.",
-                hint="Nothing was deleted. The option max_triples sets the limit.",
-            )
-    return Parsed(graph, tuple(broken))
+class _Collecting:
+    """A graph on its way, and what is missing in it."""
 
+    def __init__(self, where: str, most_triples: int, page: int) -> None:
+        self.graph = Graph()
+        self.broken: list[Unread] = []
+        self._where = where
+        self._most_triples = most_triples
+        self._page = page
 
-def _quads(parser: QuadParser, broken: list[Broken], body: bytes) -> Iterator[Quad | Broken]:
-    """The triples of an answer; the parser goes on after a broken one."""
-    while True:
-        try:
-            yield next(parser)
-        except StopIteration:
-            return
-        except SyntaxError as problem:
-            one = Broken(str(problem), _around(body, problem.lineno or 1))
-            broken.append(one)
-            yield one
+    def take(self, quads: Iterable[Quad | Broken]) -> None:
+        """Take all of them, but no more than memory can hold."""
+        graph, page = self.graph, self._page
+        for found in quads:
+            if isinstance(found, Broken):
+                self._note(found)
+                continue
+            graph.add(_node(found.subject, page), short(found.predicate.value), _term(found.object, page))
+            if graph.triples > self._most_triples:
+                raise SourceError(
+                    f"{self._where} has more than {self._most_triples} triples.",
+                    hint="Nothing was deleted. The option max_triples sets the limit.",
+                )
 
-
-def _around(body: bytes, line: int) -> bytes:
-    lines = body.split(b"\n", line + _PAYLOAD_LINES)[max(0, line - _PAYLOAD_LINES) : line + _PAYLOAD_LINES]
-    return b"\n".join(lines)[: 1 << 16]
+    def _note(self, broken: Broken) -> None:
+        if broken.is_end or len(self.broken) >= _MOST_ERRORS:
+            raise UnreadableError(f"{self._where} cannot be read to its end: {broken.why}.", hint=_HINT)
+        node = _node(broken.subject, self._page) if broken.subject is not None else None
+        if node is not None:
+            self.graph.broken.add(node)
+            self.graph.add(node, UNREAD, Literal(broken.payload.decode("utf-8", "replace")))
+        self.broken.append(Unread(broken.why, broken.payload, node))
 
 
 def _node(node: object, page: int) -> Node:

@@ -12,6 +12,7 @@ from rowen.connectors.catalog.listing import Page, Row, Tokens
 from rowen.connectors.catalog.memory import stamp
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.written import written
 from rowen.connectors.catalog.xml import Element, Found, local, said
 from rowen.connectors.oai.address import ask, item_url
 from rowen.connectors.oai.answer import (
@@ -246,13 +247,14 @@ class Repository:
     def _row(self, found: Found | Broken) -> Row:
         if isinstance(found, Broken):
             url = item_url(self._url, found.identifier) if found.identifier else self._nowhere(found.body)
-            return Row(Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body)))
+            failed = Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body))
+            return Row(failed, named=found.identifier is not None)
         tree = found.tree
         header = tree if local(tree.tag) == "header" else tree.find("{*}header")
         identifier = said(header.find("{*}identifier")) if header is not None else ""
         if header is None or not identifier:
-            words = " ".join(tree.itertext())
-            return Row(Failed(self._nowhere(words), "The record has no identifier.", payload=_payload(words)))
+            url = self._nowhere(" ".join(tree.itertext()))
+            return Row(Failed(url, "The record has no identifier.", payload=written(tree)), named=False)
         modified = moment(said(header.find("{*}datestamp")))
         return Row(self._seen(identifier, header, found), modified)
 
@@ -263,14 +265,12 @@ class Repository:
         metadata = found.tree.find("{*}metadata")
         why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
         if why or metadata is None:
-            return Failed(url, why or "", payload=_payload(" ".join(found.tree.itertext())))
+            return Failed(url, why or "", payload=written(found.tree))
         try:
             dataset = dataset_of(found.tree, url, language=self._options.language)
             return Fetched(dataset.document(language=self._options.language))
         except (ValueError, RecursionError) as problem:
-            return Failed(
-                url, f"The record cannot be read: {problem}.", payload=_payload(" ".join(metadata.itertext()))
-            )
+            return Failed(url, f"The record cannot be read: {problem}.", payload=written(found.tree))
 
     def _nowhere(self, body: str) -> str:
         return f"{self._url}#/unread/{body_hash(body.encode('utf-8', 'replace')).hex()[:32]}"

@@ -23,11 +23,15 @@ Row = Mapping[str, Term]
 
 
 class Rows(NamedTuple):
-    """What was answered. `is_cut` tells that the endpoint gave no more than it is willing to."""
+    """What was answered. `is_cut` tells that the endpoint gave no more than it is willing to.
+
+    `in_time` is False where it says that its time was over: rows may then be missing anywhere.
+    """
 
     rows: Sequence[Row]
     is_cut: bool = False
     clock: datetime | None = None
+    in_time: bool = True
 
 
 class Endpoint:
@@ -50,7 +54,8 @@ class Endpoint:
             could_be_less=could_be_less,
         )
         rows = read_rows(read_json(response.body, self._url), self._url, *names)
-        return Rows(rows, _is_cut(response, len(rows)), self._talk.clock(response))
+        in_time = not _TIMED_OUT.search(response.headers.get("X-SQL-State", ""))
+        return Rows(rows, not in_time or _is_cut(response, len(rows)), self._talk.clock(response), in_time)
 
 
 def read_rows(answer: Any, where: str, *names: str) -> list[Row]:
@@ -81,8 +86,5 @@ def _term(cell: Any) -> Term | None:
 
 def _is_cut(response: Response, count: int) -> bool:
     """Whether an answer of this size was cut: the endpoint says so, or it is exactly what endpoints allow at most."""
-    headers = response.headers
-    if _TIMED_OUT.search(headers.get("X-SQL-State", "")):
-        return True
-    cap = headers.get("X-SPARQL-MaxRows", "")
+    cap = response.headers.get("X-SPARQL-MaxRows", "")
     return count > 0 and (count % _CAP == 0 or cap == str(count))

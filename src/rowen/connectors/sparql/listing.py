@@ -61,6 +61,8 @@ class Identified:
                 return
             found = [iri.text for row in answer.rows if isinstance(iri := row.get("iri"), Literal)]
             listed += len(found)
+            if declared is None and not answer.in_time:
+                doubt = "The endpoint did not list all identifiers in its time. Nothing was deleted."
             waiting = found
             while waiting:
                 batch, waiting = waiting[: self._batch], waiting[self._batch :]
@@ -100,16 +102,27 @@ class Identified:
         if not asked:
             return rows
         try:
-            answer = await self._endpoint.ask(self._questions.descriptions(asked), *_NAMES, could_be_less=True)
+            answer = await self._described(asked)
         except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
-            return rows + (await self._halves(asked, since) or [await self._given_up(asked[0], problem)])
+            return rows + (await self._halves(asked, since) or [self._given_up(asked[0], problem)])
         graph, closed = _graph_of(answer)
         if answer.is_cut or not closed.issuperset(asked):
             rest = await self._halves(asked, since)
-            return rows + (rest if rest is not None else self._cut(asked[0], graph, answer))
+            return rows + (rest if rest is not None else await self._cut(asked[0], graph, answer))
         self._succeed(len(asked))
         items = frozenset(map(Iri, asked))
         return rows + [self._row(Iri(iri), graph, items, since) for iri in asked]
+
+    async def _described(self, iris: Sequence[str]) -> Rows:
+        """The answer for some datasets. One alone is asked for a second time, once the endpoint answers at all."""
+        question = self._questions.descriptions(iris)
+        try:
+            return await self._endpoint.ask(question, *_NAMES, could_be_less=True)
+        except (TooMuchError, UnreadableError):
+            if len(iris) > 1:
+                raise
+        await self._endpoint.ask(self._questions.identifiers("", None, 1), "iri")
+        return await self._endpoint.ask(question, *_NAMES, could_be_less=True)
 
     async def _halves(self, iris: Sequence[str], since: datetime | None) -> list[Row] | None:
         """The same in two questions; None for a single dataset."""
@@ -125,17 +138,24 @@ class Identified:
         if self._successes >= _GROWING and count >= self._batch:
             self._batch, self._successes = min(self._batch * 2, self._wanted), 0
 
-    async def _given_up(self, iri: str, problem: Exception) -> Row:
-        """One dataset that the endpoint cannot tell of, if it can tell anything at all."""
-        await self._endpoint.ask(self._questions.identifiers("", None, 1), "iri")
+    def _given_up(self, iri: str, problem: Exception) -> Row:
         return Row(_failed(iri, self._url, f"the endpoint cannot tell of it: {problem}"))
 
-    def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
-        """One dataset whose rows are not all there; none at all means that it is gone by now."""
+    async def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
+        """One dataset whose rows are not all there; if there are none at all, it may be gone by now."""
         if Iri(iri) not in graph:
-            return []
+            why = "the endpoint lists it, but tells nothing of it"
+            return [Row(_failed(iri, self._url, why))] if await self._is_there(iri) else []
         why = f"the endpoint gives no more than {len(answer.rows)} rows at once"
         return [Row(_failed(iri, self._url, why, payload=_payload(graph, Iri(iri))))]
+
+    async def _is_there(self, iri: str) -> bool:
+        """Whether a dataset is there still, as far as the endpoint can tell: gone is only what it says to be."""
+        try:
+            answer = await self._endpoint.ask(self._questions.existence(iri), "iri", could_be_less=True)
+        except (TooMuchError, UnreadableError):
+            return True
+        return answer.is_cut or bool(answer.rows)
 
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
         try:

@@ -45,6 +45,13 @@ class Questions:
             f"WHERE {{ {self._all(since)} {behind} }}\nORDER BY ?iri\nLIMIT {limit}"
         )
 
+    def existence(self, iri: str) -> str:
+        """Whether there still is such a dataset: its identifier, or nothing."""
+        return (
+            f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
+            f"WHERE {{ VALUES ?d {{ <{iri}> }} {self._all(None)} }}\nLIMIT 1"
+        )
+
     def count(self, since: datetime | None) -> str:
         """How many datasets there are, each counted once, whatever is said of it."""
         return f"{_PREFIXES}SELECT (COUNT(DISTINCT ?d) AS ?n)\n{self._from}WHERE {{ {self._all(since)} }}"

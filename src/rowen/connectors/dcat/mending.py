@@ -1,0 +1,130 @@
+"""Reading RDF piece by piece, where a document is broken: a broken statement costs no other, and can be named.
+
+The parser goes on after an error by itself, but nobody knows then what it has passed over. Lines of N-Triples and
+paragraphs of Turtle are read for themselves instead, in groups that are halved until the broken one stands alone.
+"""
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pyoxigraph import BlankNode, NamedNode, Quad, QuadParser, RdfFormat, parse
+
+__all__ = ["Broken", "Document"]
+
+_GROUP = 1000
+_PAYLOAD_BYTES = 1 << 16
+_LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
+_PARAGRAPH_FORMATS = (RdfFormat.TURTLE, RdfFormat.N3)
+_DIRECTIVE = re.compile(rb"(?<![\w:@])(?:@?prefix\s+([\w-]*):|@base)\s*<([^<>\n]*)>\s*\.?", re.IGNORECASE)
+_BEGIN = re.compile(
+    rb"\.[ \t\r]*+\n(?:[ \t\r]*+\n|#[^\n]*+\n)*+"
+    rb"(?=@?(?:prefix|base)\s|\[|_:\w|<(?=[^\s<>:#]*+[:#])[^\s<>]*+>\s|([\w-]*+):[\w.%-]++\s)"
+)
+_SUBJECT = re.compile(rb"\s*(<[^\s<>]*>|_:[^\s<>]+|[\w-]*:[\w.%-]+)\s")
+_STRING = re.compile(rb'"""(?:[^"\\]|\\.|"(?!""))*+"""|"(?:[^"\\\n]|\\.)*+"|<[^\s<>]*>|#[^\n]*', re.DOTALL)
+_GOES_ON = re.compile(rb"\.\s+\S")
+_STATEMENT_LINE = re.compile(rb"^[ \t]*[^\s#]", re.MULTILINE)
+_PLACE = re.compile(r"^Parser error .*?\d: ")
+
+
+class Broken(NamedTuple):
+    """A statement that could not be read, as it was sent; what it is about, if that can be made out.
+
+    `is_end` tells that the document ends within it.
+    """
+
+    why: str
+    payload: bytes
+    subject: NamedNode | BlankNode | None = None
+    is_end: bool = False
+
+
+class Document:
+    """One document that is known to be broken."""
+
+    def __init__(self, data: bytes, syntax: RdfFormat, base: str) -> None:
+        self._data = data
+        self._syntax = syntax
+        self._base = base
+        directives = list(_DIRECTIVE.finditer(data)) if syntax in _PARAGRAPH_FORMATS else []
+        self._prefixes = {found[1] for found in directives}
+        # Prefixes that change on the way mean something else in each part of a document.
+        self._is_plain = len({found.group(1, 2) for found in directives}) == len(self._prefixes)
+        self._head = b"\n".join(dict.fromkeys(found[0] for found in directives)) + b"\n" if directives else b""
+
+    def read(self) -> Iterator[Quad | Broken]:
+        """All that can be read, and what cannot."""
+        borders = self._borders()
+        last = len(borders) - 1
+        waiting = [(at, min(at + _GROUP, last)) for at in range(0, last, _GROUP)][::-1]
+        while waiting:
+            begin, end = waiting.pop()
+            text = self._data[borders[begin] : borders[end]]
+            quads = self._sound(text, is_one=end - begin == 1)
+            if quads is not None:
+                yield from quads
+            elif end - begin > 1:
+                middle = (begin + end) // 2
+                waiting += [(middle, end), (begin, middle)]
+            else:
+                yield from self._broken(text, is_last=end == last)
+
+    def _borders(self) -> Sequence[int]:
+        """Where lines or paragraphs begin, and where the last one ends; there is but one where neither can be told."""
+        if self._syntax in _LINE_FORMATS:
+            begins: Iterator[int] = (found.end() for found in re.finditer(rb"\n", self._data))
+        elif self._syntax in _PARAGRAPH_FORMATS and self._is_plain:
+            begins = (found.end() for found in _BEGIN.finditer(self._data) if found[1] in (None, *self._prefixes))
+        else:
+            begins = iter(())
+        # Millions of lines are no trouble for an array.
+        borders = array("Q", [0])
+        borders.extend(at for at in begins if at < len(self._data))
+        borders.append(len(self._data))
+        return borders
+
+    def _parser(self, text: bytes) -> QuadParser:
+        return parse(self._head + text, self._syntax, base_iri=self._base, lenient=True)
+
+    def _sound(self, text: bytes, *, is_one: bool) -> list[Quad] | None:
+        """What some pieces, or one of them, say; None if one is broken."""
+        try:
+            quads = list(self._parser(text))
+        except SyntaxError:
+            return None
+        # A quotation mark that is missing may find its other half lines below.
+        is_all = self._syntax not in _LINE_FORMATS or len(quads) == len(_STATEMENT_LINE.findall(text))
+        return quads if is_all or is_one else None
+
+    def _broken(self, piece: bytes, *, is_last: bool) -> Iterator[Quad | Broken]:
+        """What a broken piece says. Behind the error it is only read where other statements may be in it."""
+        is_single = len(piece) <= _PAYLOAD_BYTES and not _GOES_ON.search(_STRING.sub(b"''", piece))
+        parser = self._parser(piece)
+        while True:
+            try:
+                yield next(parser)
+            except StopIteration:
+                return
+            except SyntaxError as problem:
+                is_open = self._syntax in (*_LINE_FORMATS, *_PARAGRAPH_FORMATS) and not piece.rstrip().endswith(b".")
+                is_end = is_last and (is_open or "Unexpected end" in problem.msg)
+                why = _PLACE.sub("", problem.msg)
+                if is_single:
+                    yield Broken(why, piece[:_PAYLOAD_BYTES], self._subject(piece), is_end)
+                    return
+                yield Broken(why, self._line(piece, problem.lineno or 1), None, is_end)
+
+    def _line(self, piece: bytes, number: int) -> bytes:
+        lines = (self._head + piece).split(b"\n", number)
+        return lines[number - 1][:_PAYLOAD_BYTES] if number <= len(lines) else piece[:_PAYLOAD_BYTES]
+
+    def _subject(self, piece: bytes) -> NamedNode | BlankNode | None:
+        """What a statement is about, read by the parser, which knows of prefixes and escapes."""
+        found = _SUBJECT.match(piece)
+        try:
+            subject = next(self._parser(found[1] + b" <urn:x> <urn:x> .")).subject if found else None
+        except (SyntaxError, StopIteration):
+            return None
+        return subject if isinstance(subject, NamedNode | BlankNode) else None

@@ -1,0 +1,30 @@
+"""`rowen apply` says once that schedules are kept and not run."""
+
+from tests.cli.conftest import Cli
+
+ENTRY = '[[source]]\nname = "{}"\nurl = "https://{}.example/data.json"\nkind = "datajson"\n{}\n'
+NOTICE = "Schedules are kept, but not run yet: `rowen sync` syncs all sources that are not paused."
+
+
+def test_apply_says_once_that_schedules_are_not_run(cli: Cli) -> None:
+    cli.write({"plain.toml": ENTRY.format("hay", "hay", "")})
+    cli.write({"timed.toml": ENTRY.format("oats", "oats", 'every = "1d"') + ENTRY.format("rye", "rye", 'every = "6h"')})
+
+    plain = cli("apply", "plain.toml")
+    timed = [cli("apply", "timed.toml", *more) for more in (["--dry-run"], [], [])]
+
+    assert "Schedules" not in plain.err
+    assert [done.err.splitlines().count(NOTICE) for done in timed] == [1, 1, 1]
+    assert [done.err.splitlines()[-1] for done in timed] == [NOTICE] * 3
+    assert cli("apply", "timed.toml", "--quiet").err == ""
+    assert "every 1d" in cli("show", "oats").out
+
+
+def test_a_cron_expression_that_makes_no_sense_is_refused(cli: Cli) -> None:
+    cli.write({"portals.toml": ENTRY.format("hay", "hay", 'cron = "99 99 99 99 99"')})
+
+    done = cli("apply", "portals.toml")
+
+    assert done.code == 2
+    assert "entry 1 (hay): cron = '99 99 99 99 99' is no schedule: '99' is no minute, which is 0 to 59." in done.err
+    assert cli("sources").out == ""

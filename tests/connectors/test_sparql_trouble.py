@@ -1,0 +1,132 @@
+"""SPARQL endpoints that fail for a moment, fail over one dataset, or keep silent about one that they list."""
+
+from collections.abc import Iterator
+
+import pytest
+from aiohttp import web
+
+from tests.conftest import House
+from tests.portals.catalogs import keep
+from tests.portals.sparql import SparqlEndpoint, kind_of
+
+NOTHING = {"head": {"vars": ["d", "s", "p", "o", "end"]}, "results": {"bindings": []}}
+
+
+class Moody(SparqlEndpoint):
+    """Says nothing of one dataset, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.silent_about: str | None = None
+        self.vanishes = False
+        self.fails: dict[str, int] = {}
+        self.late: set[str] = set()
+
+    def _answer_to(self, question: str) -> web.Response:
+        kind = kind_of(question)
+        if self.fails.get(kind, 0) > 0:
+            self.fails[kind] -= 1
+            return web.Response(status=500, text="Virtuoso 42000 Error SR171")
+        key = self.silent_about
+        if key and kind == "descriptions" and f"<{self.iri(key)}>" in question:
+            if self.vanishes:
+                self.records.pop(key, None)
+            return web.json_response(NOTHING)
+        response = super()._answer_to(question)
+        if kind in self.late:
+            response.headers["X-SQL-State"] = "S1TAT"
+        return response
+
+
+@pytest.fixture
+def portal() -> Iterator[Moody]:
+    portal = Moody()
+    yield portal
+    portal.close()
+
+
+def names(house: House) -> set[str]:
+    return {url.rpartition("/")[2] for (url,) in house.query("select url from item")}
+
+
+async def test_a_dataset_that_is_listed_but_not_described_keeps_its_last_good_copy(house: House, portal: Moody) -> None:
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.silent_about = "d00005"
+        runs = [await r.sync("portal", full=True) for _ in range(2)]
+        portal.silent_about = None
+        healed = await r.sync("portal", full=True)
+
+    assert [(run.status, run.tally.deleted, run.tally.failed) for run in runs] == [("completed", 0, 1)] * 2
+    assert names(house) == set(portal.records)
+    assert (healed.tally.failed, healed.tally.rows_written) == (0, 0)
+    assert house.query("select count(*) from quarantine") == [(0,)]
+
+
+async def test_a_dataset_that_vanishes_before_it_is_described_is_deleted(house: House, portal: Moody) -> None:
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.silent_about, portal.vanishes = "d00005", True
+        run = await r.sync("portal", full=True)
+
+    assert (run.status, run.tally.deleted, run.tally.failed) == ("completed", 1, 0)
+    assert names(house) == set(portal.records)
+
+
+async def test_an_endpoint_that_cannot_say_whether_a_dataset_is_there_deletes_nothing(
+    house: House, portal: Moody
+) -> None:
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.silent_about, portal.late = "d00005", {"identifiers"}
+        run = await r.sync("portal", full=True)
+
+    assert (run.tally.deleted, run.tally.failed) == (0, 1)
+    assert names(house) == set(portal.records)
+
+
+@pytest.mark.parametrize("kind", ["count", "identifiers", "descriptions"])
+@pytest.mark.parametrize("page_size", [1, 4, 256])
+async def test_one_passing_failure_costs_no_dataset(house: House, portal: Moody, kind: str, page_size: int) -> None:
+    portal.fill(9)
+    portal.fails = {kind: 1}
+    async with house.open(fetch_tries=2) as r:
+        run = await keep(r, portal, page_size=page_size)
+
+    assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 9, 0)
+
+
+async def test_a_list_of_identifiers_that_ran_out_of_time_proves_nothing_without_a_count(
+    house: House, portal: Moody
+) -> None:
+    portal.fill(20)
+    portal.no_count = True
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.late, portal.rows_max = {"identifiers"}, 13
+        portal.filters = False
+        run = await r.sync("portal", full=True, accept_deletions=True)
+
+    assert (run.status, run.tally.deleted, len(names(house))) == ("partial", 0, 20)
+    assert "in its time" in (run.error or "")
+
+
+async def test_a_batch_that_fails_at_times_is_asked_for_in_parts_and_grows_again(house: House, portal: Moody) -> None:
+    portal.fill(400)
+    portal.broken_above = 12
+    seen = 0
+
+    def heal(kind: str) -> None:
+        nonlocal seen
+        seen += kind == "descriptions"
+        portal.broken_above = None if seen > 8 else 12
+
+    portal.after_question = heal
+    async with house.open() as r:
+        run = await keep(r, portal, page_size=64)
+
+    assert (run.status, run.tally.created) == ("completed", 400)
+    assert run.tally.requests < 60
