@@ -474,7 +474,8 @@ async def test_exports_and_get_agree_on_who_belongs_together(house: House, out: 
                 ids = [f"urn:x:{chain}:{number}", f"urn:x:{chain}:{number + 1}"]
                 site.add(f"{chain}", f"Link {chain}", **{"dct:identifier": ids})
             for copy in range(number):
-                site.add(f"page{copy}", landingPage="https://shared.example/page")
+                words = f"What portal {number} says of number {copy}, in words of its own."
+                site.add(f"page{copy}", description=words, landingPage="https://shared.example/page")
         await harvest(house, **{f"s{number}": site for number, site in enumerate(sites)})
         await exported(house, out)
         rows = {row["url"]: row for row in read_jsonl(out)}
