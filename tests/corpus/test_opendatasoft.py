@@ -81,5 +81,5 @@ async def test_a_recorded_answer_that_is_no_listing_is_refused(house: House, por
     async with house.open() as r:
         run = await r.sync(portal.address)
 
-    assert (run.status, run.tally.created) == ("partial", 0)
+    assert run.status == "failed"
     assert "no list of datasets" in (run.error or "")

@@ -151,7 +151,7 @@ class Refresh:
         if why := self._doubt(walk, short) or await self._misses(walk, short):
             yield Incomplete(why)
             return
-        if why := self._strangers():
+        if why := await self._strangers():
             # The next walk will meet the same ones, and is believed.
             yield Checkpoint(replace(self._memory, nameless=self._nameless, place=None).to_cursor())
             yield Incomplete(why)
@@ -200,19 +200,24 @@ class Refresh:
         """
         if short <= 0 or short == self._memory.short or walk.received >= (walk.declared or 0):
             return None
-        async for batch in self._known.everything():
-            if any(held.url not in self._marks for held in batch):
-                return self._shortfall(walk)
-        return None
+        return self._shortfall(walk) if await self._lacks_one() else None
 
-    def _strangers(self) -> str | None:
-        """Records that nobody can tell from our items, where there were fewer before."""
-        if not self._known.count or self._nameless <= (self._memory.nameless or 0):
+    async def _strangers(self) -> str | None:
+        """Records that nobody can tell from an item that did not come, where there were fewer before."""
+        before = self._memory.nameless or 0
+        if self._nameless <= before or not await self._lacks_one():
             return None
         return (
-            f"{self._nameless} records cannot be told to be about any item, {self._memory.nameless or 0} before: "
-            "one of them may be an item that is held. Nothing was deleted."
+            f"{self._nameless} records cannot be told to be about any item, {before} before, and an item that is held "
+            "did not come: one of them may be that item. Nothing was deleted."
         )
+
+    async def _lacks_one(self) -> bool:
+        """Whether an item that is held was not shown."""
+        lacks = False
+        async for batch in self._known.everything():
+            lacks = lacks or any(held.url not in self._marks for held in batch)
+        return lacks
 
     @staticmethod
     def _is_little(short: int, declared: int) -> bool:

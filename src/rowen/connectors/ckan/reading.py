@@ -83,8 +83,7 @@ class Reading:
 
     def _judge(self, row: Any) -> Fetched | Gone | Failed:
         name = id_of(row)
-        nowhere = f"{self._address.site}/dataset/#/nameless/{mark_of(row)[1:]}"
-        url = self._address.item(name) if name else nowhere
+        url = self._address.item(name) if name else f"{self._address.site}/dataset/#/nameless/{mark_of(row)[1:]}"
         if isinstance(row, Unread):
             return Failed(url, row.error)
         if not name:

@@ -69,8 +69,8 @@ class Sightings:
         fresh: list[Any] = []
         again: list[Any] = []
         here: Counter[str] = Counter()
-        for number, row in enumerate(rows):
-            mark, named = mark_of(row), bool(id_of(row))
+        for number, (row, mark) in enumerate(zip(rows, map(mark_of, rows), strict=True)):
+            named = mark[0] != "?"
             is_new = self._marks.add(mark)
             here[mark] += 1
             if not named:

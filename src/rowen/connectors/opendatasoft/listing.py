@@ -74,9 +74,8 @@ class OpenDataSoftListing:
             response = await self._talk.get(self._question(question, 1, select="dataset_id"))
             return self._answer(response, question, [str(problem)])
         except (UnreadableError, TooMuchError, FetchTimeoutError):
-            if self._talk.unread >= MOST_UNREAD:
+            if self._talk.unread >= MOST_UNREAD or await self.count() is None:
                 raise
-            await self.count()
         second = int(question.after.timestamp()) if question.after else 0
         row = Row(Failed(f"{self._address.site}#/unread/{second}/{question.skip}", str(problem)))
         return Answer([row], None, None, True, f"A dataset could not be received: {problem} Nothing was deleted.")
