@@ -150,6 +150,22 @@ async def test_records_that_never_had_an_identifier_keep_nothing_from_being_dele
     assert (whole.status, whole.complete, whole.tally.deleted) == ("completed", True, 1)
 
 
+async def test_another_lost_identifier_than_before_deletes_nothing(house: House, portal: OddPortal) -> None:
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.instead = {"d00005": {"title": "Who am I?"}}
+        first = await r.sync("portal")
+        portal.tick(5)
+        await r.sync("portal", full=True)
+        house.execute("update source set cursor = cursor - 'walked'")
+        portal.instead = {"d00006": {"title": "And who am I?"}}
+        second = await r.sync("portal")
+
+    assert "d00006" in {url.rpartition("/")[2] for url in contents(house)}
+    assert (first.tally.deleted, second.tally.deleted) == (0, 0)
+
+
 async def test_a_new_record_without_an_identifier_is_nobody_where_every_item_came(
     house: House, portal: OddPortal
 ) -> None:

@@ -18,8 +18,8 @@ class Memory:
     whole. `filters` tells whether it minds the modified filter, as found at `probed`. `surplus` is how many more
     records it declares than it gives items: while that stays so, nothing was deleted or added behind our back; None as
     long as nothing is proved. `short` is by how many records its whole listing falls short of what it declares, having
-    been walked twice, `nameless` how many of them could not be told to be about any item. `place` is where an
-    interrupted walk may go on, `stumbled` that going on there failed once; `tokens` are those of a single document.
+    been walked twice, `strangers` those records that could not be told to be about any item. `place` is where
+    an interrupted walk may go on, `stumbled` that going on there failed once; `tokens` are those of a single document.
     """
 
     version: int = 0
@@ -29,7 +29,7 @@ class Memory:
     probed: str | None = None
     surplus: int | None = None
     short: int | None = None
-    nameless: int | None = None
+    strangers: list[str] | None = None
     place: Any = None
     stumbled: bool | None = None
     items: int | None = None

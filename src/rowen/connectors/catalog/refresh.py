@@ -18,6 +18,7 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, Row, Tokens
 from rowen.connectors.catalog.memory import Memory, stamp
 from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.strangers import Strangers
 from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.catalog.walk import Marks, Walk
 from rowen.errors import FetchError, SourceError
@@ -57,7 +58,7 @@ class Refresh:
         self._held = known.count
         self._kept = 0
         self._failed = 0
-        self._nameless = 0
+        self._strangers = Strangers()
         self._dated = 0
         self._replaced = False
         self._newest: datetime | None = None
@@ -151,9 +152,9 @@ class Refresh:
         if why := self._doubt(walk, short) or await self._misses(walk, short):
             yield Incomplete(why)
             return
-        if why := await self._strangers():
+        if why := await self._mistakable():
             # The next walk will meet the same ones, and is believed.
-            yield Checkpoint(replace(self._memory, nameless=self._nameless, place=None).to_cursor())
+            yield Checkpoint(replace(self._memory, strangers=self._strangers.kept(), place=None).to_cursor())
             yield Incomplete(why)
             return
         await self._probe(walk)
@@ -202,14 +203,13 @@ class Refresh:
             return None
         return self._shortfall(walk) if await self._lacks_one() else None
 
-    async def _strangers(self) -> str | None:
-        """Records that nobody can tell from an item that did not come, where there were fewer before."""
-        before = self._memory.nameless or 0
-        if self._nameless <= before or not await self._lacks_one():
+    async def _mistakable(self) -> str | None:
+        """Why a record that was not there before may be an item that did not come."""
+        if self._strangers.are_known(self._memory.strangers) or not await self._lacks_one():
             return None
         return (
-            f"{self._nameless} records cannot be told to be about any item, {before} before, and an item that is held "
-            "did not come: one of them may be that item. Nothing was deleted."
+            f"{len(self._strangers)} records cannot be told to be about any item, not all of which were there before, "
+            "and an item that is held did not come: one of them may be that item. Nothing was deleted."
         )
 
     async def _lacks_one(self) -> bool:
@@ -265,7 +265,8 @@ class Refresh:
     async def _again(self) -> AsyncGenerator[Observation]:
         """A whole walk after all; what was seen before counts, but is seen again."""
         self._marks = Marks()
-        self._kept = self._failed = self._nameless = self._dated = 0
+        self._kept = self._failed = self._dated = 0
+        self._strangers = Strangers()
         async with aclosing(self._whole()) as observations:
             async for observation in observations:
                 yield observation
@@ -311,6 +312,8 @@ class Refresh:
                     self._replaced = True
                     return
                 for row in (*rows, *walk.again):
+                    if not row.named:
+                        self._strangers.add(row.url)
                     yield row.seen
                 self._clock = self._clock or walk.clock or self._now()
                 self._newest = max(filter(None, (self._newest, walk.newest)), default=None)
@@ -335,7 +338,6 @@ class Refresh:
         held = await self._known.look_up(asked) if asked and self._known.count else {}
         for row in rows:
             self._dated += row.modified is not None
-            self._nameless += not row.named
             match row.seen:
                 case Fetched():
                     self._kept += 1
@@ -355,7 +357,7 @@ class Refresh:
             modified=self._newest_stored(),
             walked=stamp(self._now()) if self._listing.dated and settled else None,
             surplus=None if walk.declared is None else walk.declared - self._kept,
-            nameless=self._nameless or None,
+            strangers=self._strangers.kept(),
             place=None,
             stumbled=None,
             items=self._kept,

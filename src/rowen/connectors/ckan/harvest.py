@@ -87,7 +87,8 @@ class Harvest:
             return
         if why := await self._strangers(walk):
             # The next walk will meet the same ones, and is believed.
-            yield Checkpoint(replace(self._memory, nameless=walk.nameless, place=None).to_cursor())
+            unheld = frozenset(self._reading.unheld)
+            yield Checkpoint(replace(self._memory, nameless=walk.nameless, unheld=unheld, place=None).to_cursor())
             yield Incomplete(why)
             return
         self._memory = replace(self._memory, nameless=walk.nameless or None)
@@ -291,7 +292,9 @@ class Harvest:
     async def _strangers(self, walk: Walk) -> str | None:
         """Why records without an identifier keep a walk from proving anything: one may be an item that did not come."""
         before = self._memory.nameless or 0
-        if not self._known.count or walk.nameless <= before or not await self._misses(walk):
+        # A list of identifiers does not tell what the records look like.
+        are_known = walk.ids or walk.strangers <= self._memory.unheld
+        if not self._known.count or (are_known and walk.nameless <= before) or not await self._misses(walk):
             return None
         return (
             f"{walk.nameless} records have no identifier, {before} before, and an item that is held did not come: "

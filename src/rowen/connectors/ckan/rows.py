@@ -32,7 +32,7 @@ def mark_of(row: Any) -> str:
 
 
 class Sightings:
-    """What came of a listing.
+    """What came of a listing; `strangers` are the marks of the rows that have no identifier.
 
     A row is taken for a repeat only beside its like in one answer. A row that comes again with a later page may be
     there but once: where the order changes, or something was added further up, pages overlap.
@@ -41,7 +41,8 @@ class Sightings:
     def __init__(self) -> None:
         self._marks = Marks()
         self._repeats: dict[str, int] = {}
-        self._nameless_rows = self._nameless_marks = 0
+        self._nameless_rows = 0
+        self.strangers: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._marks)
@@ -52,17 +53,17 @@ class Sightings:
     @property
     def nameless(self) -> int:
         """How many rows have no identifier; those that look alike are as many as their places."""
-        return max(self._nameless_rows, self._nameless_marks)
+        return max(self._nameless_rows, len(self.strangers))
 
     @property
     def named(self) -> int:
         """How many different identifiers came."""
-        return len(self._marks) - self._nameless_marks
+        return len(self._marks) - len(self.strangers)
 
     @property
     def repeats(self) -> int:
         """How many rows repeat another one."""
-        return sum(self._repeats.values()) + self.nameless - self._nameless_marks
+        return sum(self._repeats.values()) + self.nameless - len(self.strangers)
 
     def take(self, rows: Sequence[Any], *, overlap: int) -> tuple[list[Any], list[Any]]:
         """The rows that are new, and those that repeat one; the first `overlap` stand where others came before."""
@@ -75,7 +76,7 @@ class Sightings:
             here[mark] += 1
             if not named:
                 self._nameless_rows += number >= overlap
-                self._nameless_marks += is_new
+                self.strangers.add(mark)
             if is_new:
                 fresh.append(row)
             elif named and here[mark] - 1 > self._repeats.get(mark, 0):

@@ -48,6 +48,7 @@ class Walk:
         after: str | None = None,
     ) -> None:
         self.since = since
+        self.ids = ids
         self.position = position
         self.after = after
         self.declared: int | None = None
@@ -75,6 +76,11 @@ class Walk:
     def nameless(self) -> int:
         """How many rows came without an identifier."""
         return self._seen.nameless
+
+    @property
+    def strangers(self) -> set[str]:
+        """The marks of the rows that came without an identifier."""
+        return self._seen.strangers
 
     @property
     def accounted(self) -> int:

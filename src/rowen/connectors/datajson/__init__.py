@@ -121,17 +121,17 @@ async def _swallowed(document: Document, known: Known) -> list[Failed]:
 async def _doubt(document: Document, known: Known) -> str | None:
     """Why what was not seen may be there all the same: a record without a name may be any item that is missing.
 
-    Told once for as many such records: some documents have them for ever, and their deletions must not wait for ever.
+    Told once for the same records: some documents have them for ever, and their deletions must not wait for ever.
     """
-    before = _remembered(known).get("nameless", 0)
-    if document.nameless <= before or not known.count:
+    if document.strangers.are_known(_remembered(known).get("strangers")) or not known.count:
         return None
     missing = 0
     async for batch in known.everything():
         missing += sum(not document.shows(held.url) for held in batch)
     if not missing:
         return None
-    broken = f"has {document.nameless} records that cannot be read and do not tell which they are ({before} before)"
+    count = len(document.strangers)
+    broken = f"has {count} records that cannot be read and do not tell which they are, some of them new"
     return f"{broken}, and {missing} items are missing: they may be the same. Nothing was deleted this time."
 
 
@@ -155,7 +155,8 @@ def _validators(known: Known) -> Validators | None:
 
 
 def _memory(document: Document) -> dict[str, Any]:
-    return {"version": VERSION, **({"nameless": document.nameless} if document.nameless else {})}
+    kept = document.strangers.kept()
+    return {"version": VERSION, **({"strangers": kept} if kept else {})}
 
 
 async def _tokens(document: Document, known: Known) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.answers import UnreadableError, payload_of
 from rowen.connectors.catalog.splitter import MOST_RECORD_BYTES, Cut, Splitter
+from rowen.connectors.catalog.strangers import Strangers
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.datajson.record import dataset_of
@@ -46,14 +47,14 @@ class Validators:
 class Document:
     """One reading of a document. `unique` counts its records, those left out that are there twice.
 
-    `failed` holds those that could not be read; `nameless` counts the ones among them that may be any item. Broken
+    `failed` holds those that could not be read; `strangers` are those among them that may be any item. Broken
     pieces speak of items that they may have `swallowed`.
     """
 
     def __init__(self, client: Client, url: str, options: DataJsonOptions) -> None:
         self.unique = 0
         self.failed: dict[int, Failed] = {}
-        self.nameless = 0
+        self.strangers = Strangers()
         self.swallowed: set[str] = set()
         self.pages = 0
         self.not_modified = False
@@ -173,7 +174,8 @@ class Document:
 
     def _unread(self, cut: Cut, why: str) -> Failed:
         name = name_of(cut.body, cut.value, self._url)
-        self.nameless += name is None
+        if name is None:
+            self.strangers.add(self._nowhere(cut.body))
         if cut.problem is not None:
             self.swallowed |= names_in(cut.body, self._url)
         error = f"Record {cut.number}, at byte {cut.offset}, cannot be read: {why.rstrip('.')}."
