@@ -145,9 +145,7 @@ async def test_more_nameless_records_put_deletions_off_once(house: House, site: 
         later = await r.sync("site")
 
     assert (doubted.status, doubted.tally.deleted, doubted.tally.failed, held) == ("partial", 0, 1, 30)
-    assert (
-        "1 records that cannot be read and do not tell which they are, some of them new" in doubted.error
-    )
+    assert "1 records that cannot be read and do not tell which they are, some of them new" in doubted.error
     assert (again.status, again.tally.deleted) == ("completed", 1)
     assert (later.status, later.tally.deleted) == ("completed", 1)
 
