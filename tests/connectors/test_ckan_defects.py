@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowen import BusyError
-from rowen.connectors.ckan.marks import Marks
+from rowen.connectors.catalog.marks import Marks
 from rowen.errors import RowenError
 from tests.conftest import House
 from tests.connectors.conftest import Opened

@@ -16,11 +16,12 @@ from typing import Any
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, Row, Tokens
+from rowen.connectors.catalog.marks import Urls
 from rowen.connectors.catalog.memory import Memory, stamp
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.strangers import Strangers
 from rowen.connectors.catalog.talk import TooMuchError
-from rowen.connectors.catalog.walk import Marks, Walk
+from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import (
     Checkpoint,
@@ -54,7 +55,7 @@ class Refresh:
         self._options = options
         self._now = now
         self._memory = Memory.of(known.cursor, listing.version)
-        self._marks = Marks()
+        self._marks = Urls()
         self._held = known.count
         self._kept = 0
         self._failed = 0
@@ -264,7 +265,7 @@ class Refresh:
 
     async def _again(self) -> AsyncGenerator[Observation]:
         """A whole walk after all; what was seen before counts, but is seen again."""
-        self._marks = Marks()
+        self._marks = Urls()
         self._kept = self._failed = self._dated = 0
         self._strangers = Strangers()
         async with aclosing(self._whole()) as observations:

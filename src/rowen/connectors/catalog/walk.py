@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.catalog.listing import Page, Row
+from rowen.connectors.catalog.marks import Urls
 from rowen.errors import RowenError, SourceError
-from rowen.model.url import key
 
-__all__ = ["Marks", "Walk"]
+__all__ = ["Walk"]
 
 MOST_UNDECLARED = 100_000
 """Records beyond twice the declared count that are taken for a wrong count rather than for a listing without end."""
@@ -19,27 +19,6 @@ MOST_UNDECLARED = 100_000
 _MOST_STALE = 2
 _LIE_SHARE = 0.5
 _TOLERANCE = timedelta(days=1)
-
-
-class Marks:
-    """Which items a run has seen, by eight bytes of their keys."""
-
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-
-    def add(self, url: str) -> bool:
-        """Whether the item is new here."""
-        mark = int.from_bytes(key(url)[:8], "big")
-        if mark in self._seen:
-            return False
-        self._seen.add(mark)
-        return True
-
-    def __contains__(self, url: str) -> bool:
-        return int.from_bytes(key(url)[:8], "big") in self._seen
-
-    def __len__(self) -> int:
-        return len(self._seen)
 
 
 class Walk:
@@ -51,7 +30,7 @@ class Walk:
     came. `again` are the records of the last page that this walk has shown before.
     """
 
-    def __init__(self, pages: AsyncGenerator[Page], marks: Marks, *, since: datetime | None = None) -> None:
+    def __init__(self, pages: AsyncGenerator[Page], marks: Urls, *, since: datetime | None = None) -> None:
         self.declared: int | None = None
         self.clock: datetime | None = None
         self.newest: datetime | None = None

@@ -9,8 +9,8 @@ from typing import Any
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.answers import payload_of
 from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.marks import Marks
 from rowen.connectors.ckan.address import Address
-from rowen.connectors.ckan.marks import Marks
 from rowen.connectors.ckan.record import dataset_of
 from rowen.connectors.ckan.rows import Unread, id_of, mark_of
 from rowen.model.item import Failed, Fetched, Gone, Observation

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.answers import payload_of
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.ckan.marks import Marks
+from rowen.connectors.catalog.marks import Marks
 from rowen.model.hashes import body_hash
 
 __all__ = ["Sightings", "Unread", "id_of", "mark_of"]

@@ -14,7 +14,7 @@ from rowen.connectors.base import Held, Known
 from rowen.connectors.catalog.answers import payload_of, read_json
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Tokens
-from rowen.connectors.catalog.walk import Marks
+from rowen.connectors.catalog.marks import Urls
 from rowen.connectors.stac.listing import VERSION
 from rowen.connectors.stac.options import StacOptions
 from rowen.connectors.stac.record import dataset_of, joined, links_of
@@ -61,7 +61,7 @@ class Tree:
         self._credentials = Credentials.of(url, options.headers) if options.headers else None
         self._before = _catalogs(known.cursor)
         self._catalogs: dict[str, _Catalog] = {}
-        self._marks = Marks()
+        self._marks = Urls()
         self._items = self._broken = 0
         self._doubt: str | None = None
 

@@ -1,8 +1,10 @@
-"""Which rows of a listing came already: a few bytes each, where a set of numbers takes a hundred."""
+"""Which records of a listing came already: a few bytes each, where a set of numbers takes a hundred."""
 
 from array import array
 
-__all__ = ["Marks"]
+from rowen.model.url import key
+
+__all__ = ["Marks", "Urls"]
 
 _FIRST_SIZE = 1 << 10
 _ALL_BITS = (1 << 64) - 1
@@ -54,3 +56,20 @@ def _mark(text: str) -> int:
 
 def _empty(size: int) -> "array[int]":
     return array("Q", bytes(8 * size))
+
+
+class Urls:
+    """The same for items, by their URLs, however these are spelled."""
+
+    def __init__(self) -> None:
+        self._marks = Marks()
+
+    def add(self, url: str) -> bool:
+        """Whether the item is new here."""
+        return self._marks.add(key(url).hex())
+
+    def __contains__(self, url: str) -> bool:
+        return key(url).hex() in self._marks
+
+    def __len__(self) -> int:
+        return len(self._marks)
