@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen import Rowen, Run
 from rowen.connectors.catalog.talk import Talk, TooMuchError
-from rowen.connectors.ckan import Ckan
 from rowen.errors import FetchTimeoutError
 from rowen.fetch.response import Response
 from tests.conftest import House
 from tests.logical import contents
+from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
 
 
@@ -54,23 +53,11 @@ class HangingTalk(Talk):
         return response
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Ckan)
-
-
 @pytest.fixture
 def portal() -> Iterator[FaultyPortal]:
     portal = FaultyPortal()
     yield portal
     portal.close()
-
-
-async def keep(r: Rowen, portal: CkanPortal, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    run = await r.sync("portal")
-    portal.log.clear()
-    return run
 
 
 @pytest.mark.parametrize("size", [1, 10, 20])

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen import Rowen, Run
-from rowen.connectors.ckan import Ckan
 from rowen.connectors.ckan.rows import Sightings
 from tests.conftest import House
 from tests.logical import contents
+from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
 
 
@@ -44,23 +43,11 @@ class OddPortal(CkanPortal):
         self.records = {one["id"]: one for one in new}
 
 
-@pytest.fixture(autouse=True)
-def _kind(kinds: Any) -> None:
-    kinds(Ckan)
-
-
 @pytest.fixture
 def portal() -> Iterator[OddPortal]:
     portal = OddPortal()
     yield portal
     portal.close()
-
-
-async def keep(r: Rowen, portal: CkanPortal, **options: Any) -> Run:
-    await r.add(portal.address, name="portal", options=options)
-    run = await r.sync("portal")
-    portal.log.clear()
-    return run
 
 
 def age(house: House) -> None:
