@@ -1,8 +1,8 @@
 """Help is quick, because nothing heavy is imported for it."""
 
+import resource
 import subprocess
 import sys
-import time
 
 import click
 import pytest
@@ -17,12 +17,18 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-m", "rowen", *arguments], capture_output=True, text=True, timeout=30)
 
 
+def spent_s() -> float:
+    """Processor time of finished children: the machine may be busy with other tests."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_help_appears_before_anybody_wonders() -> None:
     times_s = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = spent_s()
         done = run("--help")
-        times_s.append(time.perf_counter() - started)
+        times_s.append(spent_s() - started)
 
     assert done.returncode == 0
     assert "rowen sync ./folder" in done.stdout

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,7 +22,9 @@ from rowen.settings import Settings, load
 if TYPE_CHECKING:
     from rowen.fetch.client import Client
 
-__all__ = ["Connector", "Held", "Known", "Meter", "Options", "Tools"]
+__all__ = ["Connector", "Held", "Known", "Meter", "Options", "Parse", "Tools"]
+
+T = TypeVar("T")
 
 
 class Held(NamedTuple):
@@ -70,18 +72,38 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+class Parse(Protocol):
+    """Calls a function of a module with what came from outside, where it can do no harm.
+
+    What the function raises on purpose (a `RowenError`, a `ValueError`) is raised here too; `ItemError` where it takes
+    too long, crashes or needs too much memory.
+    """
+
+    async def __call__(self, function: Callable[..., T], /, *arguments: Any) -> T:
+        """The function's result."""
+        ...
+
+
+async def call_here(function: Callable[..., T], /, *arguments: Any) -> T:
+    """Call it in this process: for tests, and for connectors that are used without the flow."""
+    return function(*arguments)
+
+
 @dataclass(slots=True)
 class Tools:
     """What the flow lends to a connector.
 
-    `read` parses a body into a document, in a worker process where that pays; only a connector that needs a
-    body's links to go on calls it, all others yield the `Raw` and leave the reading to the flow. `client` opens the
+    `read` parses a body into a document, in a worker process unless it is tiny; only a connector that needs a
+    body's links to go on calls it, all others yield the `Raw` and leave the reading to the flow. `parse` does the same
+    with any function of a module: `await tools.parse(function, body)`. What comes from outside and is not plain JSON or
+    a stream of XML events is parsed by one of the two, so that no input can stop the process. `client` opens the
     HTTP client, which counts into the meter; what speaks past it finds the guard's settings in `settings`.
     """
 
     read: Callable[[Raw], Awaitable[Document]]
     meter: Meter
     client: Callable[[], AbstractAsyncContextManager[Client]]
+    parse: Parse = call_here
     now: Callable[[], datetime] = _utc_now
     settings: Settings = field(default_factory=load)
 

@@ -6,7 +6,6 @@ counts. Its own ways out are closed: every name is unknown to it, and its proxy 
 
 import asyncio
 import os
-import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
+from rowen.programs import find
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -69,7 +69,7 @@ async def _allow(_: str) -> bool:
 
 def find_chromium(named: Path | None = None) -> Path:
     """The browser that is named, or else the first Chromium on the PATH."""
-    found = shutil.which(named) if named else next(filter(None, map(shutil.which, _NAMES)), None)
+    found = find(named) if named else next(filter(None, map(find, _NAMES)), None)
     if found is not None:
         return Path(found)
     what = f"{named}, named by ROWEN_BROWSER, is no program" if named else "no Chromium was found"

@@ -10,7 +10,7 @@ from rowen.harvest.known import StoredKnown
 from rowen.harvest.moves import Movers
 from rowen.harvest.prepare import Workers
 from rowen.harvest.seen import Seen
-from rowen.harvest.worker import Prepared, Refused, Text
+from rowen.harvest.worker import Passages, Prepared, Refused, Text
 from rowen.model.chunk import Chunk
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
@@ -209,7 +209,7 @@ class Planner:
         for write, answer in zip(uncut, await self._workers.prepare(texts), strict=True):
             if isinstance(answer, Refused):
                 self._refuse(write, answer, stored, plan)
-            else:
+            elif isinstance(answer, Passages):
                 write.chunks.extend(answer.chunks)
 
     async def _moved(

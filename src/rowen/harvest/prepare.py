@@ -1,24 +1,42 @@
-"""Bodies become documents, documents become passages: inline where that is cheaper, else in worker processes."""
+"""Bodies become documents, documents become passages: inline where that is small, else in worker processes.
+
+What is read inline blocks the process, and cannot be stopped. So only what is too small to do harm is, whatever it
+says; all else has a process of its own around it, with limits of time, memory and rights.
+"""
 
 import asyncio
 import os
 import pickle
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from rowen.content.read import is_document
 from rowen.errors import ItemError
-from rowen.harvest.worker import LENGTH, Answer, Prepared, Refused, Task, Text, Uncut, prepare_all
+from rowen.harvest.answers import unpickle
+from rowen.harvest.worker import LENGTH, Answer, Call, Prepared, Raised, Refused, Result, Task, Text, Uncut, prepare_all
 from rowen.model.item import Document, Raw
+from rowen.programs import environment, isolated_python, start
 
 __all__ = ["Workers"]
 
+# A batch is what one worker reads at a time: enough that its way there and back hardly counts (0.1 ms), little enough
+# that two workers share a group evenly.
 BATCH_TASKS = 16
 BATCH_BYTES = 256 * 1024
+# A group so small is read where it is: starting a process costs 0.17 s, as much as reading 1 MB.
 INLINE_BYTES = 96 * 1024
+# A single body may hide work that grows with the square of its size; at 8 kB that is still under 250 ms.
+INLINE_BODY_BYTES = 8 * 1024
+# Cutting costs an eighth of reading.
 CUTTING_SHARE = 8
 TIME_LIMIT_S = 60.0
+# What is large may take longer: the slowest honest reader does 1 MB/s on a busy machine, half of that is granted.
+LEAST_BYTES_PER_S = 500_000
+# The largest honest answer is that of a body of 64 MB in which every byte becomes an object.
+MOST_ANSWER_BYTES = 1 << 30
 COMMAND = "from rowen.harvest.worker import main; main()"
+
+T = TypeVar("T")
 
 
 class Workers:
@@ -36,7 +54,7 @@ class Workers:
 
     async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
         """Each task's document and passages, in order."""
-        if not self._count or sum(map(_weight, tasks)) <= INLINE_BYTES:
+        if not self._count or _is_harmless(tasks):
             return prepare_all(list(tasks))
         async with asyncio.TaskGroup() as asking:
             asked = [asking.create_task(self._ask(batch)) for batch in _batches(tasks)]
@@ -52,6 +70,23 @@ class Workers:
                 raise ItemError(error, hint=hint)
         raise TypeError(answer)
 
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What a function of a module makes of outside bytes or text.
+
+        Raises what the function raises on purpose (a `RowenError` or a `ValueError`), and `ItemError` where it takes
+        too long, crashes, or needs too much memory.
+        """
+        [answer] = await self.prepare([Call(function, arguments)])
+        match answer:
+            case Result(value):
+                result: T = value
+                return result
+            case Raised(error):
+                raise error
+            case Refused(error, hint):
+                raise ItemError(error, hint=hint)
+        raise TypeError(answer)
+
     async def close(self) -> None:
         """End the processes."""
         await asyncio.gather(*(worker.stop() for worker in self._all))
@@ -60,13 +95,14 @@ class Workers:
 
     async def _ask(self, batch: list[Task]) -> list[Answer]:
         worker = await self._free_worker()
+        limit_s = self._time_limit_s + sum(map(_weight, batch)) / LEAST_BYTES_PER_S
         try:
-            async with asyncio.timeout(self._time_limit_s):
+            async with asyncio.timeout(limit_s):
                 return await worker.ask(batch)
         except (TimeoutError, OSError, EOFError, pickle.UnpicklingError) as problem:
             await worker.stop()
             if len(batch) == 1:
-                return [_blame(problem, self._time_limit_s)]
+                return [_blame(problem, limit_s)]
         finally:
             self._idle_workers().put_nowait(worker)
         return [answer for task in batch for answer in await self._ask([task])]
@@ -99,18 +135,18 @@ class _Worker:
         requests.write(LENGTH.pack(len(question)) + question)
         await requests.drain()
         (size,) = LENGTH.unpack(await answers.readexactly(LENGTH.size))
-        result: list[Answer] = pickle.loads(await answers.readexactly(size))  # noqa: S301 (our own child)
+        if size > MOST_ANSWER_BYTES:
+            raise pickle.UnpicklingError(f"an answer of {size:,} bytes")
+        result = unpickle(await answers.readexactly(size), "rowen", *map(_package, batch))
+        if not isinstance(result, list) or len(result) != len(batch):
+            raise pickle.UnpicklingError("no answers to what was asked")
         return result
 
     async def _start(self) -> None:
         """Start the process; a cancellation in the middle must not lose sight of it."""
+        pipe = asyncio.subprocess.PIPE
         starting = asyncio.ensure_future(
-            asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", COMMAND),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            start(isolated_python(COMMAND), environment=environment(), stdin=pipe, stdout=pipe)
         )
         try:
             self._process = await asyncio.shield(starting)
@@ -132,8 +168,19 @@ class _Worker:
 
 def _blame(problem: Exception, time_limit_s: float) -> Refused:
     if isinstance(problem, TimeoutError):
-        return Refused(f"Reading it took longer than {time_limit_s:g} s.", "Exclude it, or report the file as a bug.")
+        return Refused(f"Reading it took longer than {time_limit_s:.0f} s.", "Exclude it, or report the file as a bug.")
     return Refused("Reading it crashed the worker process.", "Exclude it, or report the file as a bug.")
+
+
+def _is_harmless(tasks: Sequence[Task]) -> bool:
+    """Whether tasks may be done here: none of them can keep the process busy for long."""
+    weights = list(map(_weight, tasks))
+    return sum(weights) <= INLINE_BYTES and max(weights, default=0) <= INLINE_BODY_BYTES
+
+
+def _package(task: Task) -> str:
+    """The package whose facts may stand in the answer."""
+    return task.function.__module__.partition(".")[0] if isinstance(task, Call) else "rowen"
 
 
 def _weight(task: Task) -> int:
@@ -148,6 +195,16 @@ def _weight(task: Task) -> int:
             return max(len(task.body), BATCH_BYTES) if is_document(task) else len(task.body)
         case Text(text):
             return len(text) // CUTTING_SHARE
+        case Call(_, arguments):
+            return _size(arguments)
+
+
+def _size(values: Iterable[Any]) -> int:
+    """How many characters or bytes stand in what a function is given."""
+    return sum(
+        len(value) if isinstance(value, str | bytes) else _size(value) if isinstance(value, list | tuple) else 0
+        for value in values
+    )
 
 
 def _batches(tasks: Sequence[Task]) -> Iterator[list[Task]]:

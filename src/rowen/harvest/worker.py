@@ -2,26 +2,41 @@
 
 Not `multiprocessing`: its start methods import the caller's main
 module again, which breaks scripts without a guard. A frame is a length and a pickle, in both directions; the
-process ends with its input, so it never outlives a killed parent.
+process ends with its input, so it never outlives a killed parent. The parent unpickles nothing but facts
+(`harvest/answers.py`): a worker that was taken over by what it read must not get out through its answer.
 """
 
 import pickle
-import resource
 import signal
 import struct
 import sys
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable
+from typing import Any, BinaryIO, NamedTuple
 
 from rowen.content import chunks as chunker
 from rowen.content import read as reader
-from rowen.errors import ItemError
+from rowen.errors import ItemError, RowenError
+from rowen.harvest.sandbox import lock_in
 from rowen.model.chunk import Chunk
 from rowen.model.item import Document, Raw
 
-__all__ = ["LENGTH", "Answer", "Passages", "Prepared", "Refused", "Task", "Text", "Uncut", "main", "prepare_all"]
+__all__ = [
+    "LENGTH",
+    "Answer",
+    "Call",
+    "Passages",
+    "Prepared",
+    "Raised",
+    "Refused",
+    "Result",
+    "Task",
+    "Text",
+    "Uncut",
+    "main",
+    "prepare_all",
+]
 
 LENGTH = struct.Struct("<I")
-MEMORY_LIMIT_BYTES = 4 << 30
 
 
 class Prepared(NamedTuple):
@@ -49,7 +64,26 @@ class Passages(NamedTuple):
     chunks: list[Chunk]
 
 
-Task = Raw | Uncut | Text
+class Call(NamedTuple):
+    """A function of a module that is to be called with what came from outside."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class Result(NamedTuple):
+    """What a function returned."""
+
+    value: Any
+
+
+class Raised(NamedTuple):
+    """What a function raised on purpose."""
+
+    error: RowenError | ValueError
+
+
+Task = Raw | Uncut | Text | Call
 
 
 class Refused(NamedTuple):
@@ -59,7 +93,7 @@ class Refused(NamedTuple):
     hint: str | None = None
 
 
-Answer = Prepared | Passages | Refused
+Answer = Prepared | Passages | Result | Raised | Refused
 
 
 def prepare_all(tasks: list[Task]) -> list[Answer]:
@@ -77,22 +111,39 @@ def _prepare(task: Task) -> Answer:
             case Raw():
                 document = reader.read(task)
                 return Prepared(document, chunker.split(document.text))
+            case Call(function, arguments):
+                return _called(function, arguments)
     except ItemError as problem:
         return Refused(str(problem), problem.hint)
     except (MemoryError, RecursionError) as problem:
         return Refused(f"It is too large or too deeply nested to be read ({type(problem).__name__}).")
 
 
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Answer:
+    try:
+        return Result(function(*arguments))
+    except (RowenError, ValueError) as problem:
+        return Raised(problem)
+
+
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     while head := requests.read(LENGTH.size):
         tasks = pickle.loads(requests.read(*LENGTH.unpack(head)))  # noqa: S301 (from our own parent)
-        answer = pickle.dumps(prepare_all(tasks), protocol=5)
+        answer = _written(prepare_all(tasks))
         answers.write(LENGTH.pack(len(answer)) + answer)
         answers.flush()
+
+
+def _written(answers: list[Answer]) -> bytes:
+    try:
+        return pickle.dumps(answers, protocol=5)
+    except (MemoryError, RecursionError) as problem:
+        refused = Refused(f"What was read from it is too large or too deeply nested ({type(problem).__name__}).")
+        return pickle.dumps([refused] * len(answers), protocol=5)
 
 
 def main() -> None:
     """Serve until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
+    lock_in()
     _serve(sys.stdin.buffer, sys.stdout.buffer)

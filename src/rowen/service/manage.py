@@ -236,7 +236,13 @@ class Managing(Searching):
     async def _harvest(self, source: Source, order: Order, observe: Observer | None) -> Run:
         options = registry.check_options(source.kind, dict(source.options))
         meter = Meter()
-        tools = Tools(read=self._workers.read, meter=meter, client=lambda: self._client(meter), settings=self.settings)
+        tools = Tools(
+            read=self._workers.read,
+            meter=meter,
+            client=lambda: self._client(meter),
+            parse=self._workers.call,
+            settings=self.settings,
+        )
         harvest = Harvest(
             self._database,
             source,

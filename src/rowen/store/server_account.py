@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rowen.errors import ConfigurationError, StoreUnavailableError
+from rowen.programs import run
 
 __all__ = ["Account", "run_as", "server_account"]
 
@@ -68,26 +69,24 @@ def run_as(
     account: Account | None, command: Sequence[str | Path], *, data: Path | None = None, patience_s: float
 ) -> tuple[int, str]:
     """Run a tool of PostgreSQL, and return its exit code and what it wrote."""
-    environment = {"PATH": os.defpath, "LC_ALL": "C"}
+    told = {"PATH": os.defpath, "LC_ALL": "C"}
     if data is not None:
         # Not as an argument: pg_ctl passes those on through a shell, in double quotes.
-        environment["PGDATA"] = str(data)
+        told["PGDATA"] = str(data)
     identity: dict[str, Any] = {}
     if account is not None:
         identity = {"user": account.uid, "group": account.gid, "extra_groups": []}
     # A file, not a pipe: the server inherits it, and the reader of a pipe would wait for the server's end.
     with tempfile.TemporaryFile() as output:
         try:
-            done = subprocess.run(  # noqa: S603 - the tools are PostgreSQL's own, and no shell is asked
+            done = run(
                 command,
+                environment=told,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd="/",
-                env=environment,
                 umask=0o077,
                 timeout=patience_s,
-                check=False,
                 **identity,
             )
         except subprocess.TimeoutExpired as problem:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rowen.errors import StoreUnavailableError, StoreUnfitError
+from rowen.programs import find
 from rowen.store.server_account import Account, run_as
 
 __all__ = ["Binaries", "choose_binaries"]
@@ -74,7 +75,7 @@ def _candidates() -> Iterator[tuple[Path, Path | None]]:
         for place in (spec and spec.submodule_search_locations) or ():
             for root in sorted(Path(place).glob("pginstall*"), reverse=True):
                 yield root, Path(place)
-    on_path = shutil.which("postgres")
+    on_path = find("postgres")
     if on_path:
         yield Path(on_path).resolve().parents[1], None
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.sessions import USER_AGENT
+from rowen.programs import NEUTRAL_FOLDER, environment, find, start
 
 __all__ = ["Program"]
 
-_KEPT = ("HOME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "USER")
+_KEPT = ("HOME", "LOGNAME", "SSH_AUTH_SOCK", "SSL_CERT_DIR", "SSL_CERT_FILE", "USER")
 _ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -72,21 +73,20 @@ class Program:
     async def open(self, *arguments: str, folder: Path | None = None, network: bool = False) -> AsyncIterator[Process]:
         """A running git; it is ended, with all that it started, when nobody listens any more."""
         place = [] if folder is None else [f"--git-dir={folder}"]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *("git", *place, *arguments),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                env=self._environment(network),
-                cwd=folder or "/",  # the configuration of a repository that we happen to stand in is none of ours
-                start_new_session=True,
-            )
-        except FileNotFoundError:
+        git = find("git")
+        if git is None:
             raise SourceError(
                 "The program git, which reads repositories, is not installed.",
                 hint="Install git; Rowen finds it in PATH.",
-            ) from None
+            )
+        process = await start(
+            (git, *place, *arguments),
+            environment=self._environment(network),
+            folder=folder or NEUTRAL_FOLDER,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
         try:
             yield process
         finally:
@@ -94,13 +94,12 @@ class Program:
 
     def _environment(self, network: bool) -> dict[str, str]:
         """Settings go by the environment: a command line is there for all to read, and would show secrets."""
-        environment = {name: value for name in _KEPT if (value := os.environ.get(name))} | _ENVIRONMENT
-        environment["GIT_ALLOW_PROTOCOL"] = self._protocol if network else ""
-        environment["GIT_CONFIG_COUNT"] = str(len(self._configuration))
+        told = {**_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": self._protocol if network else ""}
+        told["GIT_CONFIG_COUNT"] = str(len(self._configuration))
         for number, (key, value) in enumerate(self._configuration.items()):
-            environment[f"GIT_CONFIG_KEY_{number}"] = key
-            environment[f"GIT_CONFIG_VALUE_{number}"] = value
-        return environment
+            told[f"GIT_CONFIG_KEY_{number}"] = key
+            told[f"GIT_CONFIG_VALUE_{number}"] = value
+        return environment(*_KEPT) | told
 
     def _error(self, said: str) -> SourceError:
         lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]

@@ -2,27 +2,29 @@
 
 import asyncio
 import re
-import shutil
 import subprocess
-import sys
 
 from rowen.connectors.packages.address import Address
 from rowen.errors import ConfigurationError
+from rowen.programs import environment, find, isolated_python, run
 
 __all__ = ["registry_of"]
 
 PATIENCE_S = 30.0
 _LINE = re.compile(r"^(?P<key>\S*index-url)='(?P<url>[^']*)'$", re.MULTILINE)
-_PIP = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "config", "list")
-_PIP_DEFAULT = (sys.executable, "-P", "-c", "from pip._internal.models.index import PyPI; print(PyPI.simple_url)")
+_PIP = "from pip._internal.cli.main import main; main(['--disable-pip-version-check', 'config', 'list'])"
+_PIP_DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+# What pip and npm are set up with; npm's programs need the rest to start.
+_KEPT = ("APPDATA", "HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME")
+_PREFIXES = ("PIP_", "npm_config_", "NPM_CONFIG_")
 # pip heeds the environment first, then what stands for one command, then what stands for all.
 _PIP_KEYS = (":env:.index-url", "install.index-url", "global.index-url")
 
 
 async def registry_of(address: Address) -> str:
     """The URL of the registry; it may hold a login."""
-    find = _pip_index if address.ecosystem == "pypi" else _npm_registry
-    url = await asyncio.to_thread(find, address.name)
+    look = _pip_index if address.ecosystem == "pypi" else _npm_registry
+    url = await asyncio.to_thread(look, address.name)
     if url is not None and url.startswith(("http://", "https://")):
         return url
     program = "pip" if address.ecosystem == "pypi" else "npm"
@@ -33,12 +35,12 @@ async def registry_of(address: Address) -> str:
 
 
 def _pip_index(name: str) -> str | None:
-    told = dict(_LINE.findall(_said(*_PIP) or ""))
-    return next((told[key] for key in _PIP_KEYS if key in told), None) or _said(*_PIP_DEFAULT)
+    told = dict(_LINE.findall(_said(*isolated_python(_PIP)) or ""))
+    return next((told[key] for key in _PIP_KEYS if key in told), None) or _said(*isolated_python(_PIP_DEFAULT))
 
 
 def _npm_registry(name: str) -> str | None:
-    npm = shutil.which("npm")
+    npm = find("npm")
     if npm is None:
         return None
     scope = name.partition("/")[0] if name.startswith("@") else None
@@ -47,11 +49,19 @@ def _npm_registry(name: str) -> str | None:
 
 
 def _said(*command: str) -> str | None:
-    """What a program prints; None if it is not there, fails or takes too long."""
+    """What a program prints; None if it is not there, fails or takes too long.
+
+    It runs in a neutral folder: npm reads the `.npmrc` of the folder that it stands in.
+    """
     try:
-        done = subprocess.run(  # noqa: S603 (a fixed program; a package's scope is checked by its address)
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        done = run(
+            command,
+            environment=environment(*_KEPT, prefixes=_PREFIXES),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip() or None
+    return (done.stdout.strip() or None) if done.returncode == 0 else None

@@ -1,0 +1,84 @@
+"""Starting other programs: found by an absolute path, in a neutral folder, with a small environment and no shell.
+
+The folder that a user stands in may be the very folder that is harvested. Nothing in it may decide what runs: Python
+would import from it, npm and git would take their configuration from it, and a relative PATH would find programs in it.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["NEUTRAL_FOLDER", "environment", "find", "isolated_python", "run", "start", "trusted_path"]
+
+NEUTRAL_FOLDER = "/"
+"""Where programs run: nobody but root writes there."""
+
+# What most programs need to find others, to speak, and to write their temporary files; never a key.
+_KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+
+
+def environment(*kept: str, prefixes: tuple[str, ...] = ()) -> dict[str, str]:
+    """The environment of a program: the usual variables, and those of ours that it needs by name."""
+    ours = {name: value for name in (*_KEPT, *kept) if (value := os.environ.get(name))}
+    if prefixes:
+        ours |= {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
+    return {"PATH": _absolute_path(), **ours}
+
+
+def find(name: str | Path) -> str | None:
+    """A program's absolute path; one that only a relative part of PATH leads to is not found."""
+    found = shutil.which(name, path=_absolute_path())
+    return os.path.abspath(found) if found else None  # noqa: PTH100 (a symbolic link stays one)
+
+
+async def start(
+    command: Sequence[str], *, environment: Mapping[str, str], folder: str | Path = NEUTRAL_FOLDER, **pipes: Any
+) -> asyncio.subprocess.Process:
+    """Start a program in a session of its own, so that Ctrl-C is ours to handle."""
+    return await asyncio.create_subprocess_exec(
+        *command, env=dict(environment), cwd=folder, start_new_session=True, **pipes
+    )
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str],
+    folder: str | Path = NEUTRAL_FOLDER,
+    **how: Any,
+) -> "subprocess.CompletedProcess[Any]":
+    """Run a program to its end."""
+    return subprocess.run(command, env=dict(environment), cwd=folder, check=False, **how)  # noqa: S603 (no shell)
+
+
+def isolated_python(code: str) -> list[str]:
+    """The command of a Python that runs our code with our packages and imports nothing from any other place.
+
+    `-I` leaves out the current folder, PYTHON* and the user's site; what we import from is then set by hand, so that
+    packages which are found through one of these are still found.
+    """
+    return [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {trusted_path()!r}\n{code}"]
+
+
+def trusted_path() -> list[str]:
+    """Where modules may come from: the absolute entries of `sys.path` without the current folder.
+
+    The current folder stays where it is the one that this package was imported from: it is trusted already.
+    """
+    ours = str(Path(__file__).parents[1])
+    here = os.path.realpath(os.curdir)
+    return [
+        entry
+        for entry in sys.path
+        if os.path.isabs(entry) and (entry == ours or os.path.realpath(entry) != here)  # noqa: PTH117 (a string)
+    ]
+
+
+def _absolute_path() -> str:
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(entry for entry in entries if os.path.isabs(entry))  # noqa: PTH117 (a string)

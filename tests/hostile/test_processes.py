@@ -1,0 +1,304 @@
+"""Nothing in a folder that is harvested runs, and what reads it can neither write, send nor start anything."""
+
+import asyncio
+import importlib.metadata
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen import programs
+from rowen.connectors.packages.address import Address
+from rowen.connectors.packages.configured import registry_of
+from rowen.errors import ItemError, UsageError
+from rowen.harvest import answers, sandbox
+from rowen.harvest.prepare import Workers
+from tests.conftest import House
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Not in the folder of the tests, whose functions workers could not import from where one stands."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+
+
+PLANTED = """
+import os, pathlib
+pathlib.Path({trace!r}).write_text("ran")
+"""
+LARGE = "# Title\n\n" + "Some words about hay.\n" * 10_000
+
+
+def plant(folder: Path, trace: Path) -> None:
+    """Modules of names that Python, Rowen and its packages import, a plug-in, and programs."""
+    code = PLANTED.format(trace=str(trace))
+    for name in ("resource", "rowen", "struct", "signal", "msgspec", "turbohtml", "pypdfium2", "sitecustomize"):
+        (folder / f"{name}.py").write_text(code)
+    (folder / "evil.dist-info").mkdir()
+    (folder / "evil.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+    (folder / "evil.dist-info/entry_points.txt").write_text("[rowen.connectors]\nevil = evil:Evil\n")
+    (folder / "evil.py").write_text(code)
+    for program in ("git", "npm", "chromium", "postgres"):
+        (folder / program).write_text(f"#!/bin/sh\ntouch {trace}\n")
+        (folder / program).chmod(0o755)
+
+
+ROWEN = [str(Path(sys.executable).with_name("rowen"))]
+MODULE = [sys.executable, "-m", "rowen"]
+
+
+@pytest.mark.parametrize("command", [ROWEN, MODULE])
+def test_syncing_the_folder_that_one_stands_in_runs_nothing_of_it(
+    house: House, tmp_path: Path, command: list[str]
+) -> None:
+    folder, trace = tmp_path / "untrusted", tmp_path / "trace"
+    folder.mkdir()
+    plant(folder, trace)
+    if command == MODULE:
+        # Python looks here for what it is told to run itself, before any code of ours.
+        (folder / "rowen.py").unlink()
+    (folder / "large.md").write_text(LARGE)
+
+    done = subprocess.run(
+        [*command, "sync", "."],
+        cwd=folder,
+        env={
+            "PATH": f".:{os.environ['PATH']}",
+            "ROWEN_DATABASE_URL": house.conninfo,
+            "ROWEN_HOME": str(tmp_path / "home"),
+            "ROWEN_EMBEDDER": "none",
+            "ROWEN_WORKERS": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, trace.exists()) == (0, False), done.stderr
+    assert "created" in done.stdout
+
+
+def spied() -> dict[str, Any]:
+    """What a worker sees of its surroundings."""
+    return {"folder": str(Path.cwd()), "path": sys.path, "names": sorted(os.environ)}
+
+
+async def test_a_worker_has_no_keys_and_stands_in_a_neutral_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("ROWEN_EMBEDDER_KEY", "secret")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    seen = await in_worker(spied)
+
+    assert seen["folder"] == programs.NEUTRAL_FOLDER
+    assert str(tmp_path) not in seen["path"]
+    assert set(seen["names"]) <= {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ"}
+
+
+async def in_worker(function: Any, *arguments: Any) -> Any:
+    """Call a function of the tests where hostile bytes are read."""
+    workers = Workers(1)
+    try:
+        return await workers.call(function, "x" * 100_000, *arguments) if arguments else await _plain(workers, function)
+    finally:
+        await workers.close()
+
+
+async def _plain(workers: Workers, function: Any) -> Any:
+    return await workers.call(_ignoring, function, "x" * 100_000)
+
+
+def _ignoring(function: Any, _: str) -> Any:
+    return function()
+
+
+def attempt_to_write(_: str, path: str) -> str:
+    return _tried(lambda: Path(path).write_text("x"))
+
+
+def attempt_to_read(_: str, path: str) -> str:
+    return _tried(lambda: Path(path).read_text())
+
+
+def attempt_to_connect(_: str, port: int) -> str:
+    return _tried(lambda: socket.create_connection(("127.0.0.1", port), timeout=5))
+
+
+def attempt_to_run(_: str, program: str) -> str:
+    return _tried(lambda: subprocess.run([program], check=True, timeout=5))
+
+
+def _tried(deed: Any) -> str:
+    try:
+        deed()
+    except OSError as problem:
+        return type(problem).__name__
+    return "done"
+
+
+needs_locks = pytest.mark.skipif(sys.platform != "linux", reason="these locks are Linux's")
+
+
+@needs_locks
+async def test_a_worker_can_neither_write_nor_read_what_is_not_python_s(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+
+    assert await in_worker(attempt_to_write, str(tmp_path / "new")) == "PermissionError"
+    assert await in_worker(attempt_to_read, str(tmp_path / "secret")) == "PermissionError"
+    assert not (tmp_path / "new").exists()
+
+
+@needs_locks
+async def test_a_worker_can_neither_connect_nor_start_a_program() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert await in_worker(attempt_to_connect, listening.getsockname()[1]) == "PermissionError"
+    assert await in_worker(attempt_to_run, "/bin/true") == "PermissionError"
+
+
+@needs_locks
+def test_all_locks_hold_on_this_kernel() -> None:
+    code = "from rowen.harvest.sandbox import lock_in; print(*lock_in())"
+    done = subprocess.run(programs.isolated_python(code), capture_output=True, text=True, timeout=30, check=True)
+    expected = {"limits", "landlock", "seccomp"} if os.uname().release >= "5.13" else {"limits"}
+
+    assert set(done.stdout.split()) >= (expected if os.environ.get("CI") else {"limits"}), sandbox.__doc__
+
+
+class Evil:
+    """An answer that would run a program in the parent."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> Any:
+        return os.system, (self.command,)
+
+
+def answer_evil(_: str, command: str) -> Any:
+    return Evil(command)
+
+
+async def test_a_worker_that_was_taken_over_does_not_get_out_through_its_answer(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+
+    with pytest.raises(ItemError, match="crashed"):
+        await in_worker(answer_evil, f"touch {trace}")
+
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("name", ["rowen.programs.run", "builtins.eval", "subprocess.Popen", "rowen.cli.app.main"])
+def test_only_facts_are_unpickled(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    evil = b"\x80\x04\x8c" + bytes([len(module)]) + module.encode()
+    evil += b"\x8c" + bytes([len(attribute)]) + attribute.encode() + b"\x93)R."
+
+    with pytest.raises(pickle.UnpicklingError):
+        answers.unpickle(evil, "rowen")
+
+
+def raise_on_purpose(_: str, kind: str) -> None:
+    raise UsageError("no", hint="try") if kind == "ours" else UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")
+
+
+async def test_what_a_function_raises_on_purpose_comes_back_whole() -> None:
+    with pytest.raises(UsageError, match="no") as ours:
+        await in_worker(raise_on_purpose, "ours")
+    with pytest.raises(UnicodeDecodeError, match="bad"):
+        await in_worker(raise_on_purpose, "python's")
+
+    assert ours.value.hint == "try"
+
+
+def spin(_: str) -> None:
+    while True:
+        pass
+
+
+async def test_a_function_that_never_ends_costs_its_call_and_nothing_else() -> None:
+    workers = Workers(1, time_limit_s=1)
+    try:
+        with pytest.raises(ItemError, match="took longer"):
+            await workers.call(spin, "x" * 100_000)
+        assert await workers.call(len, "x" * 100_000) == 100_000
+    finally:
+        await workers.close()
+
+
+async def test_npm_is_not_asked_in_the_folder_that_one_stands_in(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "npm").write_text("#!/bin/sh\necho http://registry.example/$(pwd)\n")
+    (tools / "npm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+
+    url = await registry_of(Address("npm", "haytools"))
+
+    assert url == "http://registry.example//"
+
+
+def test_a_relative_path_leads_to_no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "git").write_text("#!/bin/sh\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f".::{tmp_path}/../{tmp_path.name}x")
+
+    assert programs.find("git") is None
+    assert "." not in programs.environment()["PATH"].split(":")
+
+
+def test_plug_ins_of_the_current_folder_are_not_found(tmp_path: Path) -> None:
+    plant(tmp_path, tmp_path / "trace")
+    (tmp_path / "rowen.py").unlink()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "rowen", "add", "x", "--kind", "evil"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "ROWEN_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2, done.stderr
+    assert not (tmp_path / "trace").exists()
+    assert "evil" not in [point.name for point in importlib.metadata.entry_points(group="rowen.connectors")]
+
+
+def test_the_loop_stays_free_while_a_worker_works() -> None:
+    from tests.hostile.watchdog import unblocked_loop
+
+    async def asked() -> None:
+        workers = Workers(1, time_limit_s=1)
+        try:
+            with pytest.raises(ItemError):
+                await workers.call(spin, "x" * 100_000)
+        finally:
+            await workers.close()
+
+    with unblocked_loop():
+        asyncio.run(asked())
+
+
+def test_the_watchdog_sees_a_blocked_loop() -> None:
+    from tests.hostile.watchdog import unblocked_loop
+
+    async def block() -> None:
+        sum(range(20_000_000))
+
+    with pytest.raises(pytest.fail.Exception, match="blocked"), unblocked_loop():
+        asyncio.run(block())
