@@ -19,6 +19,7 @@ from rowen.errors import ItemError, UsageError
 from rowen.harvest import answers, sandbox
 from rowen.harvest.prepare import Workers
 from tests.conftest import House
+from tests.hostile.watchdog import unblocked_loop
 
 
 @pytest.fixture(autouse=True)
@@ -279,24 +280,8 @@ def test_plug_ins_of_the_current_folder_are_not_found(tmp_path: Path) -> None:
     assert "evil" not in [point.name for point in importlib.metadata.entry_points(group="rowen.connectors")]
 
 
-def test_the_loop_stays_free_while_a_worker_works() -> None:
-    from tests.hostile.watchdog import unblocked_loop
-
-    async def asked() -> None:
-        workers = Workers(1, time_limit_s=1)
-        try:
-            with pytest.raises(ItemError):
-                await workers.call(spin, "x" * 100_000)
-        finally:
-            await workers.close()
-
-    with unblocked_loop():
-        asyncio.run(asked())
-
-
+@pytest.mark.unwatched
 def test_the_watchdog_sees_a_blocked_loop() -> None:
-    from tests.hostile.watchdog import unblocked_loop
-
     async def block() -> None:
         sum(range(20_000_000))
 
