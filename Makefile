@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+FUZZ_SECONDS ?= 1800
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-external corpus soak bench serve clean
+.PHONY: help setup demo check test test-external corpus soak fuzz bench serve clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -39,6 +40,9 @@ corpus: setup ## Digest recorded responses of real portals: make corpus CORPUS=f
 
 soak: setup ## Let the refresh-equals-rebuild machines run long
 	ROWEN_TEST_EXAMPLES=200 ROWEN_TEST_STEPS=30 $(BIN)/pytest tests/refresh
+
+fuzz: setup ## Feed every reader broken input for long: make fuzz FUZZ_SECONDS=3600
+	$(BIN)/python -m tests.hostile.fuzz --seconds $(FUZZ_SECONDS)
 
 bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.files

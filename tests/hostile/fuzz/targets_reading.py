@@ -1,0 +1,280 @@
+"""What connectors and the fetch layer read besides content: listings, RDF, XML, hints, headers, addresses."""
+
+from contextlib import suppress
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from rowen.connectors.catalog.charset import Decoder
+from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.splitter import Splitter
+from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.xml import Reader, plain_tree, read_xml
+from rowen.connectors.datajson.naming import is_record
+from rowen.connectors.dcat.syntax import format_of, read_graph
+from rowen.connectors.files.gitignore import Rules
+from rowen.connectors.oai.answer import read as read_oai
+from rowen.connectors.web.hints import _llms
+from rowen.connectors.web.sitemap import read_entries
+from rowen.fetch.media import charset, media_type, sniff
+from rowen.fetch.response import Response
+from rowen.fetch.robots import read_rules
+from rowen.fetch.target import join, parse, redact
+from rowen.model.url import canonical, key
+from tests.hostile.fuzz.harness import target
+
+_JSON = (
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b'"',
+    b":",
+    b",",
+    b'"dataset":[',
+    b'{"title":"',
+    b'"identifier":',
+    b"\\u0000",
+    b"\\",
+    b"null",
+)
+_DATA_JSON = b"""{"conformsTo": "x", "dataset": [{"identifier": "a", "title": "A",
+"distribution": [{"downloadURL": "u"}]}, {"identifier": "b", "title": "B"},
+{"identifier": "c", "title": "C"}], "catalog": [{"dataset": []}]}"""
+_OAI = b"""<?xml version="1.0"?><OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2026-01-01T00:00:00Z
+</responseDate><ListRecords><record><header><identifier>a</identifier><datestamp>2026-01-01</datestamp></header><metadata>
+<dc><title>A &amp; B</title></dc></metadata></record><record><header><identifier>b</identifier></header></record>
+<resumptionToken completeListSize="9">t</resumptionToken></ListRecords></OAI-PMH>"""
+_XML = (
+    b"<a>",
+    b"</a>",
+    b"<record>",
+    b"<header>",
+    b"<!--",
+    b"<![CDATA[",
+    b"<!DOCTYPE a>",
+    b"&x;",
+    b"&#0;",
+    b'xmlns:a="',
+    b"<?",
+)
+_TURTLE = b"""@prefix dcat: <http://www.w3.org/ns/dcat#> .
+@prefix dct: <http://purl.org/dc/terms/> .
+<https://example.org/d> a dcat:Dataset ; dct:title "A"@en, "B" ; dcat:distribution [ dct:format "csv" ] .
+
+<https://example.org/e> dct:title "C" ; dct:created "2026"^^<http://www.w3.org/2001/XMLSchema#gYear> .
+"""
+_TRIPLES = b"""<https://example.org/a> <http://purl.org/dc/terms/title> "A"@en .
+_:b <urn:p> _:c .
+<urn:a> <urn:b> "\\u00e9" .
+"""
+_RDF_XML = b"""<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:dct="http://purl.org/dc/terms/">
+<rdf:Description rdf:about="https://example.org/a"><dct:title xml:lang="en">A</dct:title></rdf:Description></rdf:RDF>"""
+_JSON_LD = b"""{"@context": ["https://example.org/c", {"x": "urn:x:"}], "@id": "urn:a", "@type": "Dataset",
+"title": "A", "distribution": [{"@type": "Distribution", "x:y": {"@value": "1", "@language": "en"}}]}"""
+_RDF = (
+    *(
+        b"@prefix a: <urn:a:> .\n",
+        b"<urn:a>",
+        b'"',
+        b'"""',
+        b"'''",
+        b"[",
+        b"]",
+        b"(",
+        b")",
+        b" ; ",
+        b" , ",
+        b" .\n",
+        b"_:a ",
+    ),
+    *(b"@en", b"^^", b"a:b ", b"<<", b">>", b"{", b"}", b"\\u0000", b"\\uD800", b"<http://[", b"@base <x> .\n", b"# "),
+)
+_SITEMAP = b"""<?xml version="1.0"?><urlset><url><loc>https://example.org/a</loc><lastmod>2026-01-01</lastmod></url>
+<sitemap><loc><![CDATA[https://example.org/s.xml]]></loc></sitemap></urlset>"""
+_TAGS = (
+    b"<url>",
+    b"</url>",
+    b"<loc>",
+    b"</loc>",
+    b"<lastmod>",
+    b"<![CDATA[",
+    b"]]>",
+    b"<sitemap>",
+    b" ",
+    b"9999-12-31",
+    b"\n",
+)
+_ROBOTS = b"""User-agent: *
+Disallow: /a*b$
+Allow: /
+Crawl-delay: 1
+Sitemap: https://example.org/s.xml
+
+User-agent: Rowen/1.0
+"""
+
+
+def _response(data: bytes, url: str = "https://example.org/a", kind: str | None = None) -> Response:
+    headers: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
+    return Response(url, 200, headers, data, media_type=kind, charset=charset(None, data))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+@target("splitter", seeds=[_DATA_JSON, b'[{"title": "a"}, {"title": "b"}]'], tokens=_JSON)
+def splitter(data: bytes) -> None:
+    for size in (len(data) or 1, 700):
+        cutting = Splitter(frozenset({"dataset"}), frozenset({"catalog"}), is_record=is_record)
+        for at in range(0, len(data), size):
+            list(cutting.feed(data[at : at + size]))
+        list(cutting.finish())
+        cutting.close()
+
+
+@target("catalog-xml", seeds=[_OAI], tokens=_XML)
+def catalog_xml(data: bytes) -> None:
+    for found in read_xml(data, Reader(frozenset({"record"}), within=frozenset({"metadata"}))):
+        plain_tree(found.tree, {})
+
+
+@target("oai-answer", seeds=[_OAI], tokens=_XML)
+def oai(data: bytes) -> None:
+    read_oai(_response(data), "it")
+
+
+@target(
+    "xml-charset",
+    seeds=[_OAI, _OAI.decode().encode("utf-16")],
+    tokens=[b"encoding='", b"&#", b"&#x", b"\xff", b"utf-16"],
+)
+def xml_charset(data: bytes) -> None:
+    decoder = Decoder("latin-1")
+    assert len(decoder.feed(data) + decoder.close()) <= len(data) + 16, "more characters than bytes"
+
+
+@target(
+    "rdf", seeds=[_TURTLE, _TRIPLES, _RDF_XML, _JSON_LD], tokens=[*_RDF, *_XML, *_JSON, b'"@context":"x",', b'"@id":']
+)
+def rdf(data: bytes) -> None:
+    response = _response(data)
+    format_of(response)
+    graph = read_graph(response, most_triples=100_000).graph
+    for node in list(graph)[:50]:
+        with suppress(ValueError):
+            graph.written(node)
+
+
+@target("turtle", seeds=[_TURTLE, _TRIPLES], tokens=_RDF)
+def turtle(data: bytes) -> None:
+    read_graph(_response(data), told="turtle", most_triples=100_000)
+    read_graph(_response(data), told="ntriples", most_triples=100_000)
+
+
+@target(
+    "sitemap",
+    seeds=[_SITEMAP, b"https://example.org/a\nhttps://example.org/b\n"],
+    tokens=_TAGS,
+)
+def sitemap(data: bytes) -> None:
+    read_entries(data)
+
+
+@target(
+    "robots", seeds=[_ROBOTS], tokens=[b"Disallow: ", b"Allow: ", b"User-agent: ", b"*", b"$", b"\n", b"%", b"/", b"#"]
+)
+def robots(data: bytes) -> None:
+    rules = read_rules(data)
+    for path in ("", "/", "/a/b", "/" + "a" * 500):
+        rules.allows(f"https://example.org{path}")
+
+
+@target(
+    "llms",
+    seeds=[b"# Site\n\n- [A](https://example.org/a): x\n- [B](/b 't')\n"],
+    tokens=[b"[a](", b"](", b"<", b">", b")", b" "],
+)
+def llms(data: bytes) -> None:
+    _llms(_response(data))
+
+
+@target(
+    "media",
+    seeds=[
+        b"<!-- a --><html>",
+        b'{"a": 1}',
+        b"%PDF-1.4",
+        b"PK\x03\x04" + b"\0" * 26 + b"mimetypeapplication/epub+zipPK",
+    ],
+    tokens=[b"<!--", b"-->", b"<html", b"<meta charset=", b" ", b"PK", b"mimetype", b"<?xml encoding='"],
+)
+def media(data: bytes) -> None:
+    sniff(data)
+    kind = data[:200].decode("latin-1")
+    media_type(kind, data)
+    charset(kind, data)
+
+
+@target(
+    "url",
+    seeds=[b"https://Example.org:443/a/../b%7e?utm_source=x&c=d#/e", b"file:///a%20b", b"http://[::1]/", b"pkg:pypi/a"],
+    tokens=[
+        b"://",
+        b"%",
+        b"%2e",
+        b"//",
+        b"@",
+        b":",
+        b"?",
+        b"#",
+        b"&",
+        b"[",
+        b"xn--",
+        b"\\",
+        b"\t",
+        b"http:",
+        b"utm_a=",
+    ],
+)
+def url(data: bytes) -> None:
+    text = _text(data)
+    key(text)
+    redact(text)
+    with suppress(ValueError):
+        canonical(text)
+    join(parse("https://example.org/a/b"), text)
+    parse(text)
+
+
+@target(
+    "dates",
+    seeds=[b"2026-01-01T00:00:00+02:00", b"1 January 2026", b"1767225600000", b"20260101"],
+    tokens=[b"Z", b"T", b"-0000"],
+)
+def dates(data: bytes) -> None:
+    for value in (_text(data), *([float(data)] if data.isdigit() and len(data) < 300 else ())):
+        written = iso(value)
+        moment(value)
+        assert written is None or iso(written) == written, "a date that was written is read as another one"
+
+
+@target(
+    "description",
+    seeds=[b"<p>A <b>b</b><ul><li>c</ul>", b"a &amp; b\n\n- c"],
+    tokens=[b"<p>", b"<b>", b"<", b"&amp;", b"<!--", b">"],
+)
+def description(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    assert len(plain(text)) <= 3 * len(text) + 16, "longer than what it came from"
+
+
+@target(
+    "gitignore",
+    seeds=[b"*.pyc\n/a/**/b\n!c\n[a-z]?\\ \n"],
+    tokens=[b"**", b"*", b"/", b"!", b"[", b"]", b"[!", b"\\", b"?", b"#", b"{"],
+)
+def gitignore(data: bytes) -> None:
+    rules = Rules(_text(data))
+    for path in ("a", "a/b/c/d.pyc", "/".join("ab" * 50)):
+        rules.verdict(path, folder=False)
