@@ -7,7 +7,7 @@ from tests.conftest import House
 
 _ITEMS = """
 select source.kind, item.url, item.title, item.text, item.tags, item.record, item.language, item.media_type,
-       encode(item.key, 'hex'), encode(item.content_hash, 'hex'), encode(item.record_hash, 'hex'),
+       item.remarks, encode(item.key, 'hex'), encode(item.content_hash, 'hex'), encode(item.record_hash, 'hex'),
        item.twins, item_check.depth, item_check.links, encode(item_check.body_hash, 'hex'),
        (select json_agg(json_build_array(chunk.heading, chunk.anchor, chunk.text, encode(chunk.text_hash, 'hex'),
                                          chunk.tsv::text) order by chunk.position)

@@ -2,9 +2,9 @@
 
 import re
 
-__all__ = ["Slugs", "Trail", "title_and_anchor"]
+from rowen.model.caps import LONGEST_HEADING, heading_within
 
-_LONGEST_TITLE = 200
+__all__ = ["Slugs", "Trail", "title_and_anchor"]
 
 _ANCHOR = re.compile(r"\s*\{#([^\s{}]+)(?: [^{}]*)?\}\s*$")
 _CLOSING = re.compile(r"(?:^|[ \t])#+[ \t]*$")
@@ -17,13 +17,13 @@ _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 
 def title_and_anchor(source: str) -> tuple[str, str | None]:
     """The plain words of a heading line, and the anchor that it names by `{#id}`, if it does."""
-    line = _words(source[: 4 * _LONGEST_TITLE].strip())
+    line = _words(source[: 4 * LONGEST_HEADING].strip())
     if not _MARKED.search(line):
-        return _short(line), None
+        return heading_within(line), None
     anchor = None
     if line[-1] == "}" and (found := _ANCHOR.search(line)):
         anchor, line = found[1], line[: found.start()]
-    return _short(_plain(_CLOSING.sub("", line) if line.endswith("#") else line)), anchor
+    return heading_within(_plain(_CLOSING.sub("", line) if line.endswith("#") else line)), anchor
 
 
 def _plain(line: str) -> str:
@@ -40,10 +40,6 @@ def _words(source: str) -> str:
     """The heading without its hashes or its underline, on one line."""
     words = source.lstrip("#") if source.startswith("#") else source.rpartition("\n")[0] or source
     return " ".join(words.split())
-
-
-def _short(title: str) -> str:
-    return title if len(title) <= _LONGEST_TITLE else title[: _LONGEST_TITLE - 1].rstrip() + "…"
 
 
 class Slugs:

@@ -12,6 +12,7 @@ from turbohtml import Comment, Document, Element, Markdown, Text, parse
 
 from rowen.content.headings import Slugs, title_and_anchor
 from rowen.content.html_tables import as_boxes, make_regular
+from rowen.model.caps import LONGEST_ANCHOR
 
 __all__ = ["Page", "read_page"]
 
@@ -307,4 +308,4 @@ def _opens(element: Element) -> tuple[bool, str]:
 
 
 def _usable(anchor: str) -> str | None:
-    return anchor if anchor and not re.search(r"[\s{}]", anchor) else None
+    return anchor if 0 < len(anchor) <= LONGEST_ANCHOR and not re.search(r"[\s{}]", anchor) else None

@@ -21,7 +21,7 @@ from rowen.model.media import is_text, language_of, media_type_of
 
 __all__ = ["VERSION", "is_document", "read", "supported"]
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same body would be read into another document."""
 
 _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream", "application/x-unknown"})

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from rowen.model.caps import LONGEST_URL
 from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Whole
 
 __all__ = ["Group"]
@@ -40,6 +41,8 @@ class Group:
         match observation:
             case Unchanged():
                 self.rechecked.append(observation)
+            case Fetched(item) if len(item.url) > LONGEST_URL:
+                self.failed.append(_nameless(item.url))
             case Fetched(item):
                 self.fetched.append(item)
                 self.size_bytes += len(item.body) if isinstance(item, Raw) else len(item.text) + len(item.record_json)
@@ -76,3 +79,11 @@ class Group:
             or self.checkpoint
             or self.whole
         )
+
+
+def _nameless(url: str) -> Failed:
+    return Failed(
+        url,
+        f"Its URL has {len(url):,} characters; no more than {LONGEST_URL:,} can be an item's name.",
+        hint="Leave it out of the source.",
+    )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from rowen.model.caps import anchor_within, heading_within
 from rowen.model.hashes import Hash, text_hash
 
 __all__ = ["Chunk"]
@@ -17,4 +18,7 @@ class Chunk:
     text_hash: Hash = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text_hash", text_hash(self.text))
+        put = object.__setattr__
+        put(self, "heading", tuple(map(heading_within, self.heading)))
+        put(self, "anchor", anchor_within(self.anchor))
+        put(self, "text_hash", text_hash(self.text))

@@ -44,6 +44,14 @@ def content_hash(title: str, text: str, tags: Iterable[str]) -> Hash:
     return hashlib.sha256(canonical_json([title, text, sorted(set(tags))])).digest()
 
 
-def record_hash(content: Hash, url: str, language: str | None, media_type: str | None, record_json: bytes) -> Hash:
+def record_hash(
+    content: Hash,
+    url: str,
+    language: str | None,
+    media_type: str | None,
+    record_json: bytes,
+    remarks: Iterable[str] = (),
+) -> Hash:
     """Everything that is stored of an item. A difference means that a row must be written."""
-    return hashlib.sha256(content + canonical_json([url, language, media_type]) + record_json).digest()
+    told = [url, language, media_type, *remarks]
+    return hashlib.sha256(content + canonical_json(told) + record_json).digest()

@@ -4,6 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from rowen.model.caps import (
+    Remarks,
+    error_within,
+    language_within,
+    links_within,
+    media_type_within,
+    name_within,
+    tags_within,
+    title_within,
+    validator_within,
+)
 from rowen.model.hashes import Hash, body_hash, content_hash, record_hash
 from rowen.model.record import storable
 from rowen.model.text import normalise
@@ -38,12 +49,17 @@ class Validators:
     last_modified: str | None = None
     body_hash: Hash | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "etag", validator_within(self.etag))
+        object.__setattr__(self, "last_modified", validator_within(self.last_modified))
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
     """What an item says, ready to be stored: text is Markdown, `record` the source's complete record.
 
-    Text, title and tags are normalised here, once; the hashes are over exactly what is stored.
+    Text, title and tags are normalised here, once; the hashes are over exactly what is stored. `remarks` tell what of
+    them was left out, since it was too long (`model/caps.py`).
     """
 
     url: str
@@ -56,21 +72,28 @@ class Document:
     links: tuple[str, ...] = ()
     depth: int = 0
     validators: Validators = Validators()
+    remarks: tuple[str, ...] = field(init=False)
     content_hash: Hash = field(init=False)
     record_hash: Hash = field(init=False)
     record_json: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "title", _line(self.title))
+        remarks = Remarks()
+        tags = tuple(sorted({tag for raw in self.tags if (tag := _line(raw))}))
+        put(self, "title", title_within(_line(self.title), remarks))
         put(self, "text", normalise(self.text))
-        put(self, "tags", tuple(sorted({tag for raw in self.tags if (tag := _line(raw))})))
+        put(self, "tags", tags_within(tags, remarks))
+        put(self, "language", language_within(self.language, remarks))
+        put(self, "media_type", media_type_within(self.media_type, remarks))
+        put(self, "links", links_within(self.links, remarks))
+        put(self, "remarks", tuple(remarks))
         record, record_json = storable(self.record)
         content = content_hash(self.title, self.text, self.tags)
         written = record_json.encode("utf-8", "surrogatepass")
         put(self, "record", record)
         put(self, "content_hash", content)
-        put(self, "record_hash", record_hash(content, self.url, self.language, self.media_type, written))
+        put(self, "record_hash", record_hash(content, self.url, self.language, self.media_type, written, remarks))
         put(self, "record_json", record_json)
 
 
@@ -99,7 +122,10 @@ class Raw:
     body_hash: Hash = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "body_hash", body_hash(self.body))
+        put = object.__setattr__
+        put(self, "body_hash", body_hash(self.body))
+        put(self, "etag", validator_within(self.etag))
+        put(self, "last_modified", validator_within(self.last_modified))
 
     @property
     def validators(self) -> Validators:
@@ -139,6 +165,12 @@ class Failed:
     error: str
     hint: str | None = None
     payload: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "url", name_within(self.url))
+        put(self, "error", error_within(self.error))
+        put(self, "hint", error_within(self.hint) if self.hint is not None else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from psycopg.rows import class_row
 
+from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database, in_our_words
 
@@ -283,7 +284,7 @@ async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> N
     """Note a text that the embedder will not take."""
     await c.execute(
         "insert into embedding_refused (model_id, text_hash, error) values (%s, %s, %s) on conflict do nothing",
-        [model_id, text_hash, error],
+        [model_id, text_hash, error_within(error)],
     )
 
 

@@ -155,12 +155,13 @@ async def insert(
     await cursor.execute(
         """
         insert into item (source_id, chunker, key, url, title, text, tags, record,
-                          content_hash, record_hash, language, media_type, twins)
+                          content_hash, record_hash, language, media_type, twins, remarks)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
-               content_hash, record_hash, language, media_type, twins::bigint[]
+               content_hash, record_hash, language, media_type, twins::bigint[], remarks
           from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[])
-               as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type, twins)
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
+               as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type, twins,
+                      remarks)
         returning key, id
         """,
         [source_id, chunker, [key for key, _ in documents], *_columns([document for _, document in documents])],
@@ -178,11 +179,11 @@ async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]],
                tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
                content_hash = new.content_hash, record_hash = new.record_hash,
                language = new.language, media_type = new.media_type, twins = new.twins::bigint[],
-               chunker = %s, revision = revision + new.revised::integer, updated_at = now()
+               remarks = new.remarks, chunker = %s, revision = revision + new.revised::integer, updated_at = now()
           from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[])
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
                as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type,
-                      twins)
+                      twins, remarks)
          where item.id = new.id
         """,
         [
@@ -206,6 +207,7 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
         [d.language for d in documents],
         [d.media_type for d in documents],
         [twins.written(d) for d in documents],
+        ["\n".join(d.remarks) or None for d in documents],
     ]
 
 

@@ -26,6 +26,7 @@ class Entry:
     record: Mapping[str, Any]
     language: str | None
     media_type: str | None
+    remarks: list[str]
     revision: int
     created_at: datetime
     updated_at: datetime
@@ -65,8 +66,8 @@ async def entries(c: Connection, key: Hash) -> list[Entry]:
     cursor = c.cursor(row_factory=class_row(Entry))
     await cursor.execute(
         """
-        select item.id, source.name as source, item.url, title, text, tags, record, language, media_type, revision,
-               item.created_at, item.updated_at,
+        select item.id, source.name as source, item.url, title, text, tags, record, language, media_type,
+               coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, item.created_at, item.updated_at,
                greatest(item_check.checked_at, item.updated_at,
                         (select max(started_at) from run where run.source_id = source.id and complete)) as checked_at
           from item join source on source.id = item.source_id left join item_check on item_id = item.id

@@ -11,6 +11,7 @@ from typing import Any
 from psycopg.rows import TupleRow
 
 from rowen.errors import BusyError, NotFoundError
+from rowen.model.caps import error_within
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.store.database import Connection, Database, in_our_words
@@ -56,12 +57,13 @@ class Lease:
 
     async def close(self, status: Status, *, complete: bool, tally: Tally, error: str | None) -> None:
         """End the run and give the source free."""
+        told = error_within(error) if error is not None else None
         try:
             with in_our_words(self._place):
                 await self._connection.execute(
                     "update run set status = %s, complete = %s, finished_at = now(), lease_until = null,"
                     " tally = %s::jsonb, error = %s where id = %s and status = 'running'",
-                    [status, complete, json.dumps(tally.to_json()), error, self.run_id],
+                    [status, complete, json.dumps(tally.to_json()), told, self.run_id],
                 )
         finally:
             await self._connection.close()

@@ -37,6 +37,8 @@ def get(door: Door, url: str, source: str | None) -> None:
         door.out.emit({**fact, "original": group.original.url if group else None, "also_listed_by": listed})
         return
     door.out.line(entry.text)
+    for remark in entry.remarks:
+        door.out.say(remark)
     if group:
         listed_by = ", ".join(f"{one.source} ({one.url})" for one in others)
         original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
