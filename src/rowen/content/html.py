@@ -12,6 +12,7 @@ from turbohtml import Comment, Document, Element, Markdown, Text, parse
 
 from rowen.content.headings import Slugs, title_and_anchor
 from rowen.content.html_tables import as_boxes, make_regular
+from rowen.model.budget import spend
 from rowen.model.caps import LONGEST_ANCHOR
 
 __all__ = ["Page", "read_page"]
@@ -110,6 +111,8 @@ def read_page(html: str, url: str = "", *, select: str | None = None, ignore: st
     meta = _meta(page)
     robots = set(re.split(r"[\s,]+", meta.get("robots", "").lower()))
     base = page.base_url(url)
+    # Each relative address becomes as long as the base.
+    spend(len(base) * len(page.select("[href],[src],[srcset],[action],[poster],[data],[cite]")) if base else 0)
     page.resolve_links(base)
     links, unfollowed = _links(page)
     if ignore:

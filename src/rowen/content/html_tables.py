@@ -4,6 +4,8 @@ import re
 
 from turbohtml import Element
 
+from rowen.model.budget import spend
+
 __all__ = ["as_boxes", "make_regular"]
 
 _LONGEST_REPEATED = 80
@@ -82,6 +84,7 @@ def _spread(row: Element, spans: list[Span], carried: Carried) -> Carried:
 
 def _cell(words: str) -> Element:
     cell = Element("td")
+    spend(len(words))
     if words:
         cell.set_text(words)
     return cell

@@ -9,6 +9,7 @@ import ada_url
 from rowen.content.blocks import Kind, scan
 from rowen.content.headings import title_and_anchor
 from rowen.content.part import Part
+from rowen.model.caps import LONGEST_URL, MOST_LINK_CHARS
 
 __all__ = ["first_heading", "markdown_links", "read_markdown", "read_plain"]
 
@@ -37,14 +38,16 @@ def read_markdown(text: str) -> Part:
 def markdown_links(text: str, url: str) -> tuple[str, ...]:
     """Where a Markdown page of the web leads to: absolute, without fragments, each once; code leads nowhere."""
     found: dict[str, None] = {}
+    left_chars = MOST_LINK_CHARS + LONGEST_URL
     for block in scan(text):
-        if block.kind is Kind.FENCE:
+        if block.kind is Kind.FENCE or left_chars < 0:
             continue
         for inline, bare in _LINK.findall(text, block.start, block.end):
             with suppress(ValueError):
                 link = str(ada_url.join_url(url, inline or bare)).partition("#")[0]
-                if link.startswith(("http://", "https://")):
+                if link.startswith(("http://", "https://")) and link not in found and left_chars >= 0:
                     found[link] = None
+                    left_chars -= len(link)
     return tuple(found)
 
 

@@ -16,6 +16,7 @@ from rowen.content.part import Part
 from rowen.content.rst import read_rst
 from rowen.content.tables import read_csv, read_tsv
 from rowen.errors import ItemError
+from rowen.model.budget import Budget, OverspentError, reading
 from rowen.model.item import Document, Raw
 from rowen.model.media import is_text, language_of, media_type_of
 
@@ -88,11 +89,7 @@ def read(raw: Raw) -> Document:
             f"{name or raw.url} cannot be read: {raw.media_type or 'its kind'} is no format that Rowen knows",
             hint="Leave it out of the source, or give it the ending of its format.",
         )
-    if media_type in READERS:
-        part = read_document(raw.body, media_type, name or raw.url)
-    else:
-        text = decode(raw.body, charset=_charset(raw), media_type=media_type, name=name or raw.url)
-        part = _part(text.replace("\r\n", "\n").replace("\r", "\n"), media_type, raw)
+    part = _within_budget(raw, media_type, name or raw.url)
     return Document(
         url=raw.url,
         title=part.title or raw.title or name or raw.url,
@@ -105,6 +102,24 @@ def read(raw: Raw) -> Document:
         depth=raw.depth,
         validators=raw.validators,
     )
+
+
+def _within_budget(raw: Raw, media_type: str, name: str) -> Part:
+    """What a body says, unless that is out of all proportion to what was sent."""
+    try:
+        with reading(len(raw.body)):
+            part = _read(raw, media_type, name)
+        Budget(len(raw.body)).spend(len(part.text))
+    except OverspentError as problem:
+        raise ItemError(f"{name} {problem}.", hint="It may be a bomb: leave it out.") from None
+    return part
+
+
+def _read(raw: Raw, media_type: str, name: str) -> Part:
+    if media_type in READERS:
+        return read_document(raw.body, media_type, name)
+    text = decode(raw.body, charset=_charset(raw), media_type=media_type, name=name)
+    return _part(text.replace("\r\n", "\n").replace("\r", "\n"), media_type, raw)
 
 
 def supported(name: str, media_type: str | None = None) -> bool:

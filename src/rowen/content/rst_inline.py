@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rowen.model.budget import spend
+
 __all__ = ["Names", "inline"]
 
 _INLINE = re.compile(
@@ -49,7 +51,7 @@ def _replaced(match: re.Match[str], names: Names) -> str:
     if part["bare"]:
         return _role(part["after"] or "", part["bare"]) if part["after"] else part["bare"]
     if part["substitution"]:
-        return names.substitutions.get(part["substitution"].lower(), match[0])
+        return _spent(names.substitutions.get(part["substitution"].lower(), match[0]))
     if part["note"]:
         return f"[{part['note'].lstrip('#')}]"
     if part["word"]:
@@ -66,9 +68,15 @@ def _reference(words: str, names: Names) -> str:
         label, target = found[1] or found[2], found[2]
         names.links.setdefault(label.lower(), target)
         target = names.links.get(target.rstrip("_").lower(), target)
-        return f"[{label}]({target})" if not target.endswith("_") else label
+        return f"[{label}]({_spent(target)})" if not target.endswith("_") else label
     target = names.links.get(words.lower(), "")
-    return f"[{words}]({target})" if target else words
+    return f"[{words}]({_spent(target)})" if target else words
+
+
+def _spent(words: str) -> str:
+    """What was written once and is used again."""
+    spend(len(words))
+    return words
 
 
 def _role(role: str, words: str) -> str:

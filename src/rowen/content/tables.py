@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from rowen.content.code import fenced
 from rowen.content.part import Part
+from rowen.model.budget import spend
 
 __all__ = ["fitting_table", "markdown_table", "read_csv", "read_tsv"]
 
@@ -33,6 +34,7 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     for row in rows:
         cells = [_cell(value) for value in row]
         width = width or len(cells)
+        spend(3 * max(0, width - len(cells)))
         cells += [""] * (width - len(cells))
         lines.append("| " + " | ".join(cells) + " |")
         if len(lines) == 1:
@@ -68,6 +70,7 @@ def _records(rows: list[list[str]]) -> str:
     for row in rows[1:]:
         named = zip_longest(head, row, fillvalue="")
         lines = [f"{name}: {_cell(value)}".removeprefix(": ") for name, value in named if value.strip()]
+        spend(sum(map(len, lines)))
         paragraphs.append("\n".join("\\" + line if line.startswith("#") else line for line in lines))
     return "\n\n".join(paragraphs)
 

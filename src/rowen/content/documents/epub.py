@@ -13,6 +13,7 @@ from rowen.content.documents.problem import UnreadableError
 from rowen.content.html import Page, read_page
 from rowen.content.part import Part
 from rowen.errors import ItemError
+from rowen.model.budget import spend
 
 __all__ = ["read_epub"]
 
@@ -74,8 +75,14 @@ class _Book:
             path = self._path(item)
             if path.lower() in self._locked:
                 raise UnreadableError("is locked by its publisher (DRM).", hint="Leave it out, or get an open copy.")
-            page = _page(self._package.read(path), path)
+            page = _page(self._spent(path), path)
             yield self._with_heading(page.text, path), page
+
+    def _spent(self, path: str) -> bytes:
+        """A chapter, which a spine may name as often as it likes."""
+        body = self._package.read(path)
+        spend(len(body))
+        return body
 
     def _with_heading(self, text: str, path: str) -> str:
         """A chapter that begins without a heading is called what the contents call it."""

@@ -48,7 +48,7 @@ class _Cells:
         self._package = package
         paths = dict(package.targets(main).values())
         pieces = package.pieces(paths.get("sharedStrings", "xl/sharedStrings.xml"))
-        self._texts = [_text(each) for each in elements(pieces, frozenset({"si"}))]
+        self._texts = [_text(each).strip() for each in elements(pieces, frozenset({"si"}))]
         self._dates, self._percents = _formats(package.tree(paths.get("styles", "xl/styles.xml")))
         since_1904 = any(each.get("date1904") in ("1", "true") for each in book.iter("workbookPr"))
         self._epoch = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30)  # noqa: DTZ001 (a wall clock's)

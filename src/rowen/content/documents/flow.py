@@ -5,6 +5,8 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
+from rowen.model.budget import spend
+
 __all__ = ["Cell", "Flow", "Run", "inline"]
 
 _FOLLOWED = ("http://", "https://", "mailto:")
@@ -33,6 +35,7 @@ def inline(runs: Iterable[Run], *, plain: bool = False) -> str:
     for look, group in groupby(runs, key=lambda run: run[1:]):
         text = "".join(run.text for run in group)
         parts.append(_marked(text, Run("", *look)) if not plain else escape(text))
+        spend(len(parts[-1]))
     return "".join(parts).strip().replace("\n", " " if plain else "<br>")
 
 
@@ -136,4 +139,5 @@ def _row(cells: Sequence[Cell]) -> str:
 
 def _cells(cells: Sequence[Cell]) -> Iterator[str]:
     for cell in cells:
+        spend(len("<td></td>"))
         yield f'<td colspan="{cell.span}">{cell.html}</td>' if cell.span > 1 else f"<td>{cell.html}</td>"

@@ -12,6 +12,7 @@ from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.pdf_pages import Bookmark, markdown
 from rowen.content.documents.problem import UnreadableError
 from rowen.content.part import Part
+from rowen.model.budget import spend
 
 __all__ = ["read_pdf"]
 
@@ -78,6 +79,7 @@ def _text(document: Any, number: int) -> str | None:
     except pypdfium2.PdfiumError:
         return None
     text: str = words.get_text_bounded()
+    spend(len(text))
     words.close()
     page.close()
     return text.translate(_LIGATURES)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rowen.content.documents.lines import escaped
 from rowen.content.tables import fitting_table
+from rowen.model.budget import left_chars
 
 __all__ = ["Row", "Workbook"]
 
@@ -19,7 +20,8 @@ class Workbook:
 
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._left_chars = MOST_CHARS
+        # Half of the budget, since the names of columns may be spent once more for each cell.
+        self._left_chars = min(MOST_CHARS, left_chars() // 2)
 
     def add(self, name: str, rows: Iterable[Row]) -> None:
         """A sheet; one without any cell leaves no trace."""
