@@ -6,6 +6,7 @@ from typing import NamedTuple, TypedDict
 
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.target import Target, parse
+from rowen.model.outside import header
 
 __all__ = ["Ask", "Defaults", "Options", "ask"]
 
@@ -87,7 +88,7 @@ class Defaults(NamedTuple):
 def ask(method: str, url: str, options: Options, defaults: Defaults) -> Ask:
     """A request as a caller describes it."""
     target = parse(url)
-    etag, modified = options.get("etag"), options.get("last_modified")
+    etag, modified = header(options.get("etag")), header(options.get("last_modified"))
     return Ask(
         method.upper(),
         target,

@@ -1,12 +1,13 @@
 """How often a host may be asked: pace, concurrency, and the waits that it asks for itself."""
 
 import asyncio
-import email.utils
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random
+
+from rowen.model.dates import http_date
 
 __all__ = ["Throttle", "backoff_s", "retry_after_s"]
 
@@ -98,18 +99,11 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
     value = (value or "").strip()
     if value.isdecimal() and value.isascii():
         return float(value[:15])
-    try:
-        when = email.utils.parsedate_to_datetime(value)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return max(0.0, (_aware(when) - now).total_seconds())
+    when = http_date(value)
+    return None if when is None else max(0.0, (when - now).total_seconds())
 
 
 def backoff_s(tried: int, random: Random) -> float:
     """The wait after so many tries: twice as long each time, and never the same for two callers."""
     most_s: float = min(_BACKOFF_MOST_S, _BACKOFF_BASE_S * 2 ** (tried - 1))
     return most_s * (0.5 + 0.5 * random.random())
-
-
-def _aware(when: datetime) -> datetime:
-    return when if when.tzinfo else when.replace(tzinfo=UTC)

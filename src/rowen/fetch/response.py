@@ -1,6 +1,5 @@
 """What a request gives back."""
 
-import email.utils
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +9,8 @@ from multidict import CIMultiDictProxy
 
 from rowen.fetch import media
 from rowen.fetch.politeness import retry_after_s
+from rowen.model.dates import http_date
+from rowen.model.outside import header
 
 __all__ = ["Hop", "Meter", "Response", "Stream", "respond"]
 
@@ -93,7 +94,7 @@ def respond(
     now: Callable[[], datetime],
 ) -> Response:
     """A response with what its headers and its first bytes tell."""
-    etag, modified = headers.get("ETag"), headers.get("Last-Modified")
+    etag, modified = header(headers.get("ETag")), header(headers.get("Last-Modified"))
     if status == 304:
         return Response(url, 304, headers, b"", redirects, etag, modified, not_modified=True, elapsed_s=elapsed_s)
     kind = headers.get("Content-Type")
@@ -115,8 +116,4 @@ def respond(
 
 def _sent_at(headers: CIMultiDictProxy[str], now: datetime) -> datetime:
     """The origin's own clock, where it tells it: a date in its answer is meant by that clock."""
-    try:
-        sent = email.utils.parsedate_to_datetime(headers.get("Date", ""))
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return now
-    return sent if sent.tzinfo else now
+    return http_date(headers.get("Date")) or now

@@ -20,7 +20,6 @@ from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
 from rowen.model.source import Source
-from rowen.model.text import normalise
 from rowen.store import changes, chunks, embeddings, items, moves, quarantine, runs, sources
 from rowen.store.database import Connection, Database
 
@@ -116,7 +115,7 @@ class Committer:
         fresh = [check_of(ids[write.key], write.document) for write in plan.writes if write.stored is None]
         await items.check(c, self.run_id, [*plan.checks, *fresh], recipe=self.recipe.reading)
         dropped = await items.delete(c, self.source, plan.gone)
-        await quarantine.put(c, self.source.id, [(key, _storable(failed)) for key, failed in plan.failed])
+        await quarantine.put(c, self.source.id, plan.failed)
         await quarantine.release(c, self.source.id, plan.released)
         lines = [*_lines(plan), *(changes.Line("deleted", gone.key, gone.url, gone.title) for gone in dropped)]
         await turn.before.wait()
@@ -198,7 +197,3 @@ def _later(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | Non
     if one is None or other is None:
         return other or one
     return replace(other, version=other.version or one.version)
-
-
-def _storable(failed: Failed) -> Failed:
-    return replace(failed, error=normalise(failed.error), hint=normalise(failed.hint) if failed.hint else None)

@@ -23,6 +23,7 @@ from rowen.harvest.prepare import Workers
 from rowen.harvest.sieve import Recipe
 from rowen.harvest.sweep import Guard, sweep
 from rowen.model.item import Complete, FellBack, Incomplete, Observation
+from rowen.model.outside import message
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
@@ -346,4 +347,4 @@ def _reason(problem: BaseException | None) -> str | None:
     if isinstance(problem, asyncio.CancelledError):
         return "cancelled at once"
     words = str(problem) or type(problem).__name__
-    return f"{words} {problem.hint}" if isinstance(problem, RowenError) and problem.hint else words
+    return message(f"{words} {problem.hint}" if isinstance(problem, RowenError) and problem.hint else words)

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 __all__ = ["CONSTANT_CHARS", "FACTOR", "MOST_CHARS", "Budget", "OverspentError", "left_chars", "reading", "spend"]
 
 FACTOR = 50
-"""So many characters for each byte. The most that an honest body comes to is 49: a wide table of one-digit answers, each
-written with the name of its column, which is a whole question. Of the recorded catalogs none reaches 8."""
+"""So many characters for each byte. The most that an honest body comes to is 49: a wide table of one-digit answers,
+each written with the name of its column, which is a whole question. Of the recorded catalogs none reaches 8."""
 
 CONSTANT_CHARS = 2_000_000
 """For small bodies: office files of a few kB are well packed."""

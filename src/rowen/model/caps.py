@@ -12,6 +12,7 @@ __all__ = [
     "LONGEST_ANCHOR",
     "LONGEST_HEADING",
     "LONGEST_URL",
+    "LONGEST_VALIDATOR",
     "MOST_LINK_CHARS",
     "Remarks",
     "anchor_within",
@@ -23,7 +24,6 @@ __all__ = [
     "name_within",
     "tags_within",
     "title_within",
-    "validator_within",
 ]
 
 LONGEST_TITLE = 1_000
@@ -116,11 +116,6 @@ def media_type_within(media_type: str | None, remarks: Remarks) -> str | None:
         return media_type
     remarks.left_out("Its media type is too long to be one, and is")
     return None
-
-
-def validator_within(token: str | None) -> str | None:
-    """An origin's token, unless it is longer than any origin needs it: then it proves nothing."""
-    return token if token is None or len(token) <= LONGEST_VALIDATOR else None
 
 
 def heading_within(heading: str) -> str:

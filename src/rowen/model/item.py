@@ -6,18 +6,18 @@ from typing import Any, TypeAlias
 
 from rowen.model.caps import (
     Remarks,
-    error_within,
     language_within,
     links_within,
     media_type_within,
     name_within,
     tags_within,
     title_within,
-    validator_within,
 )
 from rowen.model.hashes import Hash, body_hash, content_hash, record_hash
-from rowen.model.record import storable
+from rowen.model.outside import header, letters, message
+from rowen.model.record import storable, storable_cursor
 from rowen.model.text import normalise
+from rowen.model.url import address
 
 __all__ = [
     "Checkpoint",
@@ -43,15 +43,15 @@ Cursor: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """An origin's tokens for "is it still what I have?", kept exactly as sent."""
+    """An origin's tokens for "is it still what I have?", kept exactly as sent; what cannot be sent back is none."""
 
     etag: str | None = None
     last_modified: str | None = None
     body_hash: Hash | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "etag", validator_within(self.etag))
-        object.__setattr__(self, "last_modified", validator_within(self.last_modified))
+        object.__setattr__(self, "etag", header(self.etag))
+        object.__setattr__(self, "last_modified", header(self.last_modified))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,13 @@ class Document:
         put = object.__setattr__
         remarks = Remarks()
         tags = tuple(sorted({tag for raw in self.tags if (tag := _line(raw))}))
+        put(self, "url", address(self.url))
         put(self, "title", title_within(_line(self.title), remarks))
         put(self, "text", normalise(self.text))
         put(self, "tags", tags_within(tags, remarks))
-        put(self, "language", language_within(self.language, remarks))
-        put(self, "media_type", media_type_within(self.media_type, remarks))
-        put(self, "links", links_within(self.links, remarks))
+        put(self, "language", language_within(_letters(self.language), remarks))
+        put(self, "media_type", media_type_within(_letters(self.media_type), remarks))
+        put(self, "links", links_within(tuple(map(address, self.links)), remarks))
         put(self, "remarks", tuple(remarks))
         record, record_json = storable(self.record)
         content = content_hash(self.title, self.text, self.tags)
@@ -123,9 +124,10 @@ class Raw:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        put(self, "url", address(self.url))
+        put(self, "etag", header(self.etag))
+        put(self, "last_modified", header(self.last_modified))
         put(self, "body_hash", body_hash(self.body))
-        put(self, "etag", validator_within(self.etag))
-        put(self, "last_modified", validator_within(self.last_modified))
 
     @property
     def validators(self) -> Validators:
@@ -168,9 +170,9 @@ class Failed:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "url", name_within(self.url))
-        put(self, "error", error_within(self.error))
-        put(self, "hint", error_within(self.hint) if self.hint is not None else None)
+        put(self, "url", name_within(address(self.url)))
+        put(self, "error", message(self.error))
+        put(self, "hint", message(self.hint) if self.hint else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,10 @@ class Checkpoint:
 
     cursor: Cursor
     version: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cursor", storable_cursor(self.cursor))
+        object.__setattr__(self, "version", letters(self.version) if self.version else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,3 +235,7 @@ Observation: TypeAlias = (
 def _line(text: str) -> str:
     plain = text.isascii() and text.isprintable()
     return " ".join((text if plain else normalise(text)).split())
+
+
+def _letters(text: str | None) -> str | None:
+    return letters(text) if text else text

@@ -1,17 +1,16 @@
 """The one form in which a source's record is stored and hashed: as it came, less what PostgreSQL cannot hold."""
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from rowen.model.hashes import CANONICAL, canonical_json
+from rowen.model.outside import letters
 
-__all__ = ["storable"]
+__all__ = ["storable", "storable_cursor"]
 
 MOST_DEPTH = 200
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NUL = "\\u0000"
 
 
@@ -27,6 +26,15 @@ def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
         return record, written
     changed = _changed(record)
     return changed, canonical_json(changed).decode()
+
+
+def storable_cursor(cursor: Any) -> Any:
+    """A cursor that can be stored: None, which is a walk from the beginning, for one that is nested too deeply."""
+    try:
+        kept, _ = storable({"cursor": cursor})
+    except RecursionError:
+        return None
+    return kept["cursor"]
 
 
 def _check_depth(record: Mapping[str, Any]) -> None:
@@ -50,9 +58,9 @@ def _written(record: Mapping[str, Any]) -> str | None:
 def _changed(value: Any) -> Any:
     match value:
         case str():
-            return _UNSTORABLE.sub("", value)
+            return letters(value)
         case Mapping():
-            return {_UNSTORABLE.sub("", str(name)): _changed(inner) for name, inner in value.items()}
+            return {letters(str(name)): _changed(inner) for name, inner in value.items()}
         case list() | tuple():
             return [_changed(inner) for inner in value]
         case float():
@@ -60,4 +68,4 @@ def _changed(value: Any) -> Any:
         case int() | None:
             return value
         case _:
-            return _UNSTORABLE.sub("", str(value))
+            return letters(str(value))

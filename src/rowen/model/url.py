@@ -9,7 +9,7 @@ import ada_url
 
 from rowen.model.hashes import Hash
 
-__all__ = ["canonical", "file_url", "key"]
+__all__ = ["address", "canonical", "file_url", "key", "quoted"]
 
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
@@ -22,6 +22,22 @@ _PLAIN = re.compile(
 )
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+# A parser drops controls at the ends of a URL, and cannot take what is no text: two URLs would become one, or none.
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+
+def address(url: str) -> str:
+    """A URL that can be stored and parsed: controls and lone surrogates are percent-encoded, so that none is lost."""
+    if url.isascii() and url.isprintable():
+        return url
+    return _UNFIT.sub(lambda found: quoted(found[0]), url)
+
+
+def quoted(text: str, *, safe: str = "") -> str:
+    """A text from outside as a part of a URL; also one with lone surrogates, which stays apart from all others."""
+    return quote(text, safe=safe, errors="surrogatepass")
 
 
 def canonical(url: str) -> str:
@@ -39,7 +55,7 @@ def canonical(url: str) -> str:
 
 
 def _parsed(url: str) -> str:
-    parsed = ada_url.URL(url)
+    parsed = ada_url.URL(address(url))
     if not parsed.hash.startswith(("#/", "#!")):
         parsed.hash = ""
     if parsed.protocol == "http:" and not parsed.port:
@@ -54,6 +70,7 @@ def key(url: str) -> Hash:
     if not url.startswith("file:///"):
         with suppress(ValueError):
             url = canonical(url)
+    url = address(url)
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -1,6 +1,5 @@
 """Sources in the store."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from rowen.errors import NotFoundError, UsageError
+from rowen.model.hashes import canonical_json
 from rowen.model.item import Cursor
 from rowen.model.source import Source, SourceState
 from rowen.store import changes
@@ -128,7 +128,7 @@ async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version:
     """Remember where the listing may be resumed, and which version was read, if that was told."""
     await c.execute(
         "update source set cursor = %s::jsonb, version = coalesce(%s, version) where id = %s",
-        [json.dumps(cursor), version, source_id],
+        [canonical_json(cursor).decode(), version, source_id],
     )
 
 

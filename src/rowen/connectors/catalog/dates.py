@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from rowen.model.dates import iso_moment
+
 __all__ = ["iso", "moment"]
 
 EARLIEST_YEAR = 1000
@@ -66,7 +68,7 @@ def moment(value: Any) -> datetime | None:
     text = iso(value)
     if text is None or len(text) < len("2000-01-01"):
         return None
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return iso_moment(text)
 
 
 def _of_text(text: str) -> str | None:

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from rowen.connectors.catalog.answers import UnreadableError
@@ -15,6 +14,7 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream
 from rowen.fetch.target import redact
+from rowen.model.dates import http_date
 
 __all__ = ["MOST_UNREAD", "SourceRefusedError", "Talk", "TooMuchError"]
 
@@ -161,11 +161,7 @@ class Talk:
 
     def clock(self, response: Response) -> datetime:
         """The catalog's own time, where it tells it."""
-        try:
-            sent = parsedate_to_datetime(response.headers.get("Date", ""))
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return self._now()
-        return sent if sent.tzinfo else self._now()
+        return http_date(response.headers.get("Date")) or self._now()
 
     async def _ask(
         self,

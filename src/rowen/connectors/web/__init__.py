@@ -2,8 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
@@ -18,6 +16,7 @@ from rowen.errors import SourceError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.robots import Robots, Rules
+from rowen.model.dates import http_date
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation
 from rowen.model.url import canonical
 
@@ -59,7 +58,7 @@ class Web:
             rules = await self._rules(client, robots) if robots else None
             hints = await gather(client, self._url, self._options, rules)
             before = Memory.of(known.cursor)
-            dates = Dates(hints.modified, as_of=_moment(before.as_of), trust=before.sitemap_trust)
+            dates = Dates(hints.modified, as_of=http_date(before.as_of), trust=before.sitemap_trust)
             visitor = await self._visitor(client, robots, closing)
             crawl = Crawl(
                 self._url,
@@ -95,10 +94,3 @@ class Web:
             raise SourceError(rules.refused, hint="Nothing was deleted.")
         client.pace(self._url, crawl_delay_s=rules.crawl_delay_s or 0.0)
         return rules
-
-
-def _moment(http_date: str | None) -> datetime | None:
-    try:
-        return parsedate_to_datetime(http_date) if http_date else None
-    except ValueError:
-        return None

@@ -10,8 +10,10 @@ import io
 import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
+
+from rowen.model.dates import iso_moment
 
 __all__ = ["MOST_BYTES", "Entry", "latest_moment", "read_entries", "sitemap_entries"]
 
@@ -24,6 +26,7 @@ _LOC = re.compile(
 )
 _LASTMOD = re.compile(r"<(?:\w+:)?lastmod\b[^>]*>\s*([^<]*?)\s*</", re.IGNORECASE)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_WESTERNMOST_H = -14  # where a day that is told without a zone ends last, with two hours to spare
 
 
 class Entry(NamedTuple):
@@ -66,13 +69,8 @@ def read_entries(body: bytes) -> list[Entry]:
 
 def latest_moment(text: str) -> datetime | None:
     """The latest moment that a date may mean: a day lasts to its end; None for what is no date."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if _DAY.fullmatch(text):
-        moment += timedelta(days=1)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC) + timedelta(hours=14)
+    moment = iso_moment(text, zone_h=_WESTERNMOST_H)
+    return moment + timedelta(days=1) if moment is not None and _DAY.fullmatch(text) else moment
 
 
 def _unpacked(body: bytes) -> bytes:
