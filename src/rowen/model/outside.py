@@ -5,12 +5,16 @@ refresh and a rebuild store the same.
 """
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from rowen.model.caps import LONGEST_VALIDATOR, error_within
 from rowen.model.text import normalise
 
-__all__ = ["UNREADABLE", "header", "letters", "message"]
+__all__ = ["UNREADABLE", "attempt", "header", "letters", "message"]
+
+T = TypeVar("T")
+F = TypeVar("F")
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What code may raise that reads one record of an unknown shape. It costs that record, and nothing else."""
@@ -39,3 +43,19 @@ def header(value: Any) -> str | None:
     if not isinstance(value, str) or not value or len(value) > LONGEST_VALIDATOR:
         return None
     return None if _NO_HEADER.search(value) else value
+
+
+def attempt(read: Callable[[], T], otherwise: Callable[[str], F]) -> T | F:
+    """What is read of one record, or what is made of the reason why it cannot be: the one place where that is decided.
+
+    Nothing that is wrong with one record reaches the others.
+    """
+    try:
+        return read()
+    except UNREADABLE as problem:
+        return otherwise(_reason(problem))
+
+
+def _reason(problem: Exception) -> str:
+    said = str(problem).rstrip(".")
+    return said if isinstance(problem, ValueError | RecursionError) and said else f"{type(problem).__name__} {said}"

@@ -9,7 +9,7 @@ import ada_url
 
 from rowen.model.hashes import Hash
 
-__all__ = ["address", "canonical", "file_url", "key", "quoted"]
+__all__ = ["SEGMENT", "address", "canonical", "file_url", "key", "quoted"]
 
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
@@ -20,6 +20,9 @@ _PLAIN = re.compile(
     rf"(https?)://(?:(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|(?:{_BYTE}\.){{3}}{_BYTE})"
     r"(:(?!80/|443/)(?:[1-9][0-9]{1,3}|[1-5][0-9]{4}))?/[A-Za-z0-9_.~/-]*"
 )
+SEGMENT = "@:!$&'()*+,;=~"
+"""Letters that stand for themselves in one part of a path."""
+
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 

@@ -8,6 +8,7 @@ from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.rows import objects
 from rowen.connectors.catalog.talk import Talk
 from rowen.errors import SourceError, SourceGoneError
+from rowen.model.url import SEGMENT, quoted
 
 __all__ = ["Dialect", "Found", "Hub", "Portal", "read"]
 
@@ -71,7 +72,7 @@ class Hub:
 
     def item(self, identifier: str) -> str:
         """The page of an item on this site."""
-        return f"{self._site}/datasets/{identifier}"
+        return f"{self._site}/datasets/{quoted(identifier, safe=SEGMENT)}"
 
     async def check(self, talk: Talk) -> None:
         """Refuse a site whose catalog has no scope: it would answer with all of ArcGIS."""
@@ -112,7 +113,7 @@ class Portal:
 
     def item(self, identifier: str) -> str:
         """The page of an item in this portal."""
-        return f"{self._home}/home/item.html?id={identifier}"
+        return f"{self._home}/home/item.html?id={quoted(identifier)}"
 
     async def check(self, talk: Talk) -> None:
         """A search says itself what it is about."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rowen.errors import SourceError
+from rowen.model.outside import UNREADABLE
 
 __all__ = ["UnreadableError", "payload_of", "read_json"]
 
@@ -48,6 +49,6 @@ def payload_of(record: Any) -> bytes | None:
     """A record as it is kept in quarantine, if it can be written and is not too large for that."""
     try:
         written = json.dumps(record, ensure_ascii=False, default=str).encode("utf-8", "replace")
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         return None
     return written[:_MOST_PAYLOAD_BYTES]

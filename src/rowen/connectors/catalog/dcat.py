@@ -5,7 +5,6 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
-from urllib.parse import quote
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
@@ -14,7 +13,7 @@ from rowen.connectors.catalog.languages import code_of, one_of, wordings
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.model.hashes import body_hash, canonical_json
-from rowen.model.url import canonical
+from rowen.model.url import canonical, quoted
 
 __all__ = ["ITEMS", "Reading", "dataset_of", "item_url"]
 
@@ -100,7 +99,7 @@ def item_url(graph: Graph, node: Node, source: str) -> str:
             return canonical(name)
     base = source.partition("#")[0]
     if name:
-        return f"{base}#/{quote(_SCHEME.sub('', name, count=1), safe='')}"
+        return f"{base}#/{quoted(_SCHEME.sub('', name, count=1))}"
     return f"{base}#/unnamed/{body_hash(canonical_json(_likeness(graph, node))).hex()[:32]}"
 
 

@@ -9,6 +9,7 @@ from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.listing import Row
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
+from rowen.model.outside import attempt
 
 __all__ = ["listed", "objects", "row_of", "without"]
 
@@ -29,10 +30,11 @@ def row_of(
         return _unread(record, site, "The record is no object.")
     if url is None:
         return _unread(record, site, "The record has no identifier.", modified)
-    try:
-        return Row(Fetched(read(record).document(language=language)), modified)
-    except (ValueError, RecursionError) as problem:
-        return Row(Failed(url, f"The record cannot be read: {problem}.", payload=payload_of(record)), modified)
+    seen = attempt(
+        lambda: Fetched(read(record).document(language=language)),
+        lambda why: Failed(url, f"The record cannot be read: {why}.", payload=payload_of(record)),
+    )
+    return Row(seen, modified)
 
 
 def _unread(record: Any, site: str, why: str, modified: datetime | None = None) -> Row:

@@ -2,9 +2,10 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from rowen.connectors.catalog.address import web_url
+from rowen.model.url import quoted
 
 __all__ = ["Address", "accept", "recognise"]
 
@@ -30,12 +31,12 @@ class Address:
 
     def item(self, identifier: str) -> str:
         """The URL of a dataset by its identifier, which works where its name does, and outlives it."""
-        return f"{self.site}/dataset/{quote(identifier, safe='')}"
+        return f"{self.site}/dataset/{quoted(identifier)}"
 
     @staticmethod
     def identifier(url: str) -> str:
         """The identifier in the URL of a dataset."""
-        return unquote(url.rpartition("/dataset/")[2])
+        return unquote(url.rpartition("/dataset/")[2], errors="surrogatepass")
 
 
 def recognise(address: str) -> str | None:

@@ -10,6 +10,7 @@ from rowen.connectors.catalog.talk import SourceRefusedError, Talk
 from rowen.connectors.ckan.options import CkanOptions
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.response import Response
+from rowen.model.url import quoted
 
 __all__ = ["Answer", "Api"]
 
@@ -65,7 +66,7 @@ class Api:
     async def show(self, identifier: str) -> Any:
         """One record; None if there is none that may be read."""
         try:
-            return self._result(await self._talk.get(f"{self._action}/package_show?{urlencode({'id': identifier})}"))
+            return self._result(await self._talk.get(f"{self._action}/package_show?id={quoted(identifier)}"))
         except (SourceGoneError, SourceRefusedError):
             return None
 

@@ -14,6 +14,7 @@ from rowen.connectors.ckan.address import Address
 from rowen.connectors.ckan.record import dataset_of
 from rowen.connectors.ckan.rows import Unread, id_of, mark_of
 from rowen.model.item import Failed, Fetched, Gone, Observation
+from rowen.model.outside import attempt
 
 __all__ = ["Reading"]
 
@@ -93,11 +94,10 @@ class Reading:
         if row.get("type") == "harvest":
             return Gone(url, "It describes a harvest, not a dataset.")
         self._note(row)
-        try:
-            dataset = dataset_of(row, self._address, language=self._language)
-            return Fetched(dataset.document(language=self._language))
-        except (ValueError, RecursionError) as problem:
-            return Failed(url, f"The record cannot be read: {problem}.", payload=payload_of(row))
+        return attempt(
+            lambda: Fetched(dataset_of(row, self._address, language=self._language).document(language=self._language)),
+            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=payload_of(row)),
+        )
 
     def _note(self, row: dict[str, Any]) -> None:
         said = row.get("metadata_modified")

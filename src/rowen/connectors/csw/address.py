@@ -39,7 +39,8 @@ def accept(address: str) -> str | None:
 def ask(base: str, arguments: Mapping[str, str]) -> str:
     """The URL of a question."""
     base = base.rstrip("?&")
-    return f"{base}{'&' if '?' in base else '?'}{urlencode(arguments, quote_via=quote, safe=':')}"
+    query = urlencode(arguments, quote_via=quote, safe=":", errors="surrogatepass")
+    return f"{base}{'&' if '?' in base else '?'}{query}"
 
 
 def capabilities_url(base: str, version: str | None = "2.0.2") -> str:

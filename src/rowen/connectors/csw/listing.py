@@ -21,6 +21,7 @@ from rowen.connectors.csw.question import Dialect, Question
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.model.item import Failed, Fetched
+from rowen.model.outside import attempt
 
 __all__ = ["Catalogue"]
 
@@ -290,12 +291,12 @@ class Catalogue:
         url = url_of(found.tree, self._url)
         if found.why:
             return Row(Failed(url, found.why, payload=written(found.tree)), modified)
-        try:
-            dataset = dataset_of(found.tree, self._url, language=self._options.language)
-            return Row(Fetched(dataset.document(language=self._options.language)), modified)
-        except (ValueError, RecursionError) as problem:
-            why = f"The record cannot be read: {problem}."
-            return Row(Failed(url, why, payload=written(found.tree)), modified)
+        language = self._options.language
+        seen = attempt(
+            lambda: Fetched(dataset_of(found.tree, self._url, language=language).document(language=language)),
+            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
+        )
+        return Row(seen, modified)
 
 
 def _beyond(matched: int | None) -> str:

@@ -19,6 +19,7 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
+from rowen.model.outside import attempt
 from rowen.model.url import key
 
 __all__ = ["MEND", "Document", "Validators"]
@@ -166,11 +167,11 @@ class Document:
             return self._unread(cut, cut.problem)
         if not isinstance(cut.value, Mapping):
             return self._unread(cut, "it is no object")
-        try:
-            dataset = dataset_of(cut.value, self._url, language=self._options.language)
-            return Fetched(dataset.document(language=self._options.language))
-        except (ValueError, RecursionError) as problem:
-            return self._unread(cut, str(problem))
+        record, language = cut.value, self._options.language
+        return attempt(
+            lambda: Fetched(dataset_of(record, self._url, language=language).document(language=language)),
+            lambda why: self._unread(cut, why),
+        )
 
     def _unread(self, cut: Cut, why: str) -> Failed:
         name = name_of(cut.body, cut.value, self._url)
@@ -195,7 +196,9 @@ class Document:
             return None
         parts = urlsplit(url)
         query = [(name, value) for name, value in parse_qsl(parts.query) if name != "page"]
-        return urlunsplit(parts._replace(query=urlencode([*query, ("page", str(self.pages + 1))])))
+        return urlunsplit(
+            parts._replace(query=urlencode([*query, ("page", str(self.pages + 1))], errors="surrogatepass"))
+        )
 
 
 async def _cuts(stream: Stream, splitter: Splitter) -> AsyncGenerator[Cut]:

@@ -10,6 +10,7 @@ from typing import Any
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.splitter import depth_at
 from rowen.connectors.datajson.record import item_url
+from rowen.model.outside import UNREADABLE
 
 __all__ = ["is_record", "name_of", "names_in"]
 
@@ -34,7 +35,7 @@ def name_of(body: bytes, value: Any, document: str) -> str | None:
     """The URL of the item that an unreadable record is about, if it tells."""
     if not isinstance(value, Mapping):
         return _url(_identifier(body[:_MOST_READ_BYTES]), document) if body[:1] == b"{" else None
-    with suppress(ValueError, RecursionError):
+    with suppress(*UNREADABLE):
         return item_url(value, document)
     return None
 
@@ -46,7 +47,7 @@ def names_in(body: bytes, document: str) -> set[str]:
 
 
 def _url(identifier: Any, document: str) -> str | None:
-    with suppress(ValueError):
+    with suppress(*UNREADABLE):
         return item_url({"identifier": identifier}, document) if word(identifier) else None
     return None
 

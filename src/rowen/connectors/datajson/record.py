@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
@@ -12,7 +11,7 @@ from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.model.hashes import body_hash, canonical_json
-from rowen.model.url import canonical
+from rowen.model.url import canonical, quoted
 
 __all__ = ["dataset_of", "item_url"]
 
@@ -57,7 +56,7 @@ def item_url(record: Mapping[str, Any], document: str) -> str:
             return canonical(identifier)
     base = document.partition("#")[0]
     if identifier:
-        return f"{base}#/{quote(_SCHEME.sub('', identifier, count=1), safe='')}"
+        return f"{base}#/{quoted(_SCHEME.sub('', identifier, count=1))}"
     return f"{base}#/unnamed/{body_hash(canonical_json(_likeness(record))).hex()[:32]}"
 
 

@@ -64,5 +64,5 @@ def with_parameters(url: str, **values: str | int) -> str:
     """The same address with these parameters in place of its own of that name; the others are left as they are."""
     parts = urlsplit(url)
     kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in values]
-    query = urlencode([*kept, *((name, str(value)) for name, value in values.items())])
+    query = urlencode([*kept, *((name, str(value)) for name, value in values.items())], errors="surrogatepass")
     return urlunsplit(parts._replace(query=query))

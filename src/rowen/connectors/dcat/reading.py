@@ -14,6 +14,7 @@ from rowen.connectors.dcat.joining import Part
 from rowen.connectors.dcat.syntax import UNREAD, Unread
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
+from rowen.model.outside import attempt
 
 __all__ = ["Contents", "row_of", "unread"]
 
@@ -96,14 +97,17 @@ class Contents:
 
 def row_of(part: Part, source: str, *, language: str | None, borders: frozenset[Node]) -> tuple[str, str, Row]:
     """A node as a row, behind what rows are sorted by: the order of an answer means nothing."""
-    try:
+
+    def read() -> tuple[str, str, Row]:
         reading = dataset_of(part.graph, part.node, source, language=language, borders=borders)
         document = reading.dataset.document(language=language)
-    except (ValueError, RecursionError) as problem:
+        return document.url, document.record_json, Row(Fetched(document), reading.modified)
+
+    def failed(why: str) -> tuple[str, str, Row]:
         url = item_url(part.graph, part.node, source)
-        failed = Failed(url, f"The record cannot be read: {problem}.", payload=_payload(part, borders))
-        return url, "", Row(failed)
-    return document.url, document.record_json, Row(Fetched(document), reading.modified)
+        return url, "", Row(Failed(url, f"The record cannot be read: {why}.", payload=_payload(part, borders)))
+
+    return attempt(read, failed)
 
 
 def _payload(part: Part, borders: frozenset[Node]) -> bytes | None:
@@ -111,7 +115,7 @@ def _payload(part: Part, borders: frozenset[Node]) -> bytes | None:
     whole = part.graph.part(part.node, borders)
     broken = [value.text for node in whole.broken for value in whole.values(node, UNREAD) if isinstance(value, Literal)]
     said = {name: [str(value) for value in values] for name, values in part.graph.said(part.node).items()}
-    return "\n".join(sorted(broken)).encode() if broken else payload_of(said)
+    return "\n".join(sorted(broken)).encode("utf-8", "replace") if broken else payload_of(said)
 
 
 def unread(broken: Unread, source: str) -> Row:

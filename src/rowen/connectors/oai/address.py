@@ -4,6 +4,7 @@ import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.address import web_url
+from rowen.model.url import quoted
 
 __all__ = ["accept", "ask", "item_url", "recognise"]
 
@@ -36,7 +37,8 @@ def accept(address: str) -> str | None:
 def ask(base: str, verb: str, **arguments: str | None) -> str:
     """The URL of a question; `from_` stands for `from`, which Python keeps for itself."""
     said = {name.rstrip("_"): value for name, value in arguments.items() if value is not None}
-    return f"{base}{'&' if '?' in base else '?'}{urlencode({'verb': verb, **said}, quote_via=quote, safe='')}"
+    query = urlencode({"verb": verb, **said}, quote_via=quote, safe="", errors="surrogatepass")
+    return f"{base}{'&' if '?' in base else '?'}{query}"
 
 
 def item_url(base: str, identifier: str) -> str:
@@ -45,5 +47,5 @@ def item_url(base: str, identifier: str) -> str:
     An identifier that is a web address stands in a route instead, without its scheme, which repositories change.
     """
     if _SCHEME.match(identifier):
-        return f"{base}#/{quote(_SCHEME.sub('', identifier, count=1), safe='')}"
+        return f"{base}#/{quoted(_SCHEME.sub('', identifier, count=1))}"
     return ask(base, "GetRecord", metadataPrefix="oai_dc", identifier=identifier)

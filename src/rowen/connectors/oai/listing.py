@@ -30,6 +30,7 @@ from rowen.connectors.oai.record import dataset_of
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched, Gone
+from rowen.model.outside import attempt
 
 __all__ = ["Habits", "Repository"]
 
@@ -266,11 +267,11 @@ class Repository:
         why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
         if why or metadata is None:
             return Failed(url, why or "", payload=written(found.tree))
-        try:
-            dataset = dataset_of(found.tree, url, language=self._options.language)
-            return Fetched(dataset.document(language=self._options.language))
-        except (ValueError, RecursionError) as problem:
-            return Failed(url, f"The record cannot be read: {problem}.", payload=written(found.tree))
+        language = self._options.language
+        return attempt(
+            lambda: Fetched(dataset_of(found.tree, url, language=language).document(language=language)),
+            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
+        )
 
     def _nowhere(self, body: str) -> str:
         return f"{self._url}#/unread/{body_hash(body.encode('utf-8', 'replace')).hex()[:32]}"

@@ -2,9 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from rowen.connectors.catalog.address import web_url
+from rowen.model.url import quoted
 
 __all__ = ["Address", "accept", "recognise"]
 
@@ -35,11 +35,11 @@ class Address:
 
     def item(self, identifier: str) -> str:
         """The URL of a dataset: its page in the portal."""
-        return f"{self.site}/explore/dataset/{quote(identifier, safe='@')}/"
+        return f"{self.site}/explore/dataset/{quoted(identifier, safe='@')}/"
 
     def part(self, identifier: str, *path: str) -> str:
         """The URL of something that belongs to a dataset."""
-        return "/".join([self.datasets, *(quote(one, safe="@") for one in (identifier, *path))])
+        return "/".join([self.datasets, *(quoted(one, safe="@") for one in (identifier, *path))])
 
 
 def recognise(address: str) -> str | None:

@@ -2,9 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from rowen.connectors.catalog.address import web_url
+from rowen.model.url import quoted
 
 __all__ = ["Address", "accept", "is_sdmx", "recognise"]
 
@@ -50,7 +50,7 @@ class Address:
     def item(self, agency: str, identifier: str) -> str:
         """The URL of a dataflow, which answers with its latest version; in a document, a route of it."""
         if self.root is None:
-            return f"{self.url.partition('#')[0]}#/{quote(agency, safe='')}:{quote(identifier, safe='')}"
+            return f"{self.url.partition('#')[0]}#/{quoted(agency)}:{quoted(identifier)}"
         return f"{self.root}/dataflow/{_segment(agency) or 'all'}/{_segment(identifier)}"
 
     def data(self, agency: str, identifier: str, document: str) -> str | None:
@@ -84,4 +84,4 @@ def is_sdmx(body: bytes) -> bool:
 
 def _segment(name: str) -> str:
     """A name as one segment of a path, which dots alone are not."""
-    return quote(name, safe="@:!$&+~") if name.strip(".") else name.replace(".", "%252E")
+    return quoted(name, safe="@:!$&+~") if name.strip(".") else name.replace(".", "%252E")

@@ -18,6 +18,7 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.item import Failed, Fetched
+from rowen.model.outside import attempt
 
 __all__ = ["Dataflows"]
 
@@ -121,11 +122,12 @@ class Dataflows:
 
     def _row(self, flow: Flow, document: str) -> Row:
         url = self._address.item(flow.agency, flow.identifier)
-        try:
-            dataset = dataset_of(flow, self._address, document, language=self._options.language)
-            return Row(Fetched(dataset.document(language=self._options.language)))
-        except (ValueError, RecursionError) as problem:
-            return Row(Failed(url, f"The dataflow cannot be read: {problem}.", payload=payload_of(flow.source)))
+        language = self._options.language
+        seen = attempt(
+            lambda: Fetched(dataset_of(flow, self._address, document, language=language).document(language=language)),
+            lambda why: Failed(url, f"The dataflow cannot be read: {why}.", payload=payload_of(flow.source)),
+        )
+        return Row(seen)
 
     async def _flows(self, stream: Stream) -> AsyncGenerator[Flow | Failed]:
         """What the document holds, in whichever of its two notations; raises if it does not end."""

@@ -4,6 +4,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 from rowen.connectors.catalog.address import web_url
+from rowen.model.url import SEGMENT, quoted
 
 __all__ = ["accept", "domain_of", "item", "recognise"]
 
@@ -38,4 +39,4 @@ def domain_of(site: str) -> str:
 
 def item(site: str, identifier: str) -> str:
     """The URL of a dataset, which outlives its title."""
-    return f"{site}/d/{identifier}"
+    return f"{site}/d/{quoted(identifier, safe=SEGMENT)}"

@@ -177,7 +177,7 @@ class SocrataListing:
 
     async def _page(self, limit: int, **wanted: str | int) -> _Answer:
         only = {"only": ",".join(self._options.only)} if self._options.only else {}
-        query = urlencode({"domains": domain_of(self._site), **only, "limit": limit, **wanted})
+        query = urlencode({"domains": domain_of(self._site), **only, "limit": limit, **wanted}, errors="surrogatepass")
         url = f"{self._url}?{query}"
         response = await self._talk.get(url, could_be_less=limit > 1)
         match read_json(response.body, redact(url)):

@@ -48,7 +48,7 @@ class Endpoint:
         """
         response = await self._talk.post(
             self._url,
-            urlencode({"query": question}).encode(),
+            urlencode({"query": question}, errors="surrogatepass").encode(),
             media_type=FORM,
             accept=_ACCEPT,
             could_be_less=could_be_less,

@@ -15,6 +15,7 @@ from rowen.connectors.sparql.options import SparqlOptions
 from rowen.connectors.sparql.questions import Questions, floor_of, is_safe
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.model.item import Failed, Fetched
+from rowen.model.outside import attempt
 
 __all__ = ["VERSION", "Identified"]
 
@@ -158,12 +159,11 @@ class Identified:
         return answer.is_cut or bool(answer.rows)
 
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
-        try:
+        def read() -> Row:
             reading = dataset_of(graph, node, self._url, language=self._language, borders=borders)
-            document = reading.dataset.document(language=self._language)
-        except (ValueError, RecursionError) as problem:
-            return Row(_failed(node, self._url, str(problem), payload=_payload(graph, node)))
-        return Row(Fetched(document), _told(reading.modified, since))
+            return Row(Fetched(reading.dataset.document(language=self._language)), _told(reading.modified, since))
+
+        return attempt(read, lambda why: Row(_failed(node, self._url, why, payload=_payload(graph, node))))
 
 
 def _told(modified: datetime | None, since: datetime | None) -> datetime | None:

@@ -23,7 +23,7 @@ _PARTS = (
     "dct:temporal, dct:provenance, dct:conformsTo, adms:identifier, foaf:page, dcat:keyword"
 )
 _FILE = "dcat:distribution"
-_SAFE = re.compile(r"[a-zA-Z][\w+.-]*:[^\x00-\x20<>\"{}|\\^`]*")
+_SAFE = re.compile(r"[a-zA-Z][\w+.-]*:[^\x00-\x20\x7f\ud800-\udfff<>\"{}|\\^`]*")
 
 
 def floor_of(since: datetime) -> str:

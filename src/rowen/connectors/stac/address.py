@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.stac.record import joined, links_of
+from rowen.model.url import quoted
 
 __all__ = ["accept", "is_stac", "item_url", "listing_url", "recognise"]
 
@@ -55,4 +55,4 @@ def item_url(root: str, identifier: str) -> str:
     base = root.partition("?")[0].rstrip("/").removesuffix("/collections")
     if not identifier.strip("."):
         return f"{base}/collections#/{identifier}"
-    return f"{base}/collections/{quote(identifier, safe=':@!$&,;=+~')}"
+    return f"{base}/collections/{quoted(identifier, safe=':@!$&,;=+~')}"

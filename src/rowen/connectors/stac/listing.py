@@ -18,6 +18,7 @@ from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
+from rowen.model.outside import attempt
 
 __all__ = ["Collections"]
 
@@ -147,11 +148,11 @@ class Collections:
             nowhere = f"{item_url(self._root, '')}unnamed/{body_hash(payload or b'').hex()[:32]}"
             return Row(Failed(nowhere, "The collection has no identifier.", payload=payload))
         url = item_url(self._root, identifier)
-        try:
-            document = dataset_of(record, url, base=base).document(language=self._language)
-        except (ValueError, RecursionError) as problem:
-            return Row(Failed(url, f"The collection cannot be read: {problem}.", payload=payload_of(record)))
-        return Row(Fetched(document))
+        seen = attempt(
+            lambda: Fetched(dataset_of(record, url, base=base).document(language=self._language)),
+            lambda why: Failed(url, f"The collection cannot be read: {why}.", payload=payload_of(record)),
+        )
+        return Row(seen)
 
 
 def _after(before: Page | None, page: Page) -> Page:
@@ -172,7 +173,7 @@ def _limited(at: _Question, rows: int) -> _Question:
         return _Question(at.url, {**at.body, "limit": rows})
     parts = urlsplit(at.url)
     kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "limit"]
-    return _Question(urlunsplit(parts._replace(query=urlencode([*kept, ("limit", str(rows))]))))
+    return _Question(urlunsplit(parts._replace(query=urlencode([*kept, ("limit", str(rows))], errors="surrogatepass"))))
 
 
 def _following(data: Mapping[str, Any], base: str, asked: _Question) -> list[Any] | None:

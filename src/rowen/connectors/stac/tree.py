@@ -24,6 +24,7 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
+from rowen.model.outside import attempt
 
 __all__ = ["Tree", "kind_of"]
 
@@ -170,12 +171,16 @@ class Tree:
         etag, modified = (None, None) if response.redirects else (response.etag, response.last_modified)
         if kind == "Catalog":
             return _Visit(None, children, _Catalog(etag, modified, children))
-        try:
+
+        def collection() -> Fetched:
             dataset = dataset_of(data, url, base=response.url)
             document = dataset.document(validators=Validators(etag, modified), language=self._options.language)
-        except (ValueError, RecursionError) as problem:
-            return _Visit(Failed(url, f"The collection cannot be read: {problem}.", payload=payload_of(data)), children)
-        return _Visit(Fetched(replace(document, links=children)), children)
+            return Fetched(replace(document, links=children))
+
+        def failed(why: str) -> Failed:
+            return Failed(url, f"The collection cannot be read: {why}.", payload=payload_of(data))
+
+        return _Visit(attempt(collection, failed), children)
 
 
 def kind_of(data: Any) -> str | None:

@@ -20,6 +20,7 @@ from rowen.fetch.target import join, parse, redact
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.item import Document, Raw, Validators
 from rowen.model.media import MEDIA, is_text, media_type_of
+from rowen.model.outside import UNREADABLE
 
 __all__ = ["Answer", "Bridged", "Broken", "Closed", "Missing", "Moved", "NoPage", "Page", "Same", "Visitor"]
 
@@ -135,7 +136,10 @@ class Visitor:
             return Closed(str(problem))
         except FetchError as problem:
             return Broken(str(problem), problem.retryable, problem.hint)
-        return await self._understand(url, depth, response, held, bridge)
+        try:
+            return await self._understand(url, depth, response, held, bridge)
+        except UNREADABLE as problem:
+            return Broken(f"What {redact(url)} answers cannot be understood: {problem!r}.", False)
 
     async def ask(self, url: str, known: Held | Bridge | None = None) -> Response:
         """The answer of a URL; a redirect is an answer."""

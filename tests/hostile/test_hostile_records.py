@@ -1,0 +1,210 @@
+"""A record in which any value is replaced by something hostile costs at most that record.
+
+Each kind of portal lists a few records. In one of them each value in turn, whatever it is, becomes each of the hostile
+ones. The build tries some of these, always the same; `make fuzz` tries others for as long as `ROWEN_FUZZ_SECONDS` says.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import closing
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from rowen import Rowen, Run
+from tests.conftest import House
+from tests.hostile.twisting import MARK, VALUES, Twister, twisted
+from tests.logical import index_of
+from tests.portals.arcgis import GeoPortal, HubSite
+from tests.portals.catalogs import keep
+from tests.portals.ckan import CkanPortal
+from tests.portals.csw import CswService
+from tests.portals.datajson import DataJsonSite
+from tests.portals.dcat import DcatPortal
+from tests.portals.oai import OaiRepository
+from tests.portals.opendatasoft import OpenDataSoftPortal
+from tests.portals.sdmx import SdmxService
+from tests.portals.socrata import SocrataPortal
+from tests.portals.sparql import SparqlEndpoint
+from tests.portals.stac import StacApi
+
+SECONDS = float(os.environ.get("ROWEN_FUZZ_SECONDS", "0"))
+SEED = int(os.environ.get("ROWEN_FUZZ_SEED", "0"))
+TRIES = 14
+"""So many are tried for each kind in the build: 17 kinds with three runs each are then done in less than a minute."""
+
+NAMES = ("a0", "b1", f"m-{MARK}", "x3")
+
+
+class Kind(NamedTuple):
+    """How a portal of a kind is made and filled; `whole` tells that it is one document, which broken XML breaks."""
+
+    portal: Callable[[], Any]
+    fill: Callable[[Any], None]
+    whole: bool = False
+
+
+def _make(portal: Any) -> None:
+    for name in NAMES:
+        portal.make(name)
+
+
+def _of(make: Callable[[], Any], **more: Any) -> Callable[[], Any]:
+    def made() -> Any:
+        portal = make()
+        for name, value in more.items():
+            setattr(portal, name, value)
+        return portal
+
+    return made
+
+
+def _add_flows(service: SdmxService) -> None:
+    for name in NAMES:
+        service.add(name.upper() if MARK not in name else name)
+
+
+def _add_records(site: DataJsonSite) -> None:
+    for name in NAMES:
+        site.add(f"http://portal.example/datasets/{name}")
+
+
+def _put_collections(api: StacApi) -> None:
+    for name in NAMES:
+        api.put(name)
+
+
+KINDS = {
+    "ckan": Kind(CkanPortal, _make),
+    "ckan in pages": Kind(_of(CkanPortal, page_max=2), _make),
+    "socrata": Kind(SocrataPortal, _make),
+    "opendatasoft": Kind(OpenDataSoftPortal, _make),
+    "arcgis hub": Kind(HubSite, _make),
+    "arcgis portal": Kind(GeoPortal, _make),
+    "datajson": Kind(DataJsonSite, _add_records),
+    "stac": Kind(StacApi, _put_collections),
+    "sdmx json": Kind(_of(SdmxService, notation="json"), _add_flows, whole=True),
+    "sdmx": Kind(SdmxService, _add_flows, whole=True),
+    "csw": Kind(CswService, _make),
+    "oai": Kind(OaiRepository, _make),
+    "dcat turtle": Kind(_of(DcatPortal, syntax="ttl"), _make, whole=True),
+    "dcat json-ld": Kind(_of(DcatPortal, syntax="jsonld"), _make, whole=True),
+    "dcat rdf/xml": Kind(_of(DcatPortal, syntax="rdf"), _make, whole=True),
+    "dcat n-triples": Kind(_of(DcatPortal, syntax="nt"), _make, whole=True),
+    "sparql": Kind(SparqlEndpoint, _make),
+}
+
+
+def others(house: House) -> dict[str, Any]:
+    """What is stored of the other records."""
+    return {row[1]: row for row in index_of(house) if MARK not in str(row)}
+
+
+def judge(run: Run, *, breaks: bool) -> None:
+    """A hostile record may fail, and what it does to its listing may make a run partial; it never stops the others."""
+    assert "connector of kind" not in (run.error or ""), run.error
+    if breaks:
+        return
+    assert run.status in ("completed", "partial"), (run.status, run.error)
+    assert run.tally.failed <= 1, run.tally
+    assert run.tally.created + run.tally.updated + run.tally.amended + run.tally.unchanged >= len(NAMES) - 1, run.tally
+
+
+def choices(twister: Twister, seed: int) -> list[tuple[str, int]]:
+    """All pairs of a value and a place, in an order that the seed tells."""
+    pairs = [(name, place) for name in VALUES for place in range(twister.places)]
+    Random(seed).shuffle(pairs)
+    return pairs
+
+
+class Trial:
+    """One portal, harvested once, which is made hostile and healed again and again."""
+
+    def __init__(self, r: Rowen, house: House, portal: Any, *, whole: bool) -> None:
+        self.twister = twisted(portal)
+        self._r = r
+        self._house = house
+        self._portal = portal
+        self._whole = whole
+
+    async def begin(self) -> None:
+        """Harvest it as it should be."""
+        await self._r.add(self._portal.address, name="portal")
+        run = await self._r.sync("portal")
+        assert (run.status, run.tally.created) == ("completed", len(NAMES)), run.error
+        self._kept, self._clean = others(self._house), index_of(self._house)
+        assert len(self._kept) == len(NAMES) - 1
+        assert self.twister.places
+
+    async def again(self) -> None:
+        """Begin anew after something went wrong."""
+        self.twister.value = None
+        await self._r.remove("portal")
+        await self.begin()
+
+    async def make(self, name: str, place: int) -> None:
+        """Put a value to a place, harvest, heal, harvest."""
+        self.twister.value, self.twister.place = VALUES[name], place
+        judge(await self._r.sync("portal", full=True), breaks=self._whole or VALUES[name].breaks_xml)
+        now = others(self._house)
+        assert {url: now.get(url) for url in self._kept} == self._kept
+        judge(await self._r.sync("portal"), breaks=True)
+        self.twister.value = None
+        await self._r.sync("portal")
+        healed = await self._r.sync("portal", full=True, accept_deletions=True)
+        assert healed.status == "completed", healed.error
+        assert index_of(self._house) == self._clean
+
+
+UNSTORABLE = ("surrogate", "NUL", "NUL at the end", "no character")
+
+
+@pytest.mark.parametrize("kind", [name for name in KINDS if KINDS[name].portal is not SdmxService])
+async def test_a_name_that_cannot_be_stored_costs_at_most_its_record(house: House, kind: str) -> None:
+    portal, fill, whole = KINDS[kind]
+    with closing(portal()) as world:
+        fill(world)
+        async with house.open() as r:
+            trial = Trial(r, house, world, whole=whole)
+            await trial.begin()
+            for name in UNSTORABLE:
+                await trial.make(name, trial.twister.name_at)
+
+
+async def test_a_run_is_closed_whatever_a_portal_says_is_wrong(house: House) -> None:
+    with closing(CkanPortal()) as portal:
+        portal.make("a")
+        async with house.open() as r:
+            await keep(r, portal)
+            portal.body = json.dumps({"success": False, "error": {"message": "No\x00 such \ud800 thing"}}).encode()
+            run = await r.sync("portal")
+            portal.body = None
+            again = await r.sync("portal")
+
+    assert (run.status, again.status) == ("failed", "completed")
+    assert "No such  thing" in (run.error or "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_hostile_record_costs_at_most_itself(house: House, kind: str) -> None:
+    portal, fill, whole = KINDS[kind]
+    until = time.monotonic() + SECONDS / len(KINDS)
+    problems: list[str] = []
+    with closing(portal()) as world:
+        fill(world)
+        async with house.open() as r:
+            trial = Trial(r, house, world, whole=whole)
+            await trial.begin()
+            for number, (name, place) in enumerate(choices(trial.twister, SEED)):
+                if number >= TRIES and time.monotonic() > until:
+                    break
+                try:
+                    await trial.make(name, place)
+                except Exception as problem:  # noqa: BLE001 (whatever it is, it is told)
+                    problems.append(f"{name!r} at place {place}: {type(problem).__name__}: {str(problem)[:600]}")
+                    await trial.again()
+
+    assert not problems, f"{kind}, seed {SEED}:\n" + "\n".join(problems)
