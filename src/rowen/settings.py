@@ -43,9 +43,14 @@ class Settings(BaseSettings):
     workers: int | None = Field(default=None, ge=0, description="worker processes for parsing; 0: none")
     side_by_side: int = Field(default=4, ge=1, le=64, description="sources that are synced at the same time")
     lease_s: float = Field(default=60.0, gt=0, description="how long a run may be silent before another may take over")
-    deletion_floor: int = Field(default=10, ge=0, description="fewer vanished items are deleted without asking")
+    deletion_floor: int = Field(default=10, ge=0, description="fewer items that are gone are deleted without asking")
     deletion_share: float = Field(
-        default=0.15, ge=0, le=1, description="above the floor: the share of a source that may vanish unasked"
+        default=0.15, ge=0, le=1, description="above the floor: the share of a source that may go unasked"
+    )
+    # Half: who tidies up a small folder deletes some of it; more than half of it looks like an accident. At a third,
+    # two of four files could not go; at all of it, a captive portal deletes nine pages of ten.
+    deletion_small_share: float = Field(
+        default=0.5, ge=0, le=1, description="below the floor: the share of a small source that may go unasked"
     )
     revisions_kept: int = Field(default=20, ge=0, description="superseded texts kept per item")
     allow_addresses: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(

@@ -174,7 +174,7 @@ async def test_gone_and_fetched_again_in_one_run_leaves_the_item(house: House) -
             r, Fetched(page(1)), Gone("https://example.org/2"), Checkpoint(1), Fetched(page(2, "New.")), Complete()
         )
 
-        assert (run.tally.deleted, run.tally.created) == (1, 1)
+        assert (run.tally.deleted, run.tally.created, run.tally.updated) == (0, 0, 1)
         assert (await r.get("https://example.org/2")).text == "New."
 
 
@@ -376,9 +376,9 @@ async def test_removing_a_source_announces_each_deletion(house: House) -> None:
 
 async def test_a_dry_run_tells_and_leaves_everything(house: House) -> None:
     async with house.open() as r:
-        await sync(r, *fetched(1, 2, 3), Complete())
+        await sync(r, *fetched(1, 2, 3, 4), Complete())
         before = house.query("select count(*), max(number) from change")
-        run = await sync(r, Fetched(page(1, "New.")), Fetched(page(4)), Complete(), dry_run=True)
+        run = await sync(r, Fetched(page(1, "New.")), *fetched(2, 5), Complete(), dry_run=True)
 
         assert (run.tally.created, run.tally.updated, run.tally.deleted) == (1, 1, 2)
         assert house.query("select count(*), max(number) from change") == before

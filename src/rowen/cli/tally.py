@@ -103,7 +103,7 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[str]:
 
 def _held(run: Run) -> str:
     vanished = count(run.tally.deletions_held, noun(run.kind))
-    if not run.tally.seen:
+    if run.complete and not run.tally.seen:
         return (
             f"{run.source}: the source came up empty, so all {vanished} were kept. Is a disk not mounted?"
             f" `rowen remove {run.source}` forgets them."

@@ -20,7 +20,7 @@ from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
 from rowen.model.source import Source
-from rowen.store import changes, chunks, embeddings, items, moves, quarantine, runs, sources
+from rowen.store import changes, chunks, embeddings, gone, items, moves, quarantine, runs, sources
 from rowen.store.database import Connection, Database
 
 __all__ = ["Committer"]
@@ -114,18 +114,19 @@ class Committer:
         counts = await self._write_chunks(c, plan, ids)
         fresh = [check_of(ids[write.key], write.document) for write in plan.writes if write.stored is None]
         await items.check(c, self.run_id, [*plan.checks, *fresh], recipe=self.recipe.reading)
-        dropped = await items.delete(c, self.source, plan.gone)
+        await gone.unmark(c, plan.unmarked)
+        await gone.mark(c, self.source.id, plan.marked)
         await quarantine.put(c, self.source.id, plan.failed)
         await quarantine.release(c, self.source.id, plan.released)
-        lines = [*_lines(plan), *(changes.Line("deleted", gone.key, gone.url, gone.title) for gone in dropped)]
+        lines = list(_lines(plan))
         await turn.before.wait()
         await runs.fence(c, self.run_id)
         if plan.checkpoint is not None:
             checkpoint = plan.checkpoint
             await sources.move_cursor(c, self.source.id, checkpoint.cursor, version=checkpoint.version)
         await changes.append(c, self.source, self.run_id, lines)
-        counts[Outcome.DELETED] = len(dropped)
-        counts["rows_written"] += len(plan.writes) + len(plan.checks) + len(fresh) + len(dropped) + len(lines)
+        marks = len(plan.marked) + len(plan.unmarked)
+        counts["rows_written"] += len(plan.writes) + len(plan.checks) + len(fresh) + marks + len(lines)
         for item_id in ids.values():
             self.seen.add(item_id)
         self.failed.update(key for key, _ in plan.failed)

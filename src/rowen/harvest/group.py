@@ -16,13 +16,14 @@ MAX_UNCHANGED = 10_000
 class Group:
     """At most 500 items or 4 MB that have to be looked into; what is unchanged weighs almost nothing.
 
-    `whole` tells that from here on all that the source has is shown.
+    `whole` tells that from here on all that the source has is shown. Of what is said of an item to be gone and to be
+    there, the last word counts, as it does from group to group.
     """
 
     fetched: list[Document | Raw] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     rechecked: list[Unchanged] = field(default_factory=list)
-    gone: list[Gone] = field(default_factory=list)
+    gone: dict[str, Gone] = field(default_factory=dict)
     failed: list[Failed] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
@@ -33,6 +34,8 @@ class Group:
         """Take one observation in; tells whether the group should go on its way."""
         if type(observation) is Unchanged and observation.validators is None and observation.depth is None:
             self.unchanged.append(observation.url)
+            if self.gone:
+                self.gone.pop(observation.url, None)
             return len(self.unchanged) >= MAX_UNCHANGED
         self._add(observation)
         return self.full
@@ -41,17 +44,22 @@ class Group:
         match observation:
             case Unchanged():
                 self.rechecked.append(observation)
+                self.gone.pop(observation.url, None)
             case Fetched(item) if len(item.url) > LONGEST_URL:
                 self.failed.append(_nameless(item.url))
             case Fetched(item):
                 self.fetched.append(item)
+                self.gone.pop(item.url, None)
                 self.size_bytes += len(item.body) if isinstance(item, Raw) else len(item.text) + len(item.record_json)
             case Gone():
-                self.gone.append(observation)
+                self.gone[observation.url] = observation
+                self.fetched = [item for item in self.fetched if item.url != observation.url]
             case Failed():
                 self.failed.append(observation)
+                self.gone.pop(observation.url, None)
             case Skipped():
                 self.skipped.append(observation)
+                self.gone.pop(observation.url, None)
             case Checkpoint():
                 self.checkpoint = observation
             case Whole():

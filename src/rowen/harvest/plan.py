@@ -1,7 +1,7 @@
 """A group of observations becomes a plan: what each one amounts to, and what has to be written for it."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from rowen.harvest import sieve
@@ -45,11 +45,17 @@ class Write:
 
 @dataclass(slots=True)
 class Plan:
-    """All that one transaction will do."""
+    """All that one transaction will do.
+
+    `gone` are items that the source says are no more, by key. They are `marked`, and deleted at the end of the run if
+    the guard lets them go; what is seen again is `unmarked`.
+    """
 
     writes: list[Write] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
-    gone: list[Hash] = field(default_factory=list)
+    gone: dict[Hash, int] = field(default_factory=dict)
+    marked: list[int] = field(default_factory=list)
+    unmarked: list[int] = field(default_factory=list)
     failed: list[tuple[Hash, Failed]] = field(default_factory=list)
     released: list[Hash] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
@@ -58,16 +64,21 @@ class Plan:
     @property
     def idle(self) -> bool:
         """Whether nothing but the cursor would move."""
-        return not (self.writes or self.checks or self.gone or self.failed or self.released)
+        return not (self.writes or self.checks or self.marked or self.unmarked or self.failed or self.released)
 
     @property
     def apart(self) -> bool:
         """Whether it may be written while earlier plans are: none of them can touch the same rows."""
-        return not (self.gone or self.failed or self.released or any(write.moved_from for write in self.writes))
+        in_order = self.marked or self.unmarked or self.failed or self.released
+        return not (in_order or any(write.moved_from for write in self.writes))
 
 
 class Planner:
-    """Turns groups into plans, one after the other; knows what the run has seen so far."""
+    """Turns groups into plans, one after the other; knows what the run has seen so far.
+
+    `gone` are the items that are marked: by this run, or by an earlier one and not seen since. `held` is how many items
+    there were when the run began, `marked_before` how many marks.
+    """
 
     def __init__(
         self,
@@ -78,8 +89,12 @@ class Planner:
         recipe: sieve.Recipe,
         workers: Workers,
         quarantined: set[Hash],
+        gone: Iterable[int] = (),
     ) -> None:
         self.seen = Seen()
+        self.gone = Seen()
+        self.marked_before = self.gone.add_all(gone)
+        self.held = known.count
         self.failed: set[Hash] = set()
         self._database = database
         self._source = source
@@ -96,25 +111,29 @@ class Planner:
         self._arriving.difference_update(write.key for write in plan.writes if write.stored is None)
         moved = [write for write in plan.writes if write.moved_from is not None]
         self._arriving.difference_update(write.key for write in moved)
-        self._leaving.difference_update(plan.gone, (key_of(write.moved_from or "") for write in moved))
+        self._leaving.difference_update(key_of(write.moved_from or "") for write in moved)
 
     async def plan(self, group: Group, settled: Callable[[], Awaitable[None]]) -> Plan:
         """What is to be done for a group; `settled` waits until all earlier plans are committed."""
         plan = Plan(checkpoint=group.checkpoint)
         self._movers.trusted = self._movers.trusted or group.whole
         fetched = [(key_of(item.url), item) for item in group.fetched]
-        if self._leaving and any(key in self._leaving for key, _ in fetched):
+        gone = [key_of(url) for url in group.gone]
+        leaving = self._leaving and any(key in self._leaving for key, _ in fetched)
+        if leaving or any(key in self._arriving or key in self._leaving for key in gone):
             await settled()
         unknown = self._pass_unchanged(group.unchanged, plan)
-        stored = await self._stored(group, [key for key, _ in fetched], unknown)
+        stored = await self._stored(group, [*(key for key, _ in fetched), *gone], unknown)
         self._recheck([*group.rechecked, *unknown], stored, plan)
-        self._note_gone(group, plan)
+        plan.gone = {key: stored[key].id for key in gone if key in stored}
+        self._release(gone, plan)
         await self._look_into(fetched, stored, plan)
         for failed in group.failed:
             self._fail(key_of(failed.url), failed, stored, plan)
         for skipped in group.skipped:
-            self._see(stored.get(key_of(skipped.url)))
+            self._see(stored.get(key_of(skipped.url)), plan)
             plan.counts[Outcome.SKIPPED] += 1
+        self._mark(plan)
         return plan
 
     def _pass_unchanged(self, urls: list[str], plan: Plan) -> list[Unchanged]:
@@ -122,6 +141,7 @@ class Planner:
         ids = self._known.take_ids(urls)
         unknown = [Unchanged(url) for url, item_id in zip(urls, ids, strict=True) if item_id is None]
         passed = self.seen.add_all(item_id for item_id in ids if item_id is not None)
+        self._unmark((item_id for item_id in ids if item_id is not None), plan)
         plan.counts[Outcome.UNCHANGED] += passed
         plan.counts["stopped_at_validator"] += passed
         plan.counts["duplicates"] += len(urls) - passed - len(unknown)
@@ -146,6 +166,7 @@ class Planner:
                 failed = Failed(observation.url, "Said to be unchanged, but nothing is held of it.")
                 self._fail(key, failed, stored, plan)
                 continue
+            self._unmark([row.id], plan)
             if not self.seen.add(row.id):
                 plan.counts["duplicates"] += 1
                 continue
@@ -155,10 +176,16 @@ class Planner:
             if check := sieve.recheck(observation, row):
                 plan.checks.append(check)
 
-    def _note_gone(self, group: Group, plan: Plan) -> None:
-        plan.gone = [key_of(gone.url) for gone in group.gone]
-        self._leaving.update(plan.gone)
-        self._release(plan.gone, plan)
+    def _mark(self, plan: Plan) -> None:
+        """Note what is gone: it was not seen, whatever was said of it before."""
+        for item_id in plan.gone.values():
+            self.seen.discard(item_id)
+            if self.gone.add(item_id):
+                plan.marked.append(item_id)
+
+    def _unmark(self, item_ids: Iterable[int], plan: Plan) -> None:
+        if len(self.gone):
+            plan.unmarked.extend(item_id for item_id in item_ids if self.gone.discard(item_id))
 
     async def _look_into(
         self, fetched: list[tuple[Hash, Document | Raw]], stored: dict[Hash, Stored], plan: Plan
@@ -169,6 +196,8 @@ class Planner:
         for key, item in fetched:
             self._known.take_id(item.url)
             row = stored.get(key)
+            if row is not None:
+                self._unmark([row.id], plan)
             if not self._first_sight(key, row):
                 plan.counts["duplicates"] += 1
             elif isinstance(item, Document):
@@ -217,10 +246,11 @@ class Planner:
     ) -> dict[Hash, tuple[str | None, Stored | None]]:
         """Which documents are items of ours under other keys."""
         new = [(key, one) for key, one, _ in documents if one.media_type == DATASET and key not in stored]
-        found = await self._movers.find(new, fetched=len(documents), gone=plan.gone)
+        found = await self._movers.find(new, fetched=len(documents), gone=list(plan.gone))
         left = {key_of(url) for url, _ in found.values()}
         self._leaving.update(left)
-        plan.gone = [key for key in plan.gone if key not in left]
+        self._unmark((row.id for _, row in found.values()), plan)
+        plan.gone = {key: item_id for key, item_id in plan.gone.items() if key not in left}
         return dict(found)
 
     def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:
@@ -244,7 +274,7 @@ class Planner:
             plan.checks.append(check)
 
     def _fail(self, key: Hash, failed: Failed, stored: dict[Hash, Stored], plan: Plan) -> None:
-        self._see(stored.get(key))
+        self._see(stored.get(key), plan)
         self._arriving.discard(key)
         if key in self.failed:
             plan.counts["duplicates"] += 1
@@ -253,9 +283,10 @@ class Planner:
         plan.failed.append((key, failed))
         plan.counts[Outcome.FAILED] += 1
 
-    def _see(self, row: Stored | None) -> None:
+    def _see(self, row: Stored | None, plan: Plan) -> None:
         if row is not None:
             self.seen.add(row.id)
+            self._unmark([row.id], plan)
 
     def _release(self, keys: list[Hash], plan: Plan) -> None:
         if self._quarantined:

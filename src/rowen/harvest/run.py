@@ -27,7 +27,7 @@ from rowen.model.outside import message
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import items, quarantine, runs, twins
+from rowen.store import gone, items, quarantine, runs, twins
 from rowen.store.database import Database
 
 __all__ = ["Harvest", "Order"]
@@ -77,6 +77,7 @@ class Harvest:
         self._recipe = recipe
         self._workers = workers
         self._meter = meter
+        self._guard = Guard.of(settings, accepted=order.accept_deletions)
         self._observe = observe
         self._group = Group()
         self._groups: asyncio.Queue[Group | None] = asyncio.Queue(QUEUE_GROUPS)
@@ -154,6 +155,7 @@ class Harvest:
             held = await items.count(connection, self._source.id)
             quarantined = await quarantine.keys(connection, self._source.id)
             unsettled = await quarantine.is_unsettled(connection, self._source.id)
+            marked = await gone.marked(connection, self._source.id)
         known = StoredKnown(
             self._database,
             self._source,
@@ -172,6 +174,7 @@ class Harvest:
             recipe=self._recipe,
             workers=self._workers,
             quarantined=quarantined,
+            gone=marked,
         )
 
     async def _pull(self) -> None:
@@ -253,7 +256,6 @@ class Harvest:
     async def _count(self, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:
             self.tally.add(plan.counts)
-            self.tally.deleted += len(plan.gone)
             self._plans.task_done()
             self._report()
 
@@ -267,21 +269,21 @@ class Harvest:
         if self._complete is not None:
             self._doubt(self._complete, len(planner.seen) + len(planner.failed))
         whole = self._complete is not None and self._trouble is None and not self._stopped
-        if whole:
+        # A run that somebody stopped leaves its marks: the next one decides, knowing more.
+        if not self._stopped and (whole or planner.gone or planner.marked_before):
             swept = await sweep(
                 self._database,
                 self._source,
                 run_id,
-                seen=planner.seen,
-                failed=planner.failed,
-                deleted=self.tally.deleted,
-                guard=Guard.of(self._settings, accepted=self._order.accept_deletions),
+                planner=planner,
+                whole=whole,
+                guard=self._guard,
                 dry_run=self._order.dry_run,
             )
-            self.tally.deleted += swept.deleted
+            self.tally.deleted = swept.deleted
             self.tally.deletions_held = swept.held_back
             self.tally.rows_written += swept.deleted
-        elif planner.seen and self._status() != "completed" and not self._order.dry_run:
+        if not whole and planner.seen and self._status() != "completed" and not self._order.dry_run:
             async with self._database.transaction() as c:
                 await items.touch(c, run_id, planner.seen)
         return self._status()

@@ -42,6 +42,14 @@ class Seen:
                 self._count += 1
         return self._count - before
 
+    def discard(self, item_id: int) -> bool:
+        """Whether the id was here; now it is not."""
+        if item_id not in self:
+            return False
+        self._blocks[item_id >> _BLOCK_BITS][(item_id & _MASK) >> 3] &= ~(1 << (item_id & 7))
+        self._count -= 1
+        return True
+
     def __contains__(self, item_id: int) -> bool:
         block = self._blocks.get(item_id >> _BLOCK_BITS)
         return block is not None and bool(block[(item_id & _MASK) >> 3] & (1 << (item_id & 7)))

@@ -153,7 +153,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The origin says that the item is no more: it is deleted at once."""
+    """The origin says that the item is no more: it is deleted with this run, as long as such are few."""
 
     url: str
     why: str = ""

@@ -1,0 +1,313 @@
+"""What may be deleted without somebody's word: few items at a time, whoever says that they are gone."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Incomplete, Observation, Rowen, Run, Unchanged
+from rowen.harvest.sweep import Guard
+from tests.conftest import House
+from tests.logical import contents, index_of, replayed
+from tests.portals.scripted import Scripted, page, shows
+from tests.portals.site import Page, Site, html, keep
+
+ADDRESS = "scripted:one"
+MISSING = Page(html("Not found", "Nothing here."), status=404)
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+async def sync(r: Rowen, *observations: Observation, **how: bool) -> Run:
+    shows(*observations)
+    return await r.sync(ADDRESS, **how)
+
+
+def fetched(*numbers: int) -> list[Observation]:
+    return [Fetched(page(number)) for number in numbers]
+
+
+def gone(*numbers: int) -> list[Observation]:
+    return [Gone(page(number).url) for number in numbers]
+
+
+def unchanged(*numbers: int) -> list[Observation]:
+    return [Unchanged(page(number).url) for number in numbers]
+
+
+def star(site: Site, count: int) -> None:
+    """A root that links to all other pages."""
+    site.put("/", "Home", "Welcome.", links=tuple(f"/p{number}" for number in range(1, count)))
+    for number in range(1, count):
+        site.put(f"/p{number}", f"Page {number}", f"All about number {number}.")
+
+
+def all_but_the_root_are(site: Site, answer: Page) -> dict[str, Page]:
+    """Break the site; returns its pages as they were."""
+    before = dict(site.pages)
+    site.pages = {path: found if path == "/" else answer for path, found in site.pages.items()}
+    return before
+
+
+async def fresh(new_house: Callable[[], House], site: Site) -> House:
+    house = new_house()
+    async with house.open() as r:
+        await keep(r, site)
+    return house
+
+
+async def test_a_deployment_gone_wrong_deletes_nothing_however_often_it_is_looked_at(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        before = all_but_the_root_are(site, MISSING)
+        runs = [await r.sync("site") for _ in range(3)]
+        held = (await r.source("site")).deletions_held
+        found = await r.search("number 17")
+        site.pages = before
+        healed = await r.sync("site")
+        again = await r.sync("site")
+        left = (await r.source("site")).deletions_held
+
+    assert [(run.tally.deleted, run.tally.deletions_held) for run in runs] == [(0, 60)] * 3
+    assert (held, left, bool(found)) == (60, 0, True)
+    assert (healed.tally.deleted, healed.tally.created) == (0, 0)
+    assert (again.tally.unchanged, again.tally.rows_written) == (61, 0)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_pages_that_stay_gone_go_when_somebody_says_so(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        all_but_the_root_are(site, MISSING)
+        await r.sync("site")
+        accepted = await r.sync("site", accept_deletions=True)
+        left = (await r.source("site")).deletions_held
+
+    assert (accepted.tally.deleted, accepted.tally.deletions_held, left) == (60, 0, 0)
+    assert replayed(house) == contents(house)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_a_soft_404_for_everything_deletes_nothing(house: House, site: Site) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        apology = Page(html("Not found", "This page does not exist."), validator="none")
+        all_but_the_root_are(site, apology)
+        site.default = apology
+        run = await r.sync("site")
+
+    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (0, 60, 61)
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_single_pages_that_are_gone_go_with_the_same_run(house: House, site: Site, status: int) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        for number in range(1, 10):
+            site.pages[f"/p{number}"] = Page(status=status)
+        run = await r.sync("site")
+
+    assert (run.status, run.tally.deleted, run.tally.deletions_held) == ("completed", 9, 0)
+    assert replayed(house) == contents(house)
+
+
+async def test_what_is_gone_and_what_vanished_count_together(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Complete())
+        held = await sync(r, *unchanged(*range(20)), *gone(*range(20, 25)), Complete())
+        few = await sync(r, *unchanged(*range(21)), *gone(*range(21, 25)), *unchanged(*range(26, 30)), Complete())
+
+    assert (held.tally.deleted, held.tally.deletions_held) == (0, 10)
+    assert (few.tally.deleted, few.tally.deletions_held) == (5, 0)
+
+
+@pytest.mark.parametrize(("held", "may_go"), [(1, 1), (2, 1), (3, 1), (4, 2), (10, 5), (18, 9), (60, 9), (67, 10)])
+def test_of_a_small_source_half_may_go_and_of_a_large_one_a_share(held: int, may_go: int) -> None:
+    guard = Guard(10, 0.15, 0.5)
+
+    assert guard.bound(held) == may_go
+    assert guard.lets_through(may_go, held=held)
+    assert not guard.lets_through(may_go + 1, held=held)
+
+
+async def test_nine_of_ten_are_too_many_although_they_are_fewer_than_the_floor(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(10)), Complete())
+        vanished = await sync(r, *unchanged(0), Complete())
+        told = await sync(r, *unchanged(0), *gone(*range(1, 10)), Complete())
+
+    assert [(run.tally.deleted, run.tally.deletions_held) for run in (vanished, told)] == [(0, 9), (0, 9)]
+
+
+async def test_new_pages_do_not_make_room_for_more_deletions(house: House) -> None:
+    """A parked domain has pages enough of its own."""
+    async with house.open() as r:
+        await sync(r, *fetched(*range(60)), Complete())
+        run = await sync(r, *unchanged(0), *fetched(*range(1000, 1500)), Complete())
+
+    assert (run.tally.created, run.tally.deleted, run.tally.deletions_held) == (500, 0, 59)
+
+
+async def test_a_listing_of_changes_does_not_forget_the_deletions_that_were_held_back(house: House) -> None:
+    """The cursor is past them: nobody will tell again."""
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
+        held = await sync(r, *gone(*range(20)), Checkpoint(2))
+        still = await sync(r, *unchanged(25), Checkpoint(3))
+        shown = (await r.source("one")).deletions_held
+        back = await sync(r, *fetched(3, 4), Checkpoint(4))
+        accepted = await sync(r, Checkpoint(5), accept_deletions=True)
+        left = (await r.source("one")).deletions_held
+
+    assert [(run.tally.deleted, run.tally.deletions_held) for run in (held, still, back)] == [(0, 20), (0, 20), (0, 18)]
+    assert (shown, accepted.tally.deleted, left) == (20, 18, 0)
+    assert replayed(house) == contents(house)
+
+
+async def test_items_that_all_come_back_are_no_longer_held_for_deletion(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Checkpoint(1), Complete())
+        await sync(r, *gone(*range(20)), Checkpoint(2))
+        await sync(r, *fetched(*range(20)), Checkpoint(3))
+        left = (await r.source("one")).deletions_held
+        accepted = await sync(r, Checkpoint(4), accept_deletions=True)
+
+    assert (left, accepted.tally.deleted, len(contents(house))) == (0, 0, 30)
+
+
+async def test_a_partial_run_deletes_the_few_that_are_gone_and_holds_many_back(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(40)), Complete())
+        few = await sync(r, *unchanged(0), *gone(1, 2), Incomplete("A folder could not be read."))
+        many = await sync(r, *unchanged(0), *gone(*range(3, 30)), Incomplete("A folder could not be read."))
+
+    assert (few.status, few.tally.deleted, few.tally.deletions_held) == ("partial", 2, 0)
+    assert (many.status, many.tally.deleted, many.tally.deletions_held) == ("partial", 0, 27)
+
+
+async def test_a_partial_run_leaves_the_count_of_what_had_vanished_before(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(40)), Complete())
+        await sync(r, *unchanged(*range(20)), Complete())
+        await sync(r, *unchanged(0), *gone(1), Incomplete("A folder could not be read."))
+        held = (await r.source("one")).deletions_held
+
+    assert held == 20
+
+
+async def test_a_dry_run_tells_what_would_be_deleted_and_what_held_back(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Complete())
+        few = await sync(r, *unchanged(*range(1, 30)), *gone(0), Complete(), dry_run=True)
+        many = await sync(r, *gone(*range(20)), dry_run=True)
+
+    assert (few.tally.deleted, few.tally.deletions_held) == (1, 0)
+    assert (many.tally.deleted, many.tally.deletions_held) == (0, 20)
+    assert house.query("select count(*) from item_gone") == [(0,)]
+
+
+async def test_of_gone_and_there_the_last_word_counts_in_one_group_and_in_several(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(8)), Complete())
+        together = await sync(r, *gone(0), *fetched(0), *fetched(1), *gone(1), *fetched(*range(2, 8)))
+        apart = [*gone(2), Checkpoint(1), *unchanged(2), Checkpoint(2), *fetched(3), Checkpoint(3), *gone(3)]
+        separately = await sync(r, *apart)
+
+    assert (together.tally.deleted, separately.tally.deleted) == (1, 1)
+    assert {url[-1] for url in contents(house)} == set("024567")
+
+
+async def test_an_item_that_arrives_and_is_gone_in_one_run_is_not_kept(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(5)), Complete())
+        await sync(r, *unchanged(*range(5)), *fetched(7), Checkpoint(1), *gone(7), Complete())
+
+    assert len(contents(house)) == 5
+
+
+async def test_what_fails_after_it_was_said_to_be_gone_is_kept(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Checkpoint(0), Complete())
+        await sync(r, *gone(*range(20)), Checkpoint(1))
+        await sync(r, Failed(page(0).url, "It cannot be read."), Checkpoint(2))
+        accepted = await sync(r, Checkpoint(3), accept_deletions=True)
+
+    assert (accepted.tally.deleted, page(0).url in contents(house)) == (19, True)
+
+
+async def test_a_run_that_saw_nothing_but_tombstones_deletes_no_more_than_these(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(5)), Complete())
+        run = await sync(r, *gone(0, 1), Complete(), accept_deletions=True)
+
+    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (2, 3, 3)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    size=st.integers(1, 80),
+    runs=st.lists(
+        st.tuples(st.lists(st.sampled_from("UGFX-"), min_size=80, max_size=80), st.sampled_from("CIN"), st.booleans()),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_no_sequence_of_faults_deletes_more_in_a_run_than_the_guard_allows(
+    new_house: Callable[[], House], size: int, runs: list[tuple[list[str], str, bool]]
+) -> None:
+    """Each run says of each item that it is unchanged, gone, fetched or failed, or nothing at all."""
+    house, guard = new_house(), Guard(10, 0.15, 0.5)
+    made: dict[str, Callable[[int], list[Observation]]] = {
+        "U": unchanged,
+        "G": gone,
+        "F": fetched,
+        "X": lambda number: [Failed(page(number).url, "It cannot be read.")],
+        "-": lambda number: [],
+    }
+    endings: dict[str, list[Observation]] = {"C": [Complete()], "I": [Incomplete("It broke off.")], "N": []}
+
+    async def all_runs() -> None:
+        async with house.open() as r:
+            await sync(r, *fetched(*range(size)), Checkpoint(0), Complete())
+            for words, ending, checkpoints in runs:
+                before = contents(house)
+                seen = [
+                    one
+                    for number, word in enumerate(words[:size])
+                    for one in [*made[word](number), *([Checkpoint(number)] if checkpoints and number % 7 == 0 else [])]
+                ]
+                run = await sync(r, *seen, *endings[ending])
+                lost = len(before.keys() - contents(house).keys())
+                assert lost == run.tally.deleted
+                assert lost <= guard.bound(len(before))
+                assert replayed(house) == contents(house)
+
+    asyncio.run(all_runs())
