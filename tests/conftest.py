@@ -44,6 +44,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     # Most tests are about something else, and embedding takes its time.
     monkeypatch.setenv("ROWEN_EMBEDDER", "none")
+    # The files of whoever runs the tests are none of theirs.
+    monkeypatch.setenv("ROWEN_CONFIG", os.devnull)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Defaults < rowen.toml < environment < flags, and every wrong setting is named."""
+"""Defaults < your rowen.toml < the folder's < environment < flags, and every wrong setting is named."""
 
 from pathlib import Path
 
@@ -14,12 +14,15 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_place_beats_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load().deletion_floor == 10
-    Path("rowen.toml").write_text("deletion_floor = 11\nrevisions_kept = 3\n")
-    assert load().deletion_floor == 11
-    monkeypatch.setenv("ROWEN_DELETION_FLOOR", "12")
-    assert load().deletion_floor == 12
-    assert load(deletion_floor=13).deletion_floor == 13
+    assert load().side_by_side == 4
+    Path("own.toml").write_text("side_by_side = 11\nrevisions_kept = 3\n")
+    monkeypatch.setenv("ROWEN_CONFIG", "own.toml")
+    assert load().side_by_side == 11
+    Path("rowen.toml").write_text("side_by_side = 12\n")
+    assert load().side_by_side == 12
+    monkeypatch.setenv("ROWEN_SIDE_BY_SIDE", "13")
+    assert load().side_by_side == 13
+    assert load(side_by_side=14).side_by_side == 14
     assert load().revisions_kept == 3
 
 

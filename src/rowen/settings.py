@@ -1,22 +1,38 @@
-"""Settings: defaults < rowen.toml < ROWEN_* < flags. The only reader of the environment."""
+"""Settings: defaults < your rowen.toml < the current folder's < ROWEN_* < flags. The only reader of the environment.
 
+The current folder may be a stranger's. Its file sets only what is marked `Harmless`: what cannot send, run, delete or
+spend anything, nor lift a limit, whatever the value. A new setting is not, unless it says so.
+"""
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, TypeVar
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from rowen.errors import ConfigurationError
 
-__all__ = ["Settings", "load"]
+__all__ = ["Settings", "load", "variables"]
+
+FILE = "rowen.toml"
+# All settings with a comment each fill 10 kB. Ten times that is no list of settings.
+_FILE_BYTES = 100_000
+_HARMLESS = "may stand in the file of the current folder"
+
+T = TypeVar("T")
+Harmless = Annotated[T, _HARMLESS]
 
 
 def _default_home() -> Path:
@@ -27,13 +43,18 @@ class Settings(BaseSettings):
     """Everything that can be set."""
 
     model_config = SettingsConfigDict(env_prefix="ROWEN_", extra="forbid", frozen=True, populate_by_name=True)
-    toml_path: ClassVar[Path | None] = None
+    _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
+    config: Path | None = Field(
+        default=None, description="your own rowen.toml; default: the one in the user's configuration folder"
+    )
     home: Path = Field(default_factory=_default_home, description="data folder; the embedded database lives in it")
     database_url: SecretStr | None = Field(
         default=None, description="a PostgreSQL of yours (15+, pgvector 0.8+) instead of the embedded one"
     )
-    database_patience_s: float = Field(default=10.0, gt=0, description="how long to wait for a database connection")
+    database_patience_s: Harmless[float] = Field(
+        default=10.0, gt=0, description="how long to wait for a database connection"
+    )
     embedded_port: int = Field(
         default=0, ge=0, le=65535, description="TCP port of the embedded server on 127.0.0.1; 0: a private socket only"
     )
@@ -41,7 +62,7 @@ class Settings(BaseSettings):
         default=None, description="system user that runs the embedded server when Rowen is started by root"
     )
     workers: int | None = Field(default=None, ge=0, description="worker processes for parsing; 0: none")
-    side_by_side: int = Field(default=4, ge=1, le=64, description="sources that are synced at the same time")
+    side_by_side: Harmless[int] = Field(default=4, ge=1, le=64, description="sources that are synced at the same time")
     lease_s: float = Field(default=60.0, gt=0, description="how long a run may be silent before another may take over")
     deletion_floor: int = Field(default=10, ge=0, description="fewer items that are gone are deleted without asking")
     deletion_share: float = Field(
@@ -98,10 +119,12 @@ class Settings(BaseSettings):
     embedder_price: float | None = Field(default=None, ge=0, description="what a million tokens cost, in US dollars")
     embedder_batch: int | None = Field(default=None, ge=1, description="texts in one request")
     embedder_concurrency: int | None = Field(default=None, ge=1, description="requests at the same time")
-    embedder_question_limit_s: float = Field(
+    embedder_question_limit_s: Harmless[float] = Field(
         default=2.0, gt=0, description="how long a search waits for the vector of its question"
     )
-    embed_wait_s: float = Field(default=20.0, ge=0, description="how long a sync waits for embeddings when it is done")
+    embed_wait_s: Harmless[float] = Field(
+        default=20.0, ge=0, description="how long a sync waits for embeddings when it is done"
+    )
     embeddings_kept_days: float = Field(
         default=30.0, ge=0, description="how long vectors of texts that are gone are kept for when they come back"
     )
@@ -143,29 +166,142 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags first, then the environment, then rowen.toml."""
-        toml = TomlConfigSettingsSource(settings_cls, cls.toml_path or Path("rowen.toml"))
-        return init_settings, env_settings, toml
+        """Flags first, then the environment, then the file of the current folder, then the user's own."""
+        own = _own_file(init_settings().get("config"))
+        return (
+            init_settings,
+            env_settings,
+            InitSettingsSource(settings_cls, _of_folder(own)),
+            InitSettingsSource(settings_cls, _of_user(own)),
+        )
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where each setting that was set came from: a file, a variable, or a flag."""
+        return self._origins
 
 
 def load(**flags: Any) -> Settings:
     """The settings in force; a wrong one is named together with where it may stand."""
+    given = {name: value for name, value in flags.items() if value is not None}
     try:
-        return Settings(**{name: value for name, value in flags.items() if value is not None})
+        settings = Settings(**given)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
+        raise _wrong(problem) from None
+    found = {name: _origin(name, given) for name in sorted(settings.model_fields_set)}
+    settings._origins = found  # noqa: SLF001 (only who has the flags can tell)
+    return settings
+
+
+def variables(name: str) -> list[str]:
+    """The variables of the environment that set something; the first is the strongest."""
+    match Settings.model_fields[name].validation_alias:
+        case AliasChoices(choices=choices):
+            return [str(choice).upper() for choice in choices]
+        case str(alias):
+            return [alias.upper()]
+    return [f"ROWEN_{name.upper()}"]
+
+
+def _origin(name: str, flags: Mapping[str, Any]) -> str:
+    if name in flags:
+        return "a flag"
+    present = {variable.upper() for variable in os.environ}
+    if found := next((variable for variable in variables(name) if variable in present), None):
+        return found
+    own = _own_file(flags.get("config"))
+    in_folder = {_setting(key) for key in _of_folder(own)}
+    return str(_folder_file() if name in in_folder else own.absolute())
+
+
+def _own_file(named: Any) -> Path:
+    """The user's own file. One that is named, by flag or by ROWEN_CONFIG, must be there."""
+    named = named or next((value for key, value in os.environ.items() if key.upper() == "ROWEN_CONFIG" and value), None)
+    if named is None:
+        return Path(platformdirs.user_config_dir("rowen", appauthor=False), FILE)
+    path = Path(named).expanduser()
+    if not path.exists():
+        raise ConfigurationError(f"There is no file {path}, which ROWEN_CONFIG names.")
+    return path
+
+
+def _folder_file() -> Path:
+    try:
+        return Path(FILE).absolute()
+    except FileNotFoundError:
+        # The folder in which we stand was deleted.
+        return Path(FILE)
+
+
+def _of_user(own: Path) -> dict[str, Any]:
+    given = _read(own)
+    for key in given:
+        if _setting(key) == "config":
+            raise ConfigurationError(f"{own}: 'config' cannot stand in a file.", hint="ROWEN_CONFIG names your file.")
+    return given
+
+
+def _of_folder(own: Path) -> dict[str, Any]:
+    """What the current folder's file sets; if the user named that very file, it is his own and not read twice."""
+    path = _folder_file()
+    if _same(path, own):
+        return {}
+    given = _read(path)
+    for key in given:
+        name = _setting(key)
+        if name is not None and _HARMLESS not in Settings.model_fields[name].metadata:
             raise ConfigurationError(
-                f"There is no setting {name!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
-            ) from None
-        raise ConfigurationError(
-            f"Setting {name!r}: {first['msg']}.",
-            hint=f"It may stand in rowen.toml as {name}, or in the environment as {_variable(name)}.",
-        ) from None
-    except ValueError as problem:
-        raise ConfigurationError(f"rowen.toml cannot be read: {problem}") from None
+                f"{path}: {key!r} is not taken from the folder in which a command happens to run. Nothing was done.",
+                hint=f"It may stand in {own}, or in the environment as {variables(name)[0]}. "
+                f"If {path} is yours, ROWEN_CONFIG={FILE} says so.",
+            )
+    return given
 
 
-def _variable(name: str) -> str:
-    return name.upper() if name.startswith("cb_") else f"ROWEN_{name.upper()}"
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _setting(key: str) -> str | None:
+    """The setting that a key in a file stands for, which may be one of its other names, in any case."""
+    key = key.lower()
+    if key in Settings.model_fields:
+        return key
+    return next((name for name in Settings.model_fields if key.upper() in variables(name)), None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What stands in a file, if there is one. It may be anybody's: it is neither waited for nor read for ever."""
+    try:
+        # A pipe would keep a reader waiting until somebody writes.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            mode = os.fstat(descriptor).st_mode
+            if not (stat.S_ISREG(mode) or path == Path(os.devnull)):
+                raise ConfigurationError(f"{path} cannot be read: it is no ordinary file.")
+            text = file.read(_FILE_BYTES + 1)
+        if len(text) > _FILE_BYTES:
+            raise ConfigurationError(f"{path} cannot be read: it is larger than {_FILE_BYTES:,} bytes.")
+        return tomllib.loads(text.decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as problem:
+        raise ConfigurationError(f"{path} cannot be read: {problem}") from None
+
+
+def _wrong(problem: ValidationError) -> ConfigurationError:
+    first = problem.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return ConfigurationError(
+            f"There is no setting {name!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
+        )
+    found = _setting(str(first["loc"][0]))
+    variable = variables(found)[0] if found else name.upper()
+    return ConfigurationError(
+        f"Setting {name!r}: {first['msg']}.",
+        hint=f"It may stand in your {FILE} as {found or name}, or in the environment as {variable}.",
+    )

@@ -42,7 +42,13 @@ class Cli:
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder = folder
         own = {name: value for name, value in os.environ.items() if not name.startswith(("ROWEN_", "CB_"))}
-        self.environment = {**own, "ROWEN_WORKERS": "0", "ROWEN_EMBEDDER": "none", **settings}
+        self.environment = {
+            **own,
+            "ROWEN_WORKERS": "0",
+            "ROWEN_EMBEDDER": "none",
+            "ROWEN_CONFIG": os.devnull,
+            **settings,
+        }
 
     def __call__(self, *arguments: str, **settings: str) -> Done:
         with self.start(*arguments, **settings) as process:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from pydantic import AliasChoices
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import rowen
@@ -16,7 +14,7 @@ from rowen.connectors.registry import connector
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import RowenError
 from rowen.model.run import Outcome, Tally
-from rowen.settings import Settings
+from rowen.settings import Settings, variables
 from tests.docs.markdown import PAGES, ROOT, links, rows
 
 DOCS = ROOT / "docs"
@@ -98,22 +96,13 @@ def _below(kind: type[RowenError]) -> Iterator[type[RowenError]]:
         yield from _below(child)
 
 
-def variables(name: str, field: FieldInfo) -> list[str]:
-    match field.validation_alias:
-        case AliasChoices(choices=choices):
-            return [str(choice).upper() for choice in choices]
-        case str(alias):
-            return [alias.upper()]
-    return [f"ROWEN_{name.upper()}"]
-
-
 @pytest.mark.parametrize("name", Settings.model_fields)
 def test_every_setting_is_documented_with_its_default(name: str) -> None:
     field = Settings.model_fields[name]
     table = {row[0]: row for row in rows(DOCS / "reference" / "settings.md") if len(row) == 3}
-    row = table.get(", or ".join(f"`{variable}`" for variable in variables(name, field)), [])
+    row = table.get(", or ".join(f"`{variable}`" for variable in variables(name)), [])
 
-    assert row, f"{variables(name, field)} is not in docs/reference/settings.md"
+    assert row, f"{variables(name)} is not in docs/reference/settings.md"
     assert row[2]
     if field.default not in (None, (), PydanticUndefined):
         assert row[1] == f"`{field.default}`"
@@ -123,7 +112,7 @@ def test_every_documented_setting_exists() -> None:
     documented = {
         word for row in rows(DOCS / "reference" / "settings.md") for word in re.findall(r"`([A-Z_]+)`", row[0])
     }
-    existing = {variable for name, field in Settings.model_fields.items() for variable in variables(name, field)}
+    existing = {variable for name in Settings.model_fields for variable in variables(name)}
 
     assert documented - existing == set()
 

@@ -9,8 +9,11 @@ import pytest
 
 import rowen
 from rowen.settings import Settings
+from tests.cli.conftest import cli, docs
 from tests.conftest import House
 from tests.hostile.watchdog import unblocked_loop
+
+__all__ = ["cli", "docs"]
 
 
 class WorkingHouse(House):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rowen.cli.command import command
 from rowen.cli.door import Door
@@ -81,6 +81,8 @@ def _machine(settings: "Settings") -> Iterator[Finding]:
     from rowen.service.care import kinds
 
     yield Finding("python", True, f"{sys.version.split()[0]} at {sys.executable}")
+    for name, origin in settings.origins.items():
+        yield Finding(f"setting {name}", True, f"{_told(getattr(settings, name))}, from {origin}")
     yield _home(settings.home)
     yield _space(settings.home)
     try:
@@ -89,6 +91,19 @@ def _machine(settings: "Settings") -> Iterator[Finding]:
         yield Finding(
             "connectors", False, f"one cannot be imported: {problem}", "Reinstall the package that brings it."
         )
+
+
+def _told(value: Any) -> str:
+    """A setting as it may be shown: no secret, whichever kind of setting it stands in."""
+    from pydantic import SecretStr
+
+    from rowen.fetch.target import redact
+
+    if isinstance(value, SecretStr):
+        return "(hidden)"
+    if isinstance(value, tuple):
+        return ", ".join(map(_told, value))
+    return redact(str(value))
 
 
 def _home(home: Path) -> Finding:
