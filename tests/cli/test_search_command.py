@@ -9,7 +9,7 @@ def test_markdown_is_numbered_and_says_where_each_passage_stands(docs: Cli) -> N
     done = docs("search", "turn the hay", "--format", "markdown")
 
     assert done.code == 0
-    assert done.out.startswith("## [1] Hay")
+    assert "\n## [1] Hay" in done.out
     assert f"<file://{docs.folder}/docs/hay.md> (docs)" in done.out
     assert "Turn the hay twice." in done.out
 

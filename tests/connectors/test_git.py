@@ -336,7 +336,7 @@ async def test_addresses_that_were_checked_are_those_that_git_uses(monkeypatch: 
     told = await configuration(Remote.parse("git+http://127.0.0.1:8080/x.git"), "env:SECRET", load())
 
     assert told["http.curloptResolve"] == "127.0.0.1:8080:127.0.0.1"
-    assert told["http.extraHeader"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0"
+    assert told["http.http://127.0.0.1:8080/.extraHeader"] == "Authorization: Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0"
 
 
 @pytest.fixture

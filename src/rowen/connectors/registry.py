@@ -1,6 +1,6 @@
 """Which connectors there are: the built-in ones and those of other packages, through the same door."""
 
-import re
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -10,15 +10,14 @@ from pydantic import ValidationError
 
 from rowen.connectors.base import Connector, Options
 from rowen.errors import RowenError, UsageError
+from rowen.fetch.credentials import exposed, exposed_in
 
 if TYPE_CHECKING:
     from rowen.connectors.look import Look
 
-__all__ = ["accepted", "check_options", "connector", "discover", "kinds", "recognise", "register"]
+__all__ = ["accepted", "check_options", "connector", "discover", "kinds", "recognise", "refuse_secrets", "register"]
 
 GROUP = "rowen.connectors"
-
-_PASSWORD = re.compile(r"[a-z0-9.:+-]*://[^/?#@]*:[^/?#@]+@", re.IGNORECASE)
 
 # Portals have a way of their own, and many show the same as DCAT or data.json too: the first is the one to take.
 _GENERAL = ("oai", "csw", "sparql", "dcat", "datajson")
@@ -52,22 +51,29 @@ def _installed() -> dict[str, EntryPoint]:
 
 def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
     """The kind and the source URL of what a user typed."""
-    if _PASSWORD.match(address):
-        raise UsageError(
-            "The address contains a password, which would be stored in clear.",
-            hint="Leave it out, and name where it is found in an option of the source, such as headers or token.",
-        )
+    _refuse_login(address)
     if kind:
         if url := accepted(address, connector(kind)):
+            _refuse_login(url)
             return kind, url
         raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
     for name in kinds():
         if url := connector(name).recognise(address):
+            _refuse_login(url)
             return name, url
     raise UsageError(
         f"No kind of source recognises {address!r}.",
         hint=f"Check the spelling, or name the kind with --kind ({', '.join(kinds())}).",
     )
+
+
+def _refuse_login(address: str) -> None:
+    """Refuse an address with a secret. Both forms are looked at: what was typed without a scheme gets one."""
+    if what := exposed_in(address):
+        raise UsageError(
+            f"The address contains {what}, which would be stored in clear.",
+            hint="Leave it out, and name where it is found in an option of the source, such as headers or token.",
+        )
 
 
 def accepted(address: str, chosen: type[Connector]) -> str | None:
@@ -90,6 +96,15 @@ async def discover(look: "Look") -> tuple[str, str] | None:
                 if url := await getattr(connector(kind), "probe")(look):  # noqa: B009 (not every kind has it)
                     return kind, url
     return None
+
+
+def refuse_secrets(options: Mapping[str, Any]) -> None:
+    """Refuse options that are about to be stored with a credential in clear; the error does not repeat it."""
+    if name := next(exposed(options), None):
+        raise UsageError(
+            f"Option {name} holds a credential in clear, which would be stored. Nothing was changed.",
+            hint="Say where it is found: env:NAME or file:PATH, also after a scheme: Bearer env:NAME.",
+        )
 
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:

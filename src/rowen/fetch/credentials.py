@@ -1,19 +1,41 @@
-"""Secrets by reference: what is stored says where a secret is found, never what it is."""
+"""Secrets by reference: what is stored says where a secret is found, never what it is, and who may receive it.
+
+A secret goes to the origin of an address that the user named: the source's own, or one in its options or in the
+settings. Where a redirect, a link, a next page or a package's metadata leads is somebody else's word.
+"""
 
 import base64
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse
 
-__all__ = ["Credentials", "resolve"]
+__all__ = ["Credentials", "exposed", "exposed_in", "is_exposed", "references", "resolve"]
 
-_REFERENCE = re.compile(r"(?P<scheme>(?:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
+_REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_SECRET = re.compile(
+    r"authorization|cookie|password|passwd|secret|token|api[-_]?key|apikey|access[-_]?key", re.IGNORECASE
+)
+# Names of headers that mean a credential as a word of their own: X-Key, but not X-Keyboard.
+_SECRET_WORD = re.compile(
+    r"(?:^|[^a-z])(?:key|auth|session(?:id)?|sid|jwt|credentials?|signature|login|pass|pwd)(?:$|[^a-z])", re.IGNORECASE
+)
+_SCHEME = re.compile(r"(?:Apikey|Basic|Bearer|Digest|Negotiate|Token) ", re.IGNORECASE)
+_HEADERS = re.compile(r"(?:^|[._])headers\.", re.IGNORECASE)
+# Browsers and our URL parser take any number of slashes after http:, in either direction.
+_USERINFO = re.compile(
+    r"(?:[a-z0-9.]+\+)?(?:(?P<web>https?):[/\\]*|(?P<other>[a-z0-9.-]+)://)(?P<user>[^/\\?#]*)@", re.IGNORECASE
+)
+# Tokens have some hundred bytes, cookies up to 4 kB; a file of more was not written to be sent in a header.
+_MOST_BYTES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +46,9 @@ class Credentials:
     values: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def of(cls, url: str, values: Mapping[str, str]) -> "Credentials":
-        """Credentials for the origin of a URL."""
-        return cls(parse(url).origin, dict(values))
+    def of(cls, named: str, values: Mapping[str, str]) -> "Credentials | None":
+        """Credentials for the origin of an address that the user named, never of one that was read somewhere."""
+        return cls(parse(named).origin, dict(values)) if values else None
 
     def headers(self, origin: str) -> dict[str, str]:
         """The headers to send to an origin, resolved now; none for any other than their own."""
@@ -48,15 +70,76 @@ def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
             f"The {where} {place}, which holds a credential, is missing or empty.",
             hint="Set it for the process that runs Rowen; the source only stores where it is found.",
         )
-    if scheme == "Basic " and ":" in secret:
+    if scheme.lower() == "basic " and ":" in secret:
         secret = base64.b64encode(secret.encode()).decode()
     return scheme + _sendable(secret, f"The credential in {place}")
 
 
-def _content(path: Path) -> str:
+def exposed(options: Mapping[str, Any]) -> Iterator[str]:
+    """The names of all options that hold a credential in clear."""
+    return (name for name, value in _leaves(options) if is_exposed(name, value))
+
+
+def is_exposed(name: str, value: Any) -> bool:
+    """Whether an option's value looks like a credential in clear; a reference to where one is found is none.
+
+    What has a credential's name does: `token`, `headers.Authorization`, `headers.X-Key`. So does, in a header of any
+    name, what begins as credentials do: `Bearer …`.
+    """
+    if not isinstance(value, str) or not value or _REFERENCE.fullmatch(value):
+        return False
+    if name.lower().endswith(("_header", "_url")):
+        return False
+    header = _HEADERS.search(name)
+    if header is None:
+        return bool(_SECRET.search(name))
+    called = name[header.end() :]
+    return bool(_SECRET.search(called) or _SECRET_WORD.search(called) or _SCHEME.match(value))
+
+
+def exposed_in(address: str) -> str | None:
+    """What an address carries that would be stored in clear: a login, or a parameter with a credential's name."""
+    address = re.sub(r"[\x00-\x20]", "", address)
+    user = _USERINFO.match(address)
+    # The user of ssh is no secret, and part of the address.
+    if user and not ((user["other"] or "").lower() == "ssh" and ":" not in user["user"]):
+        return "a login"
     try:
-        return path.expanduser().read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+        query = urlsplit(address).query if "://" in address else ""
+    except ValueError:
+        return None
+    return next((f"a credential, as {name}" for name, value in parse_qsl(query) if is_exposed(name, value)), None)
+
+
+def references(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The options that refer to secrets of this machine, with what they refer to."""
+    for name, value in _leaves(options):
+        if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
+            yield name, f"{match['kind']}:{match['place']}"
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    match value:
+        case Mapping():
+            for key, one in value.items():
+                yield from _leaves(one, f"{name}.{key}" if name else str(key))
+        case list() | tuple():
+            for one in value:
+                yield from _leaves(one, name)
+        case _:
+            yield name, value
+
+
+def _content(path: Path) -> str:
+    """What an ordinary file of a sensible size holds: a pipe or a device would keep us waiting for ever."""
+    try:
+        descriptor = os.open(path.expanduser(), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST_BYTES:
+                return ""
+            return file.read(_MOST_BYTES).decode("utf-8").strip()
+    except (OSError, RuntimeError, ValueError):
         return ""
 
 

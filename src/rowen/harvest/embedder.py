@@ -71,10 +71,13 @@ class Embedders:
         self._client: Client | None = None
         self._open = AsyncExitStack()
 
-    def of(self, spec: Spec) -> Embedder:
-        """The embedder that is meant."""
+    def of(self, spec: Spec, *, named: bool = False) -> Embedder:
+        """The embedder that is meant; `named` tells that the user gave its address himself, which may have his key."""
+        settings = self._settings
+        if named:
+            settings = settings.model_copy(update={"embedder": spec.kind, "embedder_url": spec.url})
         if spec not in self._made:
-            self._made[spec] = registry.make(spec, Tools(self._opened_client, self._settings))
+            self._made[spec] = registry.make(spec, Tools(self._opened_client, settings))
         return self._made[spec]
 
     def choose(self, active: Model | None, wanted: Spec | None) -> Choice:

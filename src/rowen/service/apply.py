@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
+
+from pydantic.fields import FieldInfo
 
 from rowen.connectors import registry
 from rowen.errors import RefusedError, UsageError
+from rowen.fetch.credentials import is_exposed, references
 from rowen.model.source import Source, SourceState
 from rowen.service.manage import Managing
-from rowen.service.portals import Declared, is_secret, read
+from rowen.service.portals import Declared, read
 from rowen.store import sources
 from rowen.store.database import Connection
 
@@ -37,10 +40,11 @@ class Deed:
 class Applying(Managing):
     """Sources from a file."""
 
-    async def apply(self, path: Path, *, dry_run: bool = False, prune: bool = False) -> list[Deed]:
+    async def apply(self, path: Path, *, dry_run: bool = False, prune: bool = False, trust: bool = False) -> list[Deed]:
         """Make the sources be as the file declares them, all in one transaction; returns what became of each.
 
-        Sources that the file does not name stay as they are; with `prune` they are removed, with their items.
+        Sources that the file does not name stay as they are; with `prune` they are removed, with their items. Without
+        `trust` the file may not bring in references to secrets of this machine, nor folders to write to.
         """
         declared = read(path)
         if prune and not declared:
@@ -52,6 +56,8 @@ class Applying(Managing):
             await sources.take_turns(c)
             held = await sources.every(c)
             plan = list(_plan(declared, held, prune=prune))
+            if not trust:
+                _refuse_reaches(path, plan)
             if not dry_run:
                 await _write(c, plan)
         return [replace(deed, schedule=one.schedule) if one else deed for deed, one, _ in plan]
@@ -84,6 +90,32 @@ def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) 
             yield Deed(source.name, "removed", source.kind, source.url, items=source.items), None, source
 
 
+def _refuse_reaches(path: Path, plan: Sequence[Step]) -> None:
+    """Refuse what reaches for this machine's secrets or folders and was not agreed to before."""
+    wrong = [
+        f"  {one.name}: {reach}, for {one.url}"
+        for _, one, source in plan
+        if one is not None
+        for reach in sorted(_reaches(one.kind, one.options) - _reaches(one.kind, source.options if source else {}))
+    ]
+    if wrong:
+        raise RefusedError(
+            f"{path} refers to secrets or folders of this machine. Nothing was changed.\n" + "\n".join(wrong),
+            hint="If you know the file and agree to each of these, add --trust.",
+        )
+
+
+def _reaches(kind: str, options: Mapping[str, Any]) -> set[str]:
+    """What options take from this machine: secrets that are sent, and folders that are written to."""
+    fields = registry.connector(kind).Options.model_fields
+    folders = {f"{name} = {value}" for name, value in options.items() if name in fields and _is_path(fields[name])}
+    return {f"{name} = {reference}" for name, reference in references(options)} | folders
+
+
+def _is_path(field: FieldInfo) -> bool:
+    return Path in (field.annotation, *get_args(field.annotation))
+
+
 def _renamed(one: Declared, left: Sequence[Source]) -> Source | None:
     """The source that has only changed its name: no other entry claims it, and it is the only one at that address."""
     found = [source for source in left if (source.kind, source.url) == (one.kind, one.url)]
@@ -113,7 +145,7 @@ def _shown(name: str, value: Any) -> Any:
     """A value as it may be printed: what looks like a credential, from before there was a check, is not."""
     if isinstance(value, Mapping):
         return {key: _shown(str(key), one) for key, one in value.items()}
-    return "(hidden)" if is_secret(name, value) else value
+    return "(hidden)" if is_exposed(name, value) else value
 
 
 def _state(one: Declared, source: Source) -> SourceState:

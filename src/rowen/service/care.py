@@ -11,6 +11,7 @@ from rowen.model.source import Source
 from rowen.service.embed import EmbeddingDoor
 from rowen.settings import Settings
 from rowen.store import changes, migrate
+from rowen.store.database import without_password
 from rowen.store.embedded import EmbeddedServer, ServerStatus
 from rowen.store.selftest import check_vectors
 
@@ -47,6 +48,10 @@ class Caring(EmbeddingDoor):
         if self._database.embedded is None:
             raise StoreError("The database is not open.")
         return await asyncio.to_thread(self._database.embedded.join)
+
+    async def client_call(self) -> tuple[str, dict[str, str]]:
+        """The same for a program that is started: what may stand in its command line, and the variables it needs."""
+        return without_password(await self.conninfo())
 
     async def check_vectors(self) -> None:
         """Compute a few distances; raises where the server's pgvector does not fit its processor."""

@@ -86,7 +86,8 @@ class EmbeddingDoor(Managing):
         """
         async with self._database.connection() as c:
             active = await embeddings.active(c)
-        chosen = self._embedding.embedders.of(self._meant(active, Spec(embedder or "", model, dimensions, url)))
+        meant = self._meant(active, Spec(embedder or "", model, dimensions, url))
+        chosen = self._embedding.embedders.of(meant, named=url is not None)
         estimate = await self._estimate(chosen, active)
         if agreed is not None and not agreed(estimate):
             return None

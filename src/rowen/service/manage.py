@@ -15,6 +15,8 @@ from rowen.connectors.base import Meter, Tools
 from rowen.content import chunks as chunker
 from rowen.content import read as reader
 from rowen.errors import NotFoundError, RefusedError, UsageError
+from rowen.fetch.credentials import references
+from rowen.fetch.target import parse
 from rowen.harvest.prepare import Workers
 from rowen.harvest.run import Harvest, Order
 from rowen.harvest.sieve import Recipe
@@ -62,7 +64,11 @@ class Managing(Searching):
 
         An address that may be any site's is asked what it is, unless a kind is named; `found` is told.
         """
+        registry.refuse_secrets(options or {})
+        named = registry.recognise(address, kind)[1]
         kind, url = await self._recognise(address, kind, found=found, again=name is not None)
+        if any(references(options or {})):
+            _check_named(named, url)
         return await self._keep(kind, url, name=name, options=options)
 
     async def _keep(
@@ -87,6 +93,7 @@ class Managing(Searching):
     async def edit(self, name: str, *, rename: str | None = None, options: Mapping[str, Any] | None = None) -> Source:
         """Change a source's name or options; an option set to None goes back to its default."""
         source = await self.source(name)
+        registry.refuse_secrets(options or {})
         wanted = {**source.options, **(options or {})}
         wanted = {option: value for option, value in wanted.items() if value is not None}
         checked = registry.check_options(source.kind, wanted)
@@ -292,6 +299,15 @@ class Managing(Searching):
         while name in taken:
             name, number = f"{wanted}-{number}", number + 1
         return name
+
+
+def _check_named(named: str, found: str) -> None:
+    """Refuse to send secrets to an origin that an address only led to: the user did not name it."""
+    if named.startswith("http") and found.startswith("http") and parse(named).origin != parse(found).origin:
+        raise RefusedError(
+            f"{named} leads to {found}, on another host or port, and secrets go only where you say. Nothing was added.",
+            hint="If that is the right place, give its address instead.",
+        )
 
 
 def _recipe(source: Source, reading: dict[str, Any]) -> Recipe:

@@ -6,23 +6,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from rowen.connectors import registry
 from rowen.errors import ConfigurationError, NotFoundError, UsageError
+from rowen.fetch.credentials import exposed, exposed_in
 from rowen.service.schedule import schedule_of
 
-__all__ = ["Declared", "is_secret", "read"]
+__all__ = ["Declared", "read"]
 
 # The second is the word of other harvesters.
 _LISTS = ("source", "portals")
 _KEYS = ("name", "url", "kind", "type", "profile", "language", "every", "cron", "enabled", "options", "description")
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
 _NAME = re.compile(r"[^\s/\\:~\x00-\x1f][^/\\\x00-\x1f]*")
-_SECRET = re.compile(
-    r"authorization|cookie|password|passwd|secret|token|api[-_]?key|apikey|access[-_]?key", re.IGNORECASE
-)
-_REFERENCE = re.compile(r"(?:(?:Basic|Bearer|Token|Apikey) )?(?:env|file):\S.*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +49,6 @@ def read(path: Path) -> list[Declared]:
             hint="`rowen apply --dry-run` checks the file without writing anything.",
         )
     return declared
-
-
-def is_secret(name: str, value: Any) -> bool:
-    """Whether a value looks like a credential in clear; references to where one is found are none."""
-    return (
-        isinstance(value, str)
-        and bool(value)
-        and bool(_SECRET.search(name))
-        and not name.lower().endswith(("_header", "_url"))
-        and not _REFERENCE.fullmatch(value)
-    )
 
 
 def _text(path: Path) -> str:
@@ -145,21 +130,11 @@ def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in _leaves(entry.get("options")):
-        if is_secret(name, value):
-            yield f"option {name} holds a credential in clear. Say where it is found: env:NAME or file:PATH."
-    if isinstance(url := entry.get("url"), str):
-        for name, value in parse_qsl(urlsplit(url).query if "://" in url else ""):
-            if is_secret(name, value):
-                yield f"the url holds a credential in clear, as {name}. Leave it out, and name its place in an option."
-
-
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _leaves(one, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, value
+    options = entry.get("options")
+    for name in exposed(options) if isinstance(options, Mapping) else ():
+        yield f"option {name} holds a credential in clear. Say where it is found: env:NAME or file:PATH."
+    if isinstance(url := entry.get("url"), str) and (what := exposed_in(url)):
+        yield f"the url holds {what}, in clear. Leave it out, and name its place in an option."
 
 
 def _declared(entry: Mapping[str, Any]) -> Declared:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection, errors
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -18,7 +18,7 @@ from rowen.store.embedded import EmbeddedServer
 from rowen.store.migrate import SCHEMA, migrate
 from rowen.store.selftest import check_vectors
 
-__all__ = ["Connection", "Database", "in_our_words"]
+__all__ = ["Connection", "Database", "in_our_words", "without_password"]
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
@@ -145,6 +145,17 @@ async def _configure(connection: Connection) -> None:
     await connection.set_autocommit(True)
     await connection.execute(f"set search_path to {SCHEMA}, public")
     await connection.execute("set timezone to 'UTC'")
+
+
+def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
+    """Where to connect without any secret, and the variables by which a PostgreSQL client is told the password.
+
+    The passphrase of a key has no variable: the client asks for it.
+    """
+    parts = conninfo_to_dict(conninfo)
+    parts.pop("sslpassword", None)
+    password = parts.pop("password", None)
+    return make_conninfo("", **parts), {"PGPASSWORD": str(password)} if password else {}
 
 
 @contextmanager

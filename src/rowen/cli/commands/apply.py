@@ -24,9 +24,10 @@ _STYLES = {"added": "green", "changed": "yellow", "paused": "yellow", "resumed":
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Say what would change; write nothing.")
 @click.option("--prune", is_flag=True, help="Remove the sources that the file does not name, with all their items.")
-def apply(door: Door, path: Path, dry_run: bool, prune: bool) -> None:
+@click.option("--trust", is_flag=True, help="Let the file refer to secrets (env:, file:) and folders of this machine.")
+def apply(door: Door, path: Path, dry_run: bool, prune: bool, trust: bool) -> None:
     """Make the sources be what a file declares."""
-    deeds = door.ask(lambda rowen: rowen.apply(path, dry_run=dry_run, prune=prune))
+    deeds = door.ask(lambda rowen: rowen.apply(path, dry_run=dry_run, prune=prune, trust=trust))
     for deed in deeds:
         if door.out.json:
             door.out.emit(_fact(deed, dry=dry_run))

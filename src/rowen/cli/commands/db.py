@@ -1,10 +1,12 @@
 """db: the database itself."""
 
 import asyncio
+import os
 import shutil
 import signal
 import subprocess
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -65,8 +67,10 @@ def psql(door: Door, arguments: tuple[str, ...]) -> int:
         # Ctrl-C belongs to psql, which breaks off a query by it.
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        call = [program, await rowen.conninfo(), *arguments]
-        return (await asyncio.to_thread(subprocess.run, call, check=False)).returncode
+        where, secrets = await rowen.client_call()
+        # A command line is there for all users of the machine to read; the environment is not.
+        call = partial(subprocess.run, [program, where, *arguments], env={**os.environ, **secrets}, check=False)
+        return (await asyncio.to_thread(call)).returncode
 
     return door.ask(asked)
 

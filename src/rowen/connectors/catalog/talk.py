@@ -67,8 +67,7 @@ class Talk:
         self._key_option = key_option
         self._is_patient = False
         self._took_s: float | None = None
-        headers = {**options.headers, **(secrets or {})}
-        self._credentials = Credentials.of(url, headers) if headers else None
+        self._credentials = Credentials.of(url, {**options.headers, **(secrets or {})})
 
     async def get(
         self,

@@ -63,7 +63,7 @@ class Document:
         self._client = client
         self._url = url
         self._options = options
-        self._credentials = Credentials.of(url, options.headers) if options.headers else None
+        self._credentials = Credentials.of(url, options.headers)
         self._seen: set[int] = set()
 
     async def records(self, held: Validators | None) -> AsyncGenerator[Fetched | Failed]:

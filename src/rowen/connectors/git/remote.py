@@ -82,7 +82,9 @@ async def configuration(remote: Remote, token: str | None, settings: Settings) -
     """What git has to be told to reach a remote; raises `AddressRefusedError` where it must not be reached."""
     told = await _reachable(remote, settings) if remote.host else {}
     if token and remote.scheme in ("http", "https"):
-        told = {**told, "http.extraHeader": f"Authorization: {_login(token)}"}
+        # For the remote's own origin: whatever else git might ask, it does so without.
+        origin = f"{remote.scheme}://{urlsplit(remote.url).netloc}/"
+        told = {**told, f"http.{origin}.extraHeader": f"Authorization: {_login(token)}"}
     return dict(told)
 
 

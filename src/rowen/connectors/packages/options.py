@@ -39,8 +39,14 @@ class PackageOptions(WebOptions):
         return self.model_dump(mode="json", include={"registry", "docs", "changelog", "prereleases", "max_bytes"})
 
     def for_docs(self) -> WebOptions:
-        """The options of the documentation site."""
-        return WebOptions.model_validate(self.model_dump(include=set(WebOptions.model_fields)))
+        """The options of the documentation site; headers only if the user named it, not the package."""
+        chosen = self.model_dump(include=set(WebOptions.model_fields))
+        return WebOptions.model_validate(chosen if self.named_docs else {**chosen, "headers": {}})
+
+    @property
+    def named_docs(self) -> str | None:
+        """The documentation that the user named himself."""
+        return None if self.docs in ("auto", "off") else self.docs
 
     def for_changelog(self) -> WebOptions:
         """The options of a changelog that is a page of its own: nothing that was chosen with the site in mind."""

@@ -86,7 +86,7 @@ class Package:
         target = parse(self._options.registry or await registry_of(self._address))
         login = {"Authorization": target.login} if target.login else {}
         values = {**login, **self._options.registry_headers}
-        return _Registry(target.url, Credentials(target.origin, values) if values else None)
+        return _Registry(target.url, Credentials.of(target.url, values))
 
     async def _lookup(self, client: Client, registry: _Registry, before: Memory) -> Found | None:
         index = self.index(registry.url)
@@ -173,7 +173,8 @@ class Package:
 def _site(root: str, name: str, options: PackageOptions, now: Memory, had_pages: bool) -> Site:
     memory = now.sites.get(root)
     chosen = options.for_docs() if name == "docs" else options.for_changelog()
-    return Site(root, chosen, memory, memory["reached"] if memory else had_pages, _HINT.format(name))
+    reached = memory["reached"] if memory else had_pages
+    return Site(root, chosen, memory, reached, _HINT.format(name), options.named_docs if name == "docs" else None)
 
 
 def _lies_below(url: str, root: str) -> bool:

@@ -40,6 +40,8 @@ class _KnownOfSite:
 class Site:
     """One site of a package. `memory` is what the last walk left; `had_pages` whether it found any.
 
+    `named` is the address that the user gave for it; its origin alone sees the headers.
+
     `trouble` tells, after a walk, why what we hold of it must stay. A site that never was there is an item that
     failed, and holds up nothing: dead links are common.
     """
@@ -49,12 +51,13 @@ class Site:
     memory: Mapping[str, Any] | None
     had_pages: bool
     hint: str
+    named: str | None = None
     trouble: str | None = None
 
     async def walk(self, known: Known, tools: Tools) -> AsyncGenerator[Observation]:
         """Look at its pages."""
         before = self.memory
-        site = Web(self.root, self.options, tools)
+        site = Web(self.root, self.options, tools, named=self.named)
         try:
             async with aclosing(site.pull(_KnownOfSite(known, before and before["cursor"]))) as observations:
                 async for observation in observations:

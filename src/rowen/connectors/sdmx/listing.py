@@ -52,7 +52,7 @@ class Dataflows:
         self._client = client
         self._address = Address(url)
         self._options = options
-        self._credentials = Credentials.of(url, options.headers) if options.headers else None
+        self._credentials = Credentials.of(url, options.headers)
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None

@@ -59,7 +59,7 @@ class Tree:
         self._url = url
         self._options = options
         self._known = known
-        self._credentials = Credentials.of(url, options.headers) if options.headers else None
+        self._credentials = Credentials.of(url, options.headers)
         self._before = _catalogs(known.cursor)
         self._catalogs: dict[str, _Catalog] = {}
         self._marks = Urls()

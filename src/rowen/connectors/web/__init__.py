@@ -27,13 +27,14 @@ _LIE = "The sitemap called a page unchanged that has changed; the next run asks 
 
 
 class Web:
-    """Reads a site, or watches a single page."""
+    """Reads a site, or watches a single page. `named` is the address whose origin may see the headers, if not `url`."""
 
     kind: ClassVar[str] = "web"
     Options: ClassVar[type[Options]] = WebOptions
 
-    def __init__(self, url: str, options: WebOptions, tools: Tools) -> None:
+    def __init__(self, url: str, options: WebOptions, tools: Tools, *, named: str | None = None) -> None:
         self._url = url
+        self._named = named or url
         self._options = options
         self._tools = tools
 
@@ -80,8 +81,7 @@ class Web:
         yield Complete() if why is None else Incomplete(why)
 
     async def _visitor(self, client: Client, robots: Robots | None, closing: AsyncExitStack) -> Visitor:
-        headers = self._options.headers
-        credentials = Credentials.of(self._url, headers) if headers else None
+        credentials = Credentials.of(self._named, self._options.headers)
         drawer = None
         if self._options.render != "never":
             drawer = Drawer(client, self._options, self._tools, robots=robots, credentials=credentials)

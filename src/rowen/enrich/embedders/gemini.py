@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
-from rowen.enrich.embedders.remote import Wire
+from rowen.enrich.embedders.remote import Key, Wire
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse, redact
 
@@ -31,13 +31,8 @@ class Gemini:
         self.weight = 1.0
         self.price = PRICES.get(model) if settings.embedder_price is None else settings.embedder_price
         self.limits = Limits(texts=100, tokens=20_000, chars_per_text=6_000, concurrency=4).within(settings)
-        self._wire = Wire(
-            parse(url).host,
-            tools=tools,
-            key_header="x-goog-api-key",
-            key_form="{}",
-            key=settings.embedder_key.get_secret_value() if settings.embedder_key else "env:GEMINI_API_KEY",
-        )
+        key = Key.of(settings, kind=self.kind, home=HOME, default="env:GEMINI_API_KEY", header="x-goog-api-key")
+        self._wire = Wire(url, tools=tools, key=key)
 
     @property
     def spec(self) -> Spec:

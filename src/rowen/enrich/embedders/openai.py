@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
-from rowen.enrich.embedders.remote import Wire
+from rowen.enrich.embedders.remote import Key, Wire
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse, redact
+from rowen.settings import Settings
 
 __all__ = ["OpenAI"]
 
@@ -33,7 +34,6 @@ class OpenAI:
         if model is None:
             raise ConfigurationError(f"Which model of {redact(url)}?", hint="ROWEN_EMBEDDER_MODEL names it.")
         settings = tools.settings
-        key = settings.embedder_key.get_secret_value() if settings.embedder_key else None
         self._spec = Spec(self.kind, model, spec.dimensions, url)
         self.name = f"openai:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")
         self.weight = 1.0
@@ -41,13 +41,7 @@ class OpenAI:
         self.price = settings.embedder_price
         if self.price is None and url == HOME:
             self.price = PRICES.get(model)
-        self._wire = Wire(
-            parse(url).host,
-            tools=tools,
-            key_header="Authorization",
-            key_form="Bearer {}",
-            key=key or ("env:OPENAI_API_KEY" if url == HOME else None),
-        )
+        self._wire = Wire(url, tools=tools, key=_key(settings))
 
     @property
     def spec(self) -> Spec:
@@ -93,6 +87,11 @@ class OpenAI:
             return np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
         except (binascii.Error, ValueError):
             raise self._wire.unreadable("a vector in base64 is broken") from None
+
+
+def _key(settings: Settings) -> Key:
+    how = {"header": "Authorization", "form": "Bearer {}"}
+    return Key.of(settings, kind=OpenAI.kind, home=HOME, default="env:OPENAI_API_KEY", **how)
 
 
 def _tokens(answer: dict[str, Any], texts: Sequence[str]) -> int:

@@ -2,36 +2,58 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from rowen.enrich.base import Tools
 from rowen.errors import BadVectorsError, EmbedderDownError, EmbeddingError, TextsRefusedError
 from rowen.fetch.credentials import Credentials
+from rowen.fetch.target import parse
+from rowen.settings import Settings
 
-__all__ = ["Wire"]
+__all__ = ["Key", "Wire"]
 
 _TOLD_CHARS = 300
+_KEY_HINT = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
+_NOT_NAMED = "No key was sent: its address is known from the database alone. Name it in ROWEN_EMBEDDER_URL as well."
+
+
+class Key(NamedTuple):
+    """A provider's key, and the one origin that may receive it."""
+
+    origin: str
+    credentials: Credentials | None
+
+    @classmethod
+    def of(cls, settings: Settings, *, kind: str, home: str, default: str, header: str, form: str = "{}") -> "Key":
+        """The user's key for the address that his settings name, or else the usual one for the provider's own.
+
+        The address that is called may stand in a database that others write to: it has no say in this.
+        """
+        meant = settings.embedder in (None, kind)
+        named = (settings.embedder_url if meant else None) or home
+        usual = default if parse(named).origin == parse(home).origin else None
+        value = settings.embedder_key.get_secret_value() if meant and settings.embedder_key else usual
+        return cls(parse(named).origin, Credentials.of(named, {header: form.format(value)} if value else {}))
 
 
 class Wire:
     """One provider: where it is, who we are there."""
 
-    def __init__(self, provider: str, *, tools: Tools, key_header: str, key_form: str, key: str | None) -> None:
-        self.provider = provider
+    def __init__(self, url: str, *, tools: Tools, key: Key) -> None:
+        self.provider = parse(url).host
         self._tools = tools
-        self._header = key_header
-        self._key = None if key is None else key_form.format(key)
+        self._credentials = key.credentials
+        self._is_named = key.origin == parse(url).origin
 
     async def post(self, url: str, question: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON object that answers; raises in the words of embedding, or `FetchError` where nobody answers."""
         client = await self._tools.client()
-        credentials = Credentials.of(url, {self._header: self._key}) if self._key else None
         response = await client.request(
             "POST",
             url,
             headers={"Content-Type": "application/json"},
             accept="application/json",
-            credentials=credentials,
+            credentials=self._credentials,
             body=json.dumps(question).encode(),
             follow=False,
         )
@@ -58,7 +80,7 @@ class Wire:
                 # The body is not repeated: some providers put a part of the key there.
                 return EmbeddingError(
                     f"{self.provider} does not accept the key (status {status}).",
-                    hint="ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH.",
+                    hint=_KEY_HINT if self._is_named else _NOT_NAMED,
                 )
             case 400 | 413 | 422:
                 return TextsRefusedError(f"{self.provider} refused (status {status}): {self._told(body)}")
