@@ -164,8 +164,10 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     token = _XML_TOKEN if is_xml else _RDF_TOKEN
     for piece in pieces:
         if MARK in piece[0]:
+            is_shared = "/a0" in piece[0]
             for found in token.finditer(text, piece.start(), piece.end()):
-                if found[found.lastindex or 0].strip():
+                said = found[found.lastindex or 0]
+                if said.strip() and (MARK in said or not is_shared):
                     yield found.span(found.lastindex or 0)
 
 

@@ -27,7 +27,7 @@ from rowen.model.outside import message
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import gone, items, quarantine, runs, twins
+from rowen.store import gone, items, quarantine, runs, sources, twins
 from rowen.store.database import Database
 
 __all__ = ["Harvest", "Order"]
@@ -84,7 +84,7 @@ class Harvest:
         self._plans: asyncio.Queue[Plan | None] = asyncio.Queue(QUEUE_GROUPS)
         self._complete: Complete | None = None
         self._pulling: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._stopped = self._crashed = False
         self._trouble: RowenError | None = None
 
     def stop(self) -> None:
@@ -210,8 +210,10 @@ class Harvest:
         except RowenError:
             raise
         except Exception as problem:
+            self._crashed = True
             raise SourceError(
-                f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}"
+                f"The connector of kind {self._source.kind!r} failed: {type(problem).__name__}: {problem}",
+                hint="The next run looks at the source from its beginning.",
             ) from problem
 
     def _fall_back(self, fallen: FellBack) -> None:
@@ -266,6 +268,8 @@ class Harvest:
             await lease.renew(self.tally)
 
     async def _finish(self, run_id: int, planner: Planner) -> Status:
+        if self._crashed and not self._order.dry_run:
+            await self._forget_cursor(run_id)
         if self._complete is not None:
             self._doubt(self._complete, len(planner.seen) + len(planner.failed))
         whole = self._complete is not None and self._trouble is None and not self._stopped
@@ -287,6 +291,12 @@ class Harvest:
             async with self._database.transaction() as c:
                 await items.touch(c, run_id, planner.seen)
         return self._status()
+
+    async def _forget_cursor(self, run_id: int) -> None:
+        """Begin anew next time: what the connector failed over may stand in its cursor, and would stop it for ever."""
+        async with self._database.transaction() as c:
+            await runs.fence(c, run_id)
+            await sources.move_cursor(c, self._source.id, None)
 
     def _doubt(self, complete: Complete, seen: int) -> None:
         """A walk that saw less than the source declares was not whole, whatever its connector says."""

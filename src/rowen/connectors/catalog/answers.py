@@ -12,6 +12,7 @@ from rowen.model.outside import UNREADABLE
 __all__ = ["UnreadableError", "payload_of", "read_json"]
 
 _MOST_PAYLOAD_BYTES = 1 << 20
+_MOST_DIGITS = 4_000  # Python reads and writes no integer of more than 4,300; what is longer stays a text
 
 
 class UnreadableError(SourceError):
@@ -34,7 +35,7 @@ def _read_patiently(body: bytes, where: str) -> Any:
             hint="It may be down for maintenance, or refuse the request. Nothing was deleted.",
         )
     try:
-        return json.loads(text, parse_constant=str, parse_float=_number)
+        return json.loads(text, parse_constant=str, parse_float=_number, parse_int=_integer)
     except (ValueError, RecursionError) as problem:
         reason = "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
         raise UnreadableError(f"{where} answered with broken JSON: {reason}.", hint="Nothing was deleted.") from None
@@ -43,6 +44,10 @@ def _read_patiently(body: bytes, where: str) -> Any:
 def _number(written: str) -> float | str:
     value = float(written)
     return value if math.isfinite(value) else written
+
+
+def _integer(written: str) -> int | str:
+    return int(written) if len(written) <= _MOST_DIGITS else written
 
 
 def payload_of(record: Any) -> bytes | None:

@@ -1,13 +1,17 @@
 """What is kept between two runs over a catalog."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
+from rowen.connectors.remembered import remembered
 
 __all__ = ["Memory", "age_days", "stamp"]
+
+_EVER = float("inf")
+_CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead is none that we wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +44,7 @@ class Memory:
         """The memory in a cursor; one of another making, or of another reading, is none."""
         if not isinstance(cursor, dict) or cursor.get("version") != version:
             return cls(version)
-        try:
-            memory = cls(**cursor)
-            return replace(memory, tokens=Tokens(*memory.tokens) if memory.tokens else None)
-        except TypeError:
-            return cls(version)
+        return remembered(cursor, cls) or cls(version)
 
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor; what is empty is left out."""
@@ -66,6 +66,7 @@ def stamp(value: datetime) -> str:
 
 
 def age_days(at: str | None, now: datetime) -> float:
-    """How long ago something was that a cursor holds; for ever, if it never was."""
+    """How long ago something was that a cursor holds; for ever, if it never was, or is still to come."""
     then = moment(at)
-    return (now - then).total_seconds() / 86_400 if then else float("inf")
+    days = (now - then).total_seconds() / 86_400 if then else _EVER
+    return days if days > -_CLOCK_MOVED_DAYS else _EVER

@@ -35,6 +35,7 @@ from rowen.model.item import (
     Unchanged,
     Whole,
 )
+from rowen.model.outside import UNREADABLE
 
 __all__ = ["Refresh"]
 
@@ -125,6 +126,12 @@ class Refresh:
                 raise
             rest.refused = True
             log.warning("could not go on with an interrupted walk, which begins anew: %s", problem)
+        except UNREADABLE as problem:
+            # The place is one that nobody wrote, or another version did.
+            if rest.received:
+                raise
+            rest.refused = True
+            log.warning("dropped a place that cannot be read; the walk begins anew: %r", problem)
 
     async def _moved_meanwhile(self) -> AsyncGenerator[Observation]:
         """What was edited since this run began: in a listing by date it has moved from one part into the other."""

@@ -1,10 +1,13 @@
 """What is kept between two runs over a CKAN portal."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from rowen.connectors.catalog.memory import age_days
+from rowen.connectors.remembered import remembered
 
 __all__ = ["Memory", "Place"]
 
@@ -17,7 +20,7 @@ class Place:
     """
 
     since: str | None
-    position: int
+    position: Annotated[int, Meta(ge=0)]
     after: str | None
     clock: str
     newest: str | None
@@ -48,14 +51,7 @@ class Memory:
     @classmethod
     def of(cls, cursor: Any) -> "Memory":
         """The memory in a cursor; a cursor of another making is none."""
-        if not isinstance(cursor, dict):
-            return cls()
-        try:
-            memory = cls(**cursor)
-            place = Place(**cursor["place"]) if cursor.get("place") else None
-        except TypeError:
-            return cls()
-        return replace(memory, unheld=frozenset(cursor.get("unheld") or ()), place=place)
+        return remembered(cursor, cls) or cls()
 
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor; what is empty is left out."""

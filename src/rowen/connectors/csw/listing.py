@@ -19,6 +19,7 @@ from rowen.connectors.csw.capabilities import Capabilities
 from rowen.connectors.csw.options import CswOptions
 from rowen.connectors.csw.question import Dialect, Question
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
+from rowen.connectors.remembered import remembered
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
@@ -67,9 +68,8 @@ class Catalogue:
 
     def open(self, known: Noted) -> None:
         """Speak as in the last run, if there was one."""
-        try:
-            self._dialect = Dialect(**known.notes) if known.notes else None
-        except TypeError:
+        self._dialect = remembered(known.notes, Dialect) if known.notes else None
+        if known.notes and self._dialect is None:
             known.forget()
 
     def notes(self) -> Mapping[str, Any]:

@@ -34,6 +34,10 @@ class Dialect:
     sort: str | None = "dc:identifier"
     modified: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.version not in _CSW:
+            raise ValueError(f"version {self.version!r} of CSW is not known")
+
     @property
     def plain_schema(self) -> str:
         """The schema that every service of this version has: Dublin Core."""

@@ -8,6 +8,7 @@ back need another look. Records that could not be read are remembered, since the
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
@@ -16,6 +17,7 @@ from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.datajson.document import MEND, Document, Validators
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.look import Look
+from rowen.connectors.remembered import remembered
 from rowen.fetch.target import parse
 from rowen.model.item import Checkpoint, Complete, Failed, Incomplete, Observation, Unchanged, Whole
 from rowen.model.url import key
@@ -100,7 +102,7 @@ class DataJson:
 
 async def _as_before(known: Known) -> AsyncGenerator[Observation]:
     """What is held, and what failed: a failure that is not told again would count as mended."""
-    failed = [Failed(*one) for one in known.cursor.get("failed", ())]
+    failed = [Failed(*one) for one in _remembered(known).failed]
     keys = {key(one.url) for one in failed}
     for one in failed:
         yield one
@@ -123,7 +125,7 @@ async def _doubt(document: Document, known: Known) -> str | None:
 
     Told once for the same records: some documents have them for ever, and their deletions must not wait for ever.
     """
-    if document.strangers.are_known(_remembered(known).get("strangers")) or not known.count:
+    if document.strangers.are_known(_remembered(known).strangers) or not known.count:
         return None
     missing = 0
     async for batch in known.everything():
@@ -140,18 +142,31 @@ def _is_catalog(body: bytes) -> bool:
     return body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" and bool(_DATASETS.search(body) and _PROJECT.search(body))
 
 
-def _remembered(known: Known) -> dict[str, Any]:
-    """What the last whole reading left, if it read as we do."""
-    cursor = known.cursor if isinstance(known.cursor, dict) else {}
-    return cursor if cursor.get("version") == VERSION else {}
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What the last whole reading left: its strangers, the document's tokens, and what these stand for."""
+
+    version: int = 0
+    strangers: list[str] = field(default_factory=list)
+    items: int | None = None
+    url: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    failed: list[tuple[str, str, str | None]] = field(default_factory=list)
+
+
+def _remembered(known: Known) -> _Memory:
+    """What is in the cursor, if it was written by one who read as we do."""
+    memory = remembered(known.cursor, _Memory)
+    return memory if memory is not None and memory.version == VERSION else _Memory()
 
 
 def _validators(known: Known) -> Validators | None:
     """What to ask an unchanged document by, if nothing but its being unchanged needs to be known."""
-    cursor = _remembered(known)
-    if known.unsettled or cursor.get("items") != known.count or "url" not in cursor:
+    memory = _remembered(known)
+    if known.unsettled or memory.items != known.count or memory.url is None:
         return None
-    return Validators(cursor["url"], cursor.get("etag"), cursor.get("last_modified"))
+    return Validators(memory.url, memory.etag, memory.last_modified)
 
 
 def _memory(document: Document) -> dict[str, Any]:

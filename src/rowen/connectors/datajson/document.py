@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
@@ -74,8 +74,17 @@ class Document:
             asked.add(following)
             before = self.unique
             url, following = following, None
-            async with self._open(url, held if not self.pages else None) as stream:
-                if self._is_over(stream.head):
+            async with AsyncExitStack() as stack:
+                try:
+                    stream = await stack.enter_async_context(self._open(url, held if not self.pages else None))
+                    is_over = self._is_over(stream.head)
+                except SourceError:
+                    if self.pages or url == self._url:
+                        raise
+                    # The document is no longer where it had moved to.
+                    following, held = self._url, None
+                    continue
+                if is_over:
                     return
                 following = self._after(url, stream.head)
                 async with aclosing(self._read(stream)) as records:

@@ -9,6 +9,8 @@ import json
 import re
 from typing import Any
 
+import msgspec
+
 from rowen.connectors.catalog.answers import read_json
 
 __all__ = ["settled"]
@@ -18,6 +20,8 @@ UNKNOWN = "urn:rowen:word:"
 
 _REMOTE = re.compile(rb'"@(?:context|import)"\s*:\s*(?:"|\[[^\]{]*")')
 _MOST_DEPTH = 200
+_DEEPEST = 1_000  # as deep as msgspec reads; the parser of RDF ends the process at some 3,000 levels in a thread
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|(?P<opens>[\[{])|(?P<closes>[\]}])', re.DOTALL)
 
 _PREFIXES = {
     "adms": "http://www.w3.org/ns/adms#",
@@ -97,10 +101,27 @@ _OWN = _own()
 
 
 def settled(body: bytes, where: str) -> bytes:
-    """The document with our context wherever it points to one that lies elsewhere."""
+    """The document with our context wherever it points to one that lies elsewhere.
+
+    Raises `RecursionError` for one that is nested so deeply that the parser of RDF would end the process.
+    """
+    _check_depth(body)
     if not _REMOTE.search(body):
         return body
     return json.dumps(_replaced(read_json(body, where), 0), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _check_depth(body: bytes) -> None:
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        # Another parser may read on behind what this one stumbles over.
+        depth = 0
+        for found in _BRACKET.finditer(body):
+            depth += found.lastgroup == "opens"
+            depth -= found.lastgroup == "closes"
+            if depth > _DEEPEST:
+                raise RecursionError("it is nested too deeply") from None
 
 
 def _replaced(value: Any, depth: int) -> Any:

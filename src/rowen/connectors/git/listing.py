@@ -15,6 +15,7 @@ from rowen.connectors.base import Known
 from rowen.connectors.files.found import shown, too_large
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.connectors.git.options import RepositoryOptions
+from rowen.connectors.remembered import remembered
 from rowen.errors import SourceGoneError
 from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
 from rowen.model.media import media_type_of
@@ -24,6 +25,7 @@ __all__ = ["Entry", "Found", "Look", "Proof", "Scope", "held_etags", "quoted"]
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _LFS_BYTES = 1024
 _MOST_REFUSED = 1_000
+_PROOF = ("commit", "digest", "refused")  # what others keep beside it is none of its business
 
 
 class Entry(NamedTuple):
@@ -125,11 +127,8 @@ class Proof:
     @classmethod
     def from_json(cls, value: Any) -> "Proof | None":
         """The proof in a cursor; None if there is none that can be read."""
-        try:
-            refused = tuple(Refused(*one) for one in value["refused"])
-            return cls(str(value["commit"]), str(value["digest"]), refused)
-        except (KeyError, TypeError):
-            return None
+        known = {name: value[name] for name in _PROOF if name in value} if isinstance(value, Mapping) else value
+        return remembered(known, cls)
 
     def to_json(self) -> dict[str, Any]:
         """The proof for a cursor."""

@@ -10,6 +10,7 @@ from typing import Any
 from rowen.connectors.git.listing import quoted
 from rowen.connectors.github.address import Address
 from rowen.connectors.github.api import Api, decoded
+from rowen.connectors.remembered import remembered
 from rowen.errors import SourceError
 from rowen.fetch.response import Response
 from rowen.model.item import Checkpoint, Document, Fetched, Incomplete, Observation, Unchanged, Validators
@@ -26,14 +27,6 @@ class Page:
     etag: str | None
     more: bool
     items: Mapping[str, str]
-
-    @classmethod
-    def from_json(cls, value: Any) -> "Page | None":
-        """The page in a cursor; None if there is none that can be read."""
-        try:
-            return cls(value["etag"], value["more"], dict(value["items"]))
-        except (KeyError, TypeError, ValueError):
-            return None
 
     def to_json(self) -> dict[str, Any]:
         """The page for a cursor."""
@@ -55,7 +48,7 @@ class Pages:
 
     async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Walk the pages; those that are the same cost a request without a body."""
-        before = [Page.from_json(page) for page in cursor] if isinstance(cursor, list) else []
+        before = remembered(cursor, list[Page]) or []
         pages: list[Page] = []
         while len(pages) < _MOST_PAGES and (not pages or pages[-1].more):
             last = before[len(pages)] if len(pages) < len(before) else None

@@ -27,6 +27,7 @@ from rowen.connectors.oai.answer import (
 )
 from rowen.connectors.oai.options import OaiOptions
 from rowen.connectors.oai.record import dataset_of
+from rowen.connectors.remembered import remembered
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched, Gone
@@ -65,10 +66,7 @@ class Habits:
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> "Habits | None":
         """The habits in a connector's notes."""
-        try:
-            return cls(**notes) if notes else None
-        except TypeError:
-            return None
+        return remembered(notes, cls) if notes else None
 
 
 class Repository:

@@ -1,12 +1,19 @@
 """What is remembered of a package between runs."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypedDict
 
+from rowen.connectors.remembered import remembered
 from rowen.model.item import Cursor
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "SiteMemory"]
+
+
+class SiteMemory(TypedDict):
+    """What a walk over a site left: whether it found any pages, and its own cursor."""
+
+    reached: bool
+    cursor: Any
 
 
 @dataclass(slots=True)
@@ -28,14 +35,12 @@ class Memory:
     docs: str | None = None
     root: str | None = None
     changelog: str | None = None
-    sites: dict[str, Any] = field(default_factory=dict)
+    sites: dict[str, SiteMemory] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cursor: Cursor) -> "Memory":
         """What a cursor says; nothing, where there is none or it is not ours."""
-        if not isinstance(cursor, Mapping) or cursor.keys() != {part.name for part in fields(cls)}:
-            return cls()
-        return cls(**cursor)
+        return remembered(cursor, cls) or cls()
 
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor."""

@@ -76,7 +76,7 @@ class Package:
             async with aclosing(site.walk(known, self._tools)) as observations:
                 async for observation in observations:
                     yield observation
-        after = replace(now, sites={site.root: site.memory for site in sites})
+        after = replace(now, sites={site.root: site.memory for site in sites if site.memory is not None})
         if after != now:
             yield Checkpoint(after.to_cursor(), after.version)
         trouble = next((site.trouble for site in sites if site.trouble), None)

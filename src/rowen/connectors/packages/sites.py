@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 
 from rowen.connectors.base import Held, Known, Tools
 from rowen.connectors.packages.links import moving, versioned
+from rowen.connectors.packages.memory import SiteMemory
 from rowen.connectors.web import Web
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import FetchError, SourceError
@@ -48,7 +48,7 @@ class Site:
 
     root: str
     options: WebOptions
-    memory: Mapping[str, Any] | None
+    memory: SiteMemory | None
     had_pages: bool
     hint: str
     named: str | None = None

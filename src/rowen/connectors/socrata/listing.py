@@ -63,7 +63,7 @@ class SocrataListing:
         """The assets: all, or those modified since."""
         if since is not None:
             return self._latest(since)
-        return self._scroll(**place) if place else self._scroll()
+        return self._scroll(place)
 
     async def count(self, since: datetime | None = None) -> int | None:
         """How many assets there are; by date that cannot be asked, but what sorting by date amounts to is known."""
@@ -74,8 +74,9 @@ class SocrataListing:
         total, self._total = self._total, None
         return total if total is not None else (await self._page(0)).total
 
-    async def _scroll(self, *, after: str = "", seen: int = 0, by_number: bool = False) -> AsyncGenerator[Page]:
+    async def _scroll(self, place: Any) -> AsyncGenerator[Page]:
         """All assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
+        after, seen, by_number = (place["after"], place["seen"], place["by_number"]) if place else ("", 0, False)
         while True:
             wanted = {"offset": seen, "order": "createdAt ASC"} if by_number else {"scroll_id": after}
             try:

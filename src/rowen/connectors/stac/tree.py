@@ -8,13 +8,14 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from rowen.connectors.base import Held, Known
 from rowen.connectors.catalog.answers import payload_of, read_json
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.marks import Urls
+from rowen.connectors.remembered import remembered
 from rowen.connectors.stac.listing import VERSION
 from rowen.connectors.stac.options import StacOptions
 from rowen.connectors.stac.record import dataset_of, joined, links_of
@@ -24,7 +25,7 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
-from rowen.model.outside import attempt
+from rowen.model.outside import attempt, header
 
 __all__ = ["Tree", "kind_of"]
 
@@ -32,8 +33,7 @@ _AT_ONCE = 6
 _BATCH = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Catalog:
+class _Catalog(NamedTuple):
     """What is kept of a document that is no item: its tokens and where it leads."""
 
     etag: str | None
@@ -208,9 +208,8 @@ def _children(data: Mapping[str, Any], base: str) -> list[str]:
 def _catalogs(cursor: Any) -> dict[str, _Catalog]:
     if not isinstance(cursor, dict) or cursor.get("version") != VERSION:
         return {}
-    found = cursor.get("catalogs")
-    return {url: _Catalog(one[0], one[1], tuple(one[2])) for url, one in found.items()} if found else {}
+    return remembered(cursor.get("catalogs"), dict[str, _Catalog]) or {}
 
 
 def _written(one: _Catalog) -> list[Any]:
-    return [one.etag, one.last_modified, list(one.children)]
+    return [header(one.etag), header(one.last_modified), list(one.children)]

@@ -1,13 +1,18 @@
 """What is remembered of a site between runs besides its pages."""
 
-from collections.abc import Mapping, Sequence
+import logging
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from rowen.connectors.remembered import remembered
 from rowen.connectors.web.shell import Edge, Shell
 from rowen.model.item import Cursor
 
 __all__ = ["Bridge", "Memory"]
+
+_TEXTS = 4  # validators, target, twin
+
+log = logging.getLogger(__name__)
 
 
 class Bridge(NamedTuple):
@@ -25,14 +30,28 @@ class Bridge(NamedTuple):
     twin: bytes | None = None
 
     @classmethod
-    def of(cls, links: Sequence[str], etag: str | None, modified: str | None, *more: str | None) -> "Bridge":
-        """A bridge as a cursor has it."""
-        to, twin = more or (None, None)
+    def of(cls, links: Any, *texts: Any) -> "Bridge":
+        """A bridge as a cursor has it; raises `ValueError` for what is none."""
+        if not isinstance(links, list) or any(isinstance(text, list) for text in texts) or len(texts) > _TEXTS:
+            raise ValueError("it remembers a bridge that is none")
+        etag, modified, to, twin = (*texts, *[None] * _TEXTS)[:_TEXTS]
         return cls(tuple(links), etag, modified, to, bytes.fromhex(twin) if twin else None)
 
     def to_json(self) -> list[Any]:
         """The bridge as a cursor has it."""
         return [list(self.links), self.etag, self.last_modified, self.to, self.twin.hex() if self.twin else None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The memory as a cursor has it."""
+
+    bridges: dict[str, list[list[str] | str | None]] = field(default_factory=dict)
+    as_of: str | None = None
+    sitemap_trust: int = 0
+    shell: tuple[list[str], list[str]] | None = None
+    edges: dict[str, tuple[str | None, list[str], list[str]]] | None = None
+    known: bool = True
 
 
 @dataclass(slots=True)
@@ -54,16 +73,23 @@ class Memory:
     @classmethod
     def of(cls, cursor: Cursor) -> "Memory":
         """What a cursor says; nothing, where there is none or it is not ours."""
-        if not isinstance(cursor, Mapping):
+        written = remembered(cursor, _Written)
+        try:
+            return cls() if written is None else cls._of(written)
+        except ValueError as problem:
+            log.warning("dropped a cursor that cannot be read; the site is walked from its beginning: %s", problem)
             return cls()
+
+    @classmethod
+    def _of(cls, written: "_Written") -> "Memory":
         return cls(
-            {url: Bridge.of(*bridge) for url, bridge in cursor.get("bridges", {}).items()},
-            cursor.get("as_of"),
-            int(cursor.get("sitemap_trust", 0)),
-            Shell.of(cursor.get("shell")),
-            {url: Edge.from_json(edge) for url, edge in cursor.get("edges", {}).items()},
-            studied="edges" in cursor,
-            known=bool(cursor.get("known", True)),
+            {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()},
+            written.as_of,
+            written.sitemap_trust,
+            Shell.of(written.shell),
+            {url: Edge.from_json(edge) for url, edge in (written.edges or {}).items()},
+            studied=written.edges is not None,
+            known=written.known,
         )
 
     def to_cursor(self) -> dict[str, Any]:
