@@ -138,6 +138,9 @@ async def _sync(house: House, address: str, **how: Any) -> rowen.Run:
         return await r.sync(address, **how)
 
 
+OF_THE_POOL = ("set search_path to", "set timezone to")
+
+
 @contextlib.contextmanager
 def failing_at(statement: int) -> Any:
     """The connection breaks at the n-th statement."""
@@ -161,7 +164,7 @@ def at_statement(
 ) -> Any:
     """Do something when the n-th statement from now on, or the first that contains some words, is sent.
 
-    What the pool sends to see whether a connection is alive does not count: it would put up with a failure.
+    What the pool sends to make a connection, and to see whether it is alive, does not count: it puts up with a failure.
     """
     original = psycopg.AsyncCursor.execute
     sent = 0
@@ -169,8 +172,9 @@ def at_statement(
 
     async def counting(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal sent, done
-        sent += query != ""
-        now = not done and (sent == statement if isinstance(statement, int) else statement in str(query))
+        counts = query != "" and not str(query).startswith(OF_THE_POOL)
+        sent += counts
+        now = not done and counts and (sent == statement if isinstance(statement, int) else statement in str(query))
         done = done or now
         if now and before:
             before()
