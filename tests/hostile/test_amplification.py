@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from rowen.connectors.dcat.contexts import settled
 from rowen.model.budget import CONSTANT_CHARS, FACTOR
 from tests.content.office_files import (
     Sheet,
@@ -156,9 +157,9 @@ AMPLIFIERS: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
-def measured(name: str, body: bytes, url: str = "") -> dict[str, float]:
+def measured(name: str, body: bytes, url: str = "", *, script: str = MEASURED) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED, name, url or f"https://example.org/{name}"],
+        [sys.executable, "-c", script, name, url or f"https://example.org/{name}"],
         input=body,
         capture_output=True,
         check=True,
@@ -179,3 +180,109 @@ def test_a_reader_makes_no_more_than_its_share_of_what_it_was_given(name):
     assert found["chars"] <= FACTOR * len(body) + CONSTANT_CHARS
     assert found["bytes"] <= MOST_MEMORY_BYTES, found
     assert "MemoryError" not in str(found["refused"])
+
+
+MEASURED_RDF = """
+import json, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+from multidict import CIMultiDict, CIMultiDictProxy
+from rowen.connectors.catalog.xml import Reader, read_xml
+from rowen.connectors.dcat.syntax import read_graph
+from rowen.errors import SourceError
+from rowen.fetch.response import Response
+kind = sys.argv[1]
+body = sys.stdin.buffer.read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+chars, failed, refused = 0, 0, None
+try:
+    if kind == "xml":
+        records = read_xml(body, Reader(frozenset({"record"})))
+        chars = sum(len(one.tag) for found in records for one in found.tree.iter())
+    else:
+        graph = read_graph(Response("https://e.org/", 200, CIMultiDictProxy(CIMultiDict()), body), told=kind,
+                           most_triples=2_000_000).graph
+        for node in graph:
+            try:
+                chars += len(json.dumps(graph.written(node)))
+            except ValueError:
+                failed += 1
+except (SourceError, MemoryError, RecursionError) as problem:
+    refused = f"{type(problem).__name__}: {problem}"
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"chars": chars, "failed": failed, "refused": refused, "seconds": usage.ru_utime,
+                  "bytes": (usage.ru_maxrss - before) * 1024}))
+"""
+
+PREFIX = f"@prefix a: <https://example.org/{'p' * 50_000}/> .\n"
+RDF_XML = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="urn:x:" xml:base="{}">{}</rdf:RDF>'
+
+
+def shared_turtle() -> bytes:
+    publisher = f'<urn:p> <urn:name> "{"hay " * 50_000}" .\n'
+    return (publisher + "".join(f"<urn:d{n}> <urn:by> <urn:p> .\n" for n in range(5_000))).encode()
+
+
+RDF_AMPLIFIERS: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "contexts in a row": (
+        "jsonld",
+        lambda: json.dumps({"@context": ["https://e.org/c"] * 40_000, "title": "A"}).encode(),
+    ),
+    "contexts in each node": (
+        "jsonld",
+        lambda: json.dumps({"dataset": [{"@context": "https://e.org/c", "title": "A"}] * 20_000}).encode(),
+    ),
+    "contexts after others": (
+        "jsonld",
+        lambda: json.dumps({"dataset": [{"@context": [{"a": "urn:a"}, "https://e.org/c"]}] * 15_000}).encode(),
+    ),
+    "a prefix of JSON-LD": (
+        "jsonld",
+        lambda: json.dumps(
+            {"@context": {"a": "https://e.org/" + "a" * 50_000 + "#"}, "@graph": [{"@id": "a:b", "a:c": "d"}] * 20_000}
+        ).encode(),
+    ),
+    "a prefix of Turtle": (
+        "turtle",
+        lambda: (PREFIX + "".join(f"a:b{n} a:c a:d{n} .\n" for n in range(20_000))).encode(),
+    ),
+    "a base of RDF/XML": (
+        "rdfxml",
+        lambda: RDF_XML.format(
+            "https://example.org/" + "b" * 50_000 + "/",
+            "".join(
+                f'<rdf:Description rdf:about="a{n}"><x:y rdf:resource="b"/></rdf:Description>' for n in range(9_000)
+            ),
+        ).encode(),
+    ),
+    "a node that all speak of": ("turtle", shared_turtle),
+    "a namespace": (
+        "xml",
+        lambda: f"<r xmlns:a='urn:{'n' * 100_000}'><record>{'<a:b/>' * 100_000}</record></r>".encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RDF_AMPLIFIERS)
+def test_a_catalog_makes_no_more_than_its_share_of_what_it_sent(name):
+    kind, make = RDF_AMPLIFIERS[name]
+    body = make()
+    assert len(body) < 2 << 20, "the amplifier is small"
+
+    found = measured(kind, body, script=MEASURED_RDF)
+
+    assert found["chars"] <= 2 * (FACTOR * len(body) + CONSTANT_CHARS)
+    assert found["bytes"] <= MOST_MEMORY_BYTES, found
+    assert found["seconds"] < 20, found
+    assert "MemoryError" not in str(found["refused"])
+
+
+def test_contexts_of_honest_documents_mean_what_they_meant():
+    nested = {"@context": "https://e.org/c", "title": "A", "dataset": [{"@context": "https://e.org/c", "title": "B"}]}
+    mixed = {"@context": ["https://e.org/c", {"title": "urn:t"}], "title": "A", "publisher": {"name": "P"}}
+
+    settled_nested, settled_mixed = (json.loads(settled(json.dumps(one).encode(), "it")) for one in (nested, mixed))
+
+    assert "dcat:Dataset" in json.dumps(settled_nested["@context"])
+    assert settled_nested["dataset"] == [{"title": "B"}]
+    assert settled_mixed["@context"][1] == {"title": "urn:t"}
+    assert settled_mixed["publisher"] == {"name": "P"}

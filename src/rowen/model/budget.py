@@ -12,7 +12,7 @@ __all__ = ["CONSTANT_CHARS", "FACTOR", "MOST_CHARS", "Budget", "OverspentError",
 
 FACTOR = 50
 """So many characters for each byte. The most that an honest body comes to is 49: a wide table of one-digit answers,
-each written with the name of its column, which is a whole question. Of the recorded catalogs none reaches 8."""
+each written with the name of its column, which is a whole question. Of the recorded catalogs none reaches 3."""
 
 CONSTANT_CHARS = 2_000_000
 """For small bodies: office files of a few kB are well packed."""
@@ -31,8 +31,9 @@ class OverspentError(Exception):
 class Budget:
     """What may still be made of a body of so many bytes."""
 
-    def __init__(self, given_bytes: int) -> None:
-        self.left_chars = min(MOST_CHARS, FACTOR * given_bytes + CONSTANT_CHARS)
+    def __init__(self, given_bytes: int, *, most_chars: int | None = None) -> None:
+        share = FACTOR * given_bytes + CONSTANT_CHARS
+        self.left_chars = share if most_chars is None else min(most_chars, share)
 
     def spend(self, chars: int) -> None:
         """Take so many characters, before they are made; raises `OverspentError` when there are none left."""
@@ -47,7 +48,7 @@ _current: ContextVar[Budget | None] = ContextVar("budget", default=None)
 @contextmanager
 def reading(given_bytes: int) -> Iterator[None]:
     """Whatever is read inside of this shares one budget."""
-    token = _current.set(Budget(given_bytes))
+    token = _current.set(Budget(given_bytes, most_chars=MOST_CHARS))
     try:
         yield
     finally:

@@ -8,12 +8,16 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from rowen.model.budget import Budget, OverspentError
 from rowen.model.hashes import canonical_json
 
 __all__ = ["Blank", "Graph", "Iri", "Literal", "Node", "Term", "short"]
 
 MOST_NODES = 50_000
 """So many nodes may one record have, each counted as often as it is mentioned."""
+
+_LONGEST_KEPT_IRI = 500
+"""Names are kept at hand, and each may come a million times; a longer one is none that anybody gave a property."""
 
 MOST_DEPTH = 30
 MOST_IRI_DEPTH = 4
@@ -70,18 +74,26 @@ Node: TypeAlias = Iri | Blank
 Term: TypeAlias = Iri | Blank | Literal
 
 
-@lru_cache(maxsize=8192)
 def short(iri: str) -> str:
     """The name of a property or class with a well-known prefix, http and https alike; else the IRI itself."""
+    return _short(iri) if len(iri) <= _LONGEST_KEPT_IRI else iri
+
+
+@lru_cache(maxsize=8192)
+def _short(iri: str) -> str:
     cut = max(iri.rfind("#"), iri.rfind("/")) + 1
     prefix = _PREFIXES.get(iri[:cut].partition("://")[2])
     return f"{prefix}:{iri[cut:]}" if prefix else iri
 
 
 class Graph:
-    """What is said of nodes. `broken` are nodes of which something could not be read."""
+    """What is said of nodes. `broken` are nodes of which something could not be read.
 
-    def __init__(self) -> None:
+    A node that many speak of is written with each of them: all that is written is spent from a `budget`.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget
         self.triples = 0
         self.broken: set[Node] = set()
         # Most properties have one value, and a collection for each would be most of what a graph takes.
@@ -133,7 +145,7 @@ class Graph:
 
     def part(self, root: Node, borders: Container[Node]) -> "Graph":
         """What is said of a node and of those that it leads to, but for the borders."""
-        part = Graph()
+        part = Graph(self.budget)
         part.adopt(self, root, borders)
         return part
 
@@ -159,7 +171,10 @@ class Graph:
 
         Raises `ValueError` for what would be too large, and for what could not be read.
         """
-        return _Writing(self, borders).node(root, ())
+        try:
+            return _Writing(self, borders).node(root, ())
+        except OverspentError:
+            raise ValueError("with what others say as well, it is out of proportion to what was sent") from None
 
 
 class _Writing:
@@ -178,12 +193,18 @@ class _Writing:
             raise ValueError("a statement about it is broken")
         written: dict[str, Any] = {} if isinstance(node, Blank) else {"@id": str(node)}
         for name, values in sorted(self._graph.said(node).items()):
+            self._spend(name, values)
             if name == "rdf:type":
                 written["@type"] = sorted(short(value) if isinstance(value, Iri) else str(value) for value in values)
             else:
                 several = sorted((self._term(value, (*above, node)) for value in values), key=canonical_json)
                 written[name] = several[0] if len(several) == 1 else several
         return written
+
+    def _spend(self, name: str, values: Iterable[Term]) -> None:
+        if self._graph.budget is not None:
+            chars = sum(len(value.text) if isinstance(value, Literal) else len(value) for value in values)
+            self._graph.budget.spend(len(name) + chars)
 
     def _term(self, value: Term, above: tuple[Node, ...]) -> Any:
         if isinstance(value, Literal):

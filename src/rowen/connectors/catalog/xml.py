@@ -23,6 +23,9 @@ MOST_DEPTH = 100
 MOST_TAG_BYTES = 4 << 20
 """A longer tag or comment is refused: the parser would read its beginning again with each piece."""
 
+LONGEST_NAMESPACE = 500
+"""The parser writes a namespace out with each name in it. Those of catalogs have up to 90 characters."""
+
 _PIECE_BYTES = 1 << 18
 _MOST_NAMES = 10_000
 _LONGEST_NAME = 200
@@ -88,6 +91,7 @@ class Reader:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.StartDoctypeDeclHandler = self._refuse
+        parser.StartNamespaceDeclHandler = _check_namespace
         return parser
 
     def _parse(self, text: str, *, final: bool = False) -> None:
@@ -260,6 +264,11 @@ def _prefixed(name: str, prefixes: Mapping[str, str]) -> str:
     if prefix is None:
         return name
     return f"{prefix}:{rest}" if prefix else rest
+
+
+def _check_namespace(_: str | None, name: str | None) -> None:
+    if name is not None and len(name) > LONGEST_NAMESPACE:
+        raise UnreadableError("The document has a namespace that is too long.", hint="Nothing was deleted.")
 
 
 def _is_in(name: str, names: frozenset[str]) -> bool:

@@ -7,18 +7,23 @@ are kept under names of their own. Contexts inside a document stay as they are.
 
 import json
 import re
+from enum import Enum, auto
 from typing import Any
 
 import msgspec
 
 from rowen.connectors.catalog.answers import read_json
+from rowen.model.budget import Budget
 
 __all__ = ["settled"]
 
 UNKNOWN = "urn:rowen:word:"
 """Before words that no context explains."""
 
-_REMOTE = re.compile(rb'"@(?:context|import)"\s*:\s*(?:"|\[[^\]{]*")')
+LONGEST_MEANING = 500
+"""A word's meaning is written out wherever the word stands, by a parser that holds all of it. In vocabularies that are
+used, it has up to 100 characters."""
+
 _MOST_DEPTH = 200
 _DEEPEST = 1_000  # as deep as msgspec reads; the parser of RDF ends the process at some 3,000 levels in a thread
 _BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|(?P<opens>[\[{])|(?P<closes>[\]}])', re.DOTALL)
@@ -98,17 +103,20 @@ def _own() -> dict[str, Any]:
 
 
 _OWN = _own()
+_OWN_CHARS = len(json.dumps(_OWN))
 
 
 def settled(body: bytes, where: str) -> bytes:
     """The document with our context wherever it points to one that lies elsewhere.
 
-    Raises `RecursionError` for one that is nested so deeply that the parser of RDF would end the process.
+    Raises `RecursionError` for one that is nested so deeply that the parser of RDF would end the process, and
+    `OverspentError` for one that points there so often that our context would make it grow out of proportion.
     """
     _check_depth(body)
-    if not _REMOTE.search(body):
+    if b'"@context"' not in body and b'"@import"' not in body:
         return body
-    return json.dumps(_replaced(read_json(body, where), 0), ensure_ascii=False).encode("utf-8", "replace")
+    settling = _Settling(Budget(len(body)))
+    return json.dumps(settling.value(read_json(body, where), 0), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _check_depth(body: bytes) -> None:
@@ -124,25 +132,63 @@ def _check_depth(body: bytes) -> None:
                 raise RecursionError("it is nested too deeply") from None
 
 
-def _replaced(value: Any, depth: int) -> Any:
-    if depth > _MOST_DEPTH:
-        raise ValueError("it is nested too deeply")
-    match value:
-        case dict():
-            return {
-                name: _context(inner, depth) if name == "@context" else _replaced(inner, depth + 1)
-                for name, inner in value.items()
-                if name != "@import"
-            }
-        case list():
-            return [_replaced(inner, depth + 1) for inner in value]
-    return value
+class _Holds(Enum):
+    """Which words mean something at a place of a document."""
+
+    NONE = auto()
+    OURS = auto()
+    OTHERS = auto()
 
 
-def _context(value: Any, depth: int) -> Any:
-    match value:
-        case str():
-            return _OWN
-        case list():
-            return [_context(one, depth + 1) for one in value]
-    return _replaced(value, depth + 1)
+class _Settling:
+    """One document on its way. Where nothing but our context holds already, it is not written once more."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def value(self, value: Any, depth: int, holds: _Holds = _Holds.NONE) -> Any:
+        if depth > _MOST_DEPTH:
+            raise ValueError("it is nested too deeply")
+        match value:
+            case dict():
+                return self._object(value, depth, holds)
+            case list():
+                return [self.value(inner, depth + 1, holds) for inner in value]
+        return value
+
+    def _object(self, value: dict[str, Any], depth: int, holds: _Holds) -> dict[str, Any]:
+        settled: dict[str, Any] = {}
+        if "@context" in value:
+            contexts, holds = self._contexts(value["@context"], depth, holds)
+            settled = {"@context": contexts} if contexts else {}
+        for name, inner in value.items():
+            if name not in ("@context", "@import"):
+                settled[name] = self.value(inner, depth + 1, holds)
+        return settled
+
+    def _contexts(self, told: Any, depth: int, holds: _Holds) -> tuple[list[Any], _Holds]:
+        contexts: list[Any] = []
+        for one in told if isinstance(told, list) else [told]:
+            if isinstance(one, str):
+                if holds is not _Holds.OURS:
+                    self._budget.spend(_OWN_CHARS)
+                    contexts.append(_OWN)
+                holds = _Holds.OURS if holds is _Holds.NONE else holds
+            else:
+                # What stands in the definitions of a context holds elsewhere: nobody knows what else holds there.
+                _check_meanings(one)
+                contexts.append(self.value(one, depth + 1, _Holds.OTHERS))
+                holds = _Holds.NONE if one is None else _Holds.OTHERS
+        return contexts, holds
+
+
+def _check_meanings(context: Any) -> None:
+    waiting = [context]
+    while waiting:
+        match waiting.pop():
+            case str() as meaning if len(meaning) > LONGEST_MEANING:
+                raise ValueError("its context gives a word a meaning that is too long")
+            case dict() as words:
+                waiting += words.values()
+            case list() as several:
+                waiting += several

@@ -14,6 +14,7 @@ from rowen.connectors.dcat.contexts import settled
 from rowen.connectors.dcat.mending import Broken, Document
 from rowen.errors import SourceError
 from rowen.fetch.response import Response
+from rowen.model.budget import Budget, OverspentError
 
 __all__ = ["ACCEPT", "UNREAD", "Parsed", "Unread", "format_of", "read_graph"]
 
@@ -118,17 +119,19 @@ def read_graph(response: Response, *, told: str | None = None, most_triples: int
     name = format_of(response, told)
     base = where.partition("#")[0].partition("?")[0]
     try:
-        data, collected = _input(response, name), _Collecting(where, most_triples, page)
+        data, collected = _input(response, name), _Collecting(response, most_triples, page)
         try:
             collected.take(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
         except SyntaxError:
             if name not in _MENDED or isinstance(data, str):
                 raise
-            collected = _Collecting(where, most_triples, page)
+            collected = _Collecting(response, most_triples, page)
             collected.take(Document(data, _BY_NAME[name], base).read())
         return Parsed(collected.graph, tuple(collected.broken))
     except UnreadableError:
         raise
+    except OverspentError as problem:
+        raise UnreadableError(f"{where} {problem}.", hint="Nothing was deleted. It may be a bomb.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
         # SyntaxError is what the parser raises for broken input.
         raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
@@ -187,21 +190,26 @@ def _web_page(response: Response) -> SourceError:
 class _Collecting:
     """A graph on its way, and what is missing in it."""
 
-    def __init__(self, where: str, most_triples: int, page: int) -> None:
-        self.graph = Graph()
+    def __init__(self, response: Response, most_triples: int, page: int) -> None:
+        self.graph = Graph(Budget(len(response.body)))
         self.broken: list[Unread] = []
-        self._where = where
+        self._where = response.url
+        # A prefix or a base is written once and stands in each term.
+        self._budget = Budget(len(response.body))
         self._most_triples = most_triples
         self._page = page
 
     def take(self, quads: Iterable[Quad | Broken]) -> None:
         """Take all of them, but no more than memory can hold."""
-        graph, page = self.graph, self._page
+        graph, page, spend = self.graph, self._page, self._budget.spend
         for found in quads:
             if isinstance(found, Broken):
                 self._note(found)
                 continue
-            graph.add(_node(found.subject, page), short(found.predicate.value), _term(found.object, page))
+            node, name = _node(found.subject, page), short(found.predicate.value)
+            value = _term(found.object, page)
+            spend(len(node) + len(name) + (len(value.text) if isinstance(value, Literal) else len(value)))
+            graph.add(node, name, value)
             if graph.triples > self._most_triples:
                 raise SourceError(
                     f"{self._where} has more than {self._most_triples} triples.",

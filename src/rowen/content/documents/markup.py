@@ -14,6 +14,8 @@ __all__ = ["elements", "whole"]
 
 MOST_ELEMENTS = 3_000_000
 DEEPEST = 128
+# The parser writes a namespace out with each name in it. Those of office programs have up to 90 characters.
+_LONGEST_NAMESPACE = 500
 _MOST_NAMES = 5_000
 _NOTHING: frozenset[str] = frozenset()
 
@@ -57,6 +59,7 @@ class _Reader:
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._data
         self._parser.EntityDeclHandler = self._refuse
+        self._parser.StartNamespaceDeclHandler = _check_namespace
 
     def feed(self, piece: bytes) -> list[Element]:
         self._parser.Parse(piece, False)
@@ -98,6 +101,11 @@ class _Reader:
         raise UnreadableError(
             "declares entities, which no office program does.", hint="It may be a bomb: leave it out."
         )
+
+
+def _check_namespace(_: str | None, name: str | None) -> None:
+    if name is not None and len(name) > _LONGEST_NAMESPACE:
+        raise UnreadableError("has a namespace that no office program uses.")
 
 
 def _named(attributes: dict[str, str]) -> dict[str, str]:
