@@ -1,6 +1,7 @@
 """Fields that are indexed or repeated have a length; what is left out is told by the item, and fails nothing."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from rowen.errors import SourceError
@@ -149,6 +150,8 @@ def test_what_is_left_out_is_part_of_the_records_hash():
     assert (cut.title, cut.content_hash) == (short.title, short.content_hash)
     assert cut.record_hash != short.record_hash
     assert short.remarks == ()
+    assert replace(cut, depth=3) == replace(cut, depth=3, validators=cut.validators)
+    assert (replace(cut, depth=3).remarks, replace(cut, depth=3).record_hash) == (cut.remarks, cut.record_hash)
 
 
 def test_passages_keep_what_they_are_found_by_within_limits():

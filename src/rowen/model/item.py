@@ -72,14 +72,14 @@ class Document:
     links: tuple[str, ...] = ()
     depth: int = 0
     validators: Validators = Validators()
-    remarks: tuple[str, ...] = field(init=False)
+    remarks: tuple[str, ...] = ()
     content_hash: Hash = field(init=False)
     record_hash: Hash = field(init=False)
     record_json: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        remarks = Remarks()
+        remarks = Remarks(self.remarks)
         tags = tuple(sorted({tag for raw in self.tags if (tag := _line(raw))}))
         put(self, "url", address(self.url))
         put(self, "title", title_within(_line(self.title), remarks))
