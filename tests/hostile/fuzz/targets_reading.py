@@ -13,7 +13,7 @@ from rowen.connectors.datajson.naming import is_record
 from rowen.connectors.dcat.syntax import format_of, read_graph
 from rowen.connectors.files.gitignore import Rules
 from rowen.connectors.oai.answer import read as read_oai
-from rowen.connectors.web.hints import _llms
+from rowen.connectors.web.hints import recommended
 from rowen.connectors.web.sitemap import read_entries
 from rowen.fetch.media import charset, media_type, sniff
 from rowen.fetch.response import Response
@@ -196,7 +196,7 @@ def robots(data: bytes) -> None:
     tokens=[b"[a](", b"](", b"<", b">", b")", b" "],
 )
 def llms(data: bytes) -> None:
-    _llms(_response(data))
+    recommended(data, "https://example.org/llms.txt")
 
 
 @target(

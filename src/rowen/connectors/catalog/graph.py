@@ -8,6 +8,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from rowen.model.budget import Budget, OverspentError
 from rowen.model.hashes import canonical_json
 
@@ -110,6 +112,26 @@ class Graph:
             held[value] = None
         elif held != value:
             said[name] = {held: None, value: None}
+
+    def packed(self) -> bytes:
+        """The graph as bytes, for who reads it in another process; its budget is left out."""
+        said = [
+            (
+                _plain(node),
+                [(name, [*map(_plain, held if isinstance(held, dict) else (held,))]) for name, held in of.items()],
+            )
+            for node, of in self._said.items()
+        ]
+        return msgspec.msgpack.encode((self.triples, [*map(_plain, self.broken)], said))
+
+    @classmethod
+    def unpacked(cls, data: bytes, budget: Budget | None = None) -> "Graph":
+        """The inverse of `packed`."""
+        graph = cls(budget)
+        graph.triples, broken, said = msgspec.msgpack.decode(data)
+        graph.broken = {_node(node) for node in broken}
+        graph._said = {_node(node): {name: _held(values) for name, values in of} for node, of in said}
+        return graph
 
     def __contains__(self, node: object) -> bool:
         return node in self._said
@@ -233,3 +255,23 @@ def _literal(value: Literal) -> Any:
     if value.datatype and value.datatype not in ("xsd:string", "rdf:langString"):
         return {"@value": value.text, "@type": value.datatype}
     return value.text
+
+
+def _plain(term: Term) -> Any:
+    """A term as a plain value: a literal is a list, a node a text, and bytes where that would look like another."""
+    if isinstance(term, Literal):
+        return tuple(term)
+    return str(term).encode() if isinstance(term, Iri) == term.startswith("_:") else str(term)
+
+
+def _node(plain: Any) -> Node:
+    text = plain.decode() if isinstance(plain, bytes) else plain
+    return Iri(text) if isinstance(plain, bytes) == text.startswith("_:") else Blank(text)
+
+
+def _term(plain: Any) -> Term:
+    return Literal(*plain) if isinstance(plain, list) else _node(plain)
+
+
+def _held(plain: list[Any]) -> Term | dict[Term, None]:
+    return _term(plain[0]) if len(plain) == 1 else {_term(one): None for one in plain}

@@ -40,4 +40,4 @@ class Dcat(CatalogConnector):
         talk = Talk(client, self._url, self._options, now=self._tools.now)
         talk.size.limit_s = LONGEST_LIMIT_S
         filters = Memory.of(known.cursor, VERSION).filters
-        return RdfListing(talk, self._url, self._options, dated=filters is True)
+        return RdfListing(talk, self._url, self._options, dated=filters is True, parse=self._tools.parse)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from rowen.connectors.base import Parse, call_here
 from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
 from rowen.connectors.catalog.memory import stamp
@@ -16,8 +17,8 @@ from rowen.connectors.dcat.hydra import paging_of, with_parameters
 from rowen.connectors.dcat.joining import Joining, Part
 from rowen.connectors.dcat.options import DcatOptions
 from rowen.connectors.dcat.reading import Contents, row_of, unread
-from rowen.connectors.dcat.syntax import ACCEPT, read_graph
-from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
+from rowen.connectors.dcat.syntax import ACCEPT, Packed, read_packed, unpacked
+from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.model.item import Failed
 
@@ -85,13 +86,16 @@ class RdfListing:
     rising = False
     tells_deletions = False
 
-    def __init__(self, talk: Talk, url: str, options: DcatOptions, *, dated: bool = False) -> None:
+    def __init__(
+        self, talk: Talk, url: str, options: DcatOptions, *, dated: bool = False, parse: Parse = call_here
+    ) -> None:
         self.dated = dated
         self.tokens: Tokens | None = None
         self.not_modified = False
         self._talk = talk
         self._url = url
         self._options = options
+        self._parse = parse
         self._asked = 0
         self._unread: list[Failed] = []
         # A walk that went on in the middle is followed by one of the part before, which ends where the other began.
@@ -195,15 +199,23 @@ class RdfListing:
         if response.not_modified:
             return None
         self._asked += 1
-        contents = await asyncio.to_thread(self._read, response, self._asked)
+        contents = await self._read(response, self._asked)
         if not contents.is_catalog and wanted.number is None:
             raise SourceError(f"{wanted.url} is RDF, but holds no catalog of datasets.", hint="Nothing was deleted.")
         self.dated = self.dated or contents.paging.total is not None
         return _Answer(wanted.url, wanted.number, response, contents)
 
-    def _read(self, response: Response, page: int) -> Contents:
+    async def _read(self, response: Response, page: int) -> Contents:
         options = self._options
-        parsed = read_graph(response, told=options.format, most_triples=options.max_triples, page=page)
+        facts = (response.body, response.url, response.media_type, response.charset)
+        try:
+            packed = await self._parse(read_packed, *facts, options.format, options.max_triples, page)
+        except ItemError as problem:
+            raise UnreadableError(f"{response.url} cannot be read: {problem}", hint="Nothing was deleted.") from None
+        return await asyncio.to_thread(self._contents, packed, response)
+
+    def _contents(self, packed: Packed, response: Response) -> Contents:
+        parsed = unpacked(packed)
         return Contents(parsed.graph, paging_of(parsed.graph, response, self._url), parsed.broken)
 
     def _after(self, answer: _Answer, before: _Answer | None, since: datetime | None) -> _Next | None:

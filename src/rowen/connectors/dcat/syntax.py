@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from multidict import CIMultiDict, CIMultiDictProxy
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Triple, parse
 from pyoxigraph import Literal as OxLiteral
 
@@ -16,7 +17,7 @@ from rowen.errors import SourceError
 from rowen.fetch.response import Response
 from rowen.model.budget import Budget, OverspentError
 
-__all__ = ["ACCEPT", "UNREAD", "Parsed", "Unread", "format_of", "read_graph"]
+__all__ = ["ACCEPT", "UNREAD", "Packed", "Parsed", "Unread", "format_of", "read_graph", "read_packed", "unpacked"]
 
 ACCEPT = (
     "text/turtle, application/n-triples;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7, "
@@ -62,6 +63,7 @@ _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MOST_ERRORS = 100
+_NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
 
 UNREAD = "urn:rowen:unread"
 """Under this name a statement that could not be read is kept with what it is about."""
@@ -80,6 +82,28 @@ class Parsed(NamedTuple):
 
     graph: Graph
     broken: tuple[Unread, ...] = ()
+
+
+class Packed(NamedTuple):
+    """The same on its way from one process to another, and how long the answer was."""
+
+    graph: bytes
+    broken: tuple[Unread, ...]
+    given_bytes: int
+
+
+def read_packed(
+    body: bytes, url: str, media_type: str | None, charset: str | None, told: str | None, most_triples: int, page: int
+) -> Packed:
+    """The graph in the body of an answer, read where it can do no harm."""
+    response = Response(url, 200, _NO_HEADERS, body, media_type=media_type, charset=charset)
+    parsed = read_graph(response, told=told, most_triples=most_triples, page=page)
+    return Packed(parsed.graph.packed(), parsed.broken, len(body))
+
+
+def unpacked(packed: Packed) -> Parsed:
+    """What was read."""
+    return Parsed(Graph.unpacked(packed.graph, Budget(packed.given_bytes)), packed.broken)
 
 
 def format_of(response: Response, told: str | None = None) -> str:

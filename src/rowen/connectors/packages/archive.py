@@ -1,6 +1,5 @@
 """What stands in the files of a release: its README and its changelog."""
 
-import asyncio
 import gzip
 import io
 import re
@@ -8,12 +7,13 @@ import tarfile
 import zlib
 from typing import BinaryIO, NamedTuple
 
-from rowen.errors import BodyTooLargeError, FetchError, SourceError
+from rowen.connectors.base import Parse
+from rowen.errors import BodyTooLargeError, FetchError, ItemError, SourceError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.target import redact
 
-__all__ = ["File", "Files", "download"]
+__all__ = ["File", "Files", "download", "unpacked"]
 
 MOST_UNPACKED_BYTES = 256 << 20
 _ENDING = r"(?:\.(?:md|markdown|rst|txt))?"
@@ -21,7 +21,7 @@ _README = re.compile(rf"[^/]+/readme{_ENDING}", re.IGNORECASE)
 _CHANGELOG = re.compile(
     rf"[^/]+/(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes|what'?s[-_]?new){_ENDING}", re.IGNORECASE
 )
-_DAMAGED = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError)
+_DAMAGED = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RecursionError)
 
 
 class File(NamedTuple):
@@ -38,7 +38,7 @@ class Files(NamedTuple):
     changelog: File | None = None
 
 
-async def download(client: Client, url: str, *, max_bytes: int, credentials: Credentials | None) -> Files:
+async def download(client: Client, url: str, *, max_bytes: int, credentials: Credentials | None, parse: Parse) -> Files:
     """The files of a release; none of an archive that is too large, of another format, damaged or not there."""
     try:
         response = await client.get(url, max_bytes=max_bytes, credentials=credentials)
@@ -50,10 +50,14 @@ async def download(client: Client, url: str, *, max_bytes: int, credentials: Cre
         return Files()
     if response.status >= 500 or response.status in (408, 425, 429):
         raise SourceError(f"{redact(url)} answered with status {response.status}.", hint="Nothing was deleted.")
-    return await asyncio.to_thread(_unpacked, response.body, max_bytes) if response.ok else Files()
+    try:
+        return await parse(unpacked, response.body, max_bytes) if response.ok else Files()
+    except ItemError as problem:
+        raise SourceError(f"{redact(url)} cannot be read: {problem}", hint="Nothing was deleted.") from None
 
 
-def _unpacked(body: bytes, max_bytes: int) -> Files:
+def unpacked(body: bytes, max_bytes: int) -> Files:
+    """The files in an archive; none of one that is damaged."""
     found: list[File] = []
     try:
         with (

@@ -128,7 +128,9 @@ class Package:
         if release.archive is None or (release.has_readme and looked_into):
             return None
         limit = int(self._options.max_bytes)
-        return await download(client, release.archive, max_bytes=limit, credentials=registry.credentials)
+        return await download(
+            client, release.archive, max_bytes=limit, credentials=registry.credentials, parse=self._tools.parse
+        )
 
     async def _page(self, release: Release, files: Files | None) -> Observation:
         if not release.has_readme and files and files.readme:

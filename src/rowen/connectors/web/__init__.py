@@ -57,7 +57,7 @@ class Web:
             client.pace(self._url, delay_s=self._options.delay_s, concurrency=self._options.concurrency)
             robots = Robots(client) if self._options.robots else None
             rules = await self._rules(client, robots) if robots else None
-            hints = await gather(client, self._url, self._options, rules)
+            hints = await gather(client, self._url, self._options, rules, self._tools.parse)
             before = Memory.of(known.cursor)
             dates = Dates(hints.modified, as_of=http_date(before.as_of), trust=before.sitemap_trust)
             visitor = await self._visitor(client, robots, closing)

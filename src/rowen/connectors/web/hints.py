@@ -1,21 +1,25 @@
 """What a site says about itself besides its pages: sitemaps and llms.txt."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from rowen.connectors.base import Parse
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import Scope
-from rowen.connectors.web.sitemap import MOST_BYTES, sitemap_entries
-from rowen.errors import CircuitOpenError, FetchError
+from rowen.connectors.web.sitemap import MOST_BYTES, Entry, read_entries, sitemap_entries
+from rowen.errors import CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.response import Response
 from rowen.fetch.robots import Rules
 from rowen.fetch.target import join, parse
 from rowen.model.url import canonical
 
-__all__ = ["Hints", "gather"]
+__all__ = ["Hints", "gather", "recommended"]
+
+T = TypeVar("T")
 
 _MARKDOWN_LINK = re.compile(r"\]\(\s*<?([^\s<>()]+)>?[^)]*\)")
 
@@ -31,33 +35,34 @@ class Hints(NamedTuple):
     trouble: str | None = None
 
 
-async def gather(client: Client, root: str, options: WebOptions, rules: Rules | None) -> Hints:
+async def gather(client: Client, root: str, options: WebOptions, rules: Rules | None, read: Parse) -> Hints:
     """Read what there is; what is not there is no trouble, and a single page needs none of it."""
     seeds: list[str] = []
     modified: dict[str, datetime] = {}
     if options.max_pages == 1:
         return Hints(seeds, modified)
-    files = _Files(client)
+    files = _Files(client, read)
     scope = Scope(root, options)
     origin = parse(root).origin
     if options.sitemap:
         addresses = list(rules.sitemaps) if rules and rules.sitemaps else [f"{origin}/sitemap.xml"]
-        async for entry in sitemap_entries(files.body, addresses):
+        async for entry in sitemap_entries(files.entries, addresses):
             url = scope.clean(entry.url)
             if url is not None and scope.takes(url):
                 seeds.append(url)
                 if entry.modified is not None:
                     modified[canonical(url)] = entry.modified
     if options.llms:
-        seeds.extend(_llms(await files.get(f"{origin}/llms.txt")))
+        seeds.extend(await files.recommended(f"{origin}/llms.txt"))
     return Hints(seeds, modified, files.trouble)
 
 
 class _Files:
     """Fetches the files that tell about a site, and notes when one was not to be had for now."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, read: Parse) -> None:
         self._client = client
+        self._read = read
         self.trouble: str | None = None
 
     async def get(self, address: str) -> Response | None:
@@ -73,19 +78,32 @@ class _Files:
             self.trouble = f"{address} answered with status {response.status}; it may name pages that we hold."
         return response if response.ok else None
 
-    async def body(self, address: str) -> bytes:
-        """The bytes of a file, none if it is not there."""
+    async def entries(self, address: str) -> list[Entry]:
+        """What a sitemap lists, nothing if it is not there."""
         response = await self.get(address)
-        return response.body if response else b""
+        return await self._within(address, read_entries, response.body) if response else []
+
+    async def recommended(self, address: str) -> list[str]:
+        """The pages that an llms.txt recommends; a web page in its place is none."""
+        response = await self.get(address)
+        if response is None or response.media_type == "text/html":
+            return []
+        return await self._within(address, recommended, response.body, response.url)
+
+    async def _within(self, address: str, function: Callable[..., list[T]], *facts: object) -> list[T]:
+        """What a function makes of a file; one that keeps it busy for too long may name pages that we hold."""
+        try:
+            return await self._read(function, *facts)
+        except ItemError as problem:
+            self.trouble = f"{address} cannot be read: {problem}"
+            return []
 
 
-def _llms(response: Response | None) -> list[str]:
-    """The pages that an llms.txt recommends; a web page in its place is none."""
-    if response is None or response.media_type == "text/html":
-        return []
-    base = parse(response.url)
+def recommended(body: bytes, url: str) -> list[str]:
+    """The links of an llms.txt."""
+    base = parse(url)
     found = []
-    for link in _MARKDOWN_LINK.findall(response.body.decode("utf-8", "replace")):
+    for link in _MARKDOWN_LINK.findall(body.decode("utf-8", "replace")):
         if _followable(link):
             with suppress(FetchError):
                 found.append(join(base, link).url)

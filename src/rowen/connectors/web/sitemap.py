@@ -4,6 +4,7 @@ Read by patterns, not by an XML parser: half of the sitemaps in the wild are not
 parsed has no entities that could explode.
 """
 
+import asyncio
 import gzip
 import html
 import io
@@ -20,6 +21,8 @@ __all__ = ["MOST_BYTES", "Entry", "latest_moment", "read_entries", "sitemap_entr
 MOST_FILES = 50
 MOST_ENTRIES = 200_000
 MOST_BYTES = 60 * 1024 * 1024
+# So many are looked at before others have their turn: each costs 5 to 10 µs.
+_AT_A_TIME = 1_000
 _URL = re.compile(r"<(?:\w+:)?(url|sitemap)\b[^>]*>(.*?)</(?:\w+:)?\1\s*>", re.DOTALL | re.IGNORECASE)
 _LOC = re.compile(
     r"<(?:\w+:)?loc\b[^>]*>\s*(?:<!\[CDATA\[)?\s*(.*?)\s*(?:\]\]>)?\s*</(?:\w+:)?loc\s*>", re.DOTALL | re.IGNORECASE
@@ -37,7 +40,7 @@ class Entry(NamedTuple):
     nested: bool
 
 
-async def sitemap_entries(download: Callable[[str], Awaitable[bytes]], addresses: list[str]) -> AsyncIterator[Entry]:
+async def sitemap_entries(read: Callable[[str], Awaitable[list[Entry]]], addresses: list[str]) -> AsyncIterator[Entry]:
     """The pages of sitemaps and of the sitemaps they name; what cannot be read is left out."""
     waiting, done, entries = list(dict.fromkeys(addresses)), set[str](), 0
     while waiting and len(done) < MOST_FILES:
@@ -45,7 +48,9 @@ async def sitemap_entries(download: Callable[[str], Awaitable[bytes]], addresses
         if address in done:
             continue
         done.add(address)
-        for entry in read_entries(await download(address)):
+        for number, entry in enumerate(await read(address)):
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
             if entry.nested:
                 waiting.append(entry.url)
             elif entries < MOST_ENTRIES:
