@@ -8,6 +8,7 @@ import click
 
 from rowen.cli.command import LazyGroup
 from rowen.cli.door import Door
+from rowen.cli.words import clean
 from rowen.errors import RowenError
 from rowen.version import __version__
 
@@ -83,7 +84,7 @@ def _call(arguments: Sequence[str]) -> int:
 
 def _tell(door: Door, problem: Exception) -> int:
     if door.verbose > 1:
-        traceback.print_exception(problem)
+        print(clean("".join(traceback.format_exception(problem))), file=sys.stderr)
     match problem:
         case click.exceptions.NoArgsIsHelpError():
             problem.show()

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rowen.cli.words import clean
+from rowen.cli.words import clean, escaped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,7 +126,9 @@ def _styled(pieces: Iterable[str | Piece]) -> "Text":
 
 
 def _dumped(fact: Mapping[str, Any]) -> str:
-    return json.dumps(fact, ensure_ascii=False, default=_plain)
+    # A stream that has no UTF-8 would write escapes that are none of JSON's.
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    return escaped(json.dumps(fact, ensure_ascii=ascii_only, default=_plain))
 
 
 def _plain(value: Any) -> str:
