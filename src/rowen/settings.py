@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError, field_validator
@@ -76,6 +77,10 @@ class Settings(BaseSettings):
     revisions_kept: int = Field(default=20, ge=0, description="superseded texts kept per item")
     allow_addresses: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
         default=(), description="networks that may be reached although private, separated by commas"
+    )
+    allow_addresses_for: Annotated[dict[str, tuple[IPv4Network | IPv6Network, ...]], NoDecode] = Field(
+        default_factory=dict,
+        description="the same for sources at one host alone: host=network, separated by commas",
     )
 
     probe: bool = Field(default=True, description="ask an address that may be any site's what it is, when it is added")
@@ -156,6 +161,33 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("allow_addresses_for", mode="before")
+    @classmethod
+    def _by_host(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        bound: dict[str, list[str]] = {}
+        host = ""
+        for part in filter(None, (part.strip() for part in value.split(","))):
+            name, equals, network = part.rpartition("=")
+            # A further network of the same host needs no name again.
+            host = name.strip().lower().rstrip(".") if equals else host
+            if not host or not network:
+                raise ValueError(f"{part!r} is not of the form host=network")
+            bound.setdefault(host, []).append(network.strip())
+        return bound
+
+    def for_source(self, url: str) -> "Settings":
+        """The settings as they hold for the source at a URL: with the networks that are open to its host."""
+        try:
+            host = urlsplit(url.removeprefix("git+")).hostname
+        except ValueError:
+            host = None
+        networks = self.allow_addresses_for.get((host or "").rstrip("."))
+        if not networks:
+            return self
+        return self.model_copy(update={"allow_addresses": (*self.allow_addresses, *networks)})
 
     @classmethod
     def settings_customise_sources(

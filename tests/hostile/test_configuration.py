@@ -16,6 +16,7 @@ HARMLESS = {"database_patience_s", "embed_wait_s", "embedder_question_limit_s", 
 
 SAMPLES: dict[str, Any] = {
     "allow_addresses": "0.0.0.0/0",
+    "allow_addresses_for": "stranger.example=0.0.0.0/0",
     "browser": "/tmp/browser",
     "config": "other.toml",
     "database_url": "postgresql://stranger.example/rowen",

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, TypeAlias
 
+import ada_url
+
 from rowen.errors import AddressRefusedError
 
-__all__ = ["REFUSED", "Guard", "address_refused", "refusal"]
+__all__ = ["REFUSED", "Guard", "address_refused", "plain_name", "refusal"]
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -58,6 +60,13 @@ _SPECIAL_V6 = tuple(
         ("ff00::/8", "multicast"),
     )
 )
+# What hosts files call this machine; names below localhost lead here as well (RFC 6761).
+_LOCAL_NAMES = frozenset(
+    {
+        *("localhost", "localhost.localdomain", "localhost4", "localhost6", "localhost6.localdomain6"),
+        *("ip6-localhost", "ip6-loopback"),
+    }
+)
 _GLOBAL_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -101,8 +110,10 @@ class Guard:
 
     def check_name(self, host: str) -> None:
         """Check what can be told from the name alone: all there is when a proxy makes the connection."""
-        name = host.removeprefix("[").partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-        local = name == "localhost" or name.endswith(".localhost")
+        name = plain_name(host)
+        if name is None:
+            raise address_refused(host, "nothing that can be checked")
+        local = name in _LOCAL_NAMES or name.endswith(".localhost")
         try:
             address = ip_address("127.0.0.1" if local else name)
         except ValueError:
@@ -111,10 +122,25 @@ class Guard:
             raise address_refused(host, f"{address} ({why})")
 
 
+def plain_name(host: str) -> str | None:
+    """The one spelling of a host, with or without port: `LOCALHOST.`, `0x7f.1` and `127。0。0。1` are others' of one.
+
+    None for what is no host.
+    """
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"
+    try:
+        found = str(ada_url.URL(f"http://{host}/").hostname)
+    except ValueError:
+        return None
+    return found.strip("[]").rstrip(".")
+
+
 def address_refused(host: str, refusals: str) -> AddressRefusedError:
     """The error that tells which host leads where, and what would allow it."""
     addresses = " and ".join(_REFUSAL.findall(refusals)) or refusals
     return AddressRefusedError(
         f"{host} leads to {addresses}, which is not a public address; no connection was made.",
-        hint="If you trust it, add its network to ROWEN_ALLOW_ADDRESSES (separated by commas).",
+        hint="If you trust it, open its network to the source's host, in ROWEN_ALLOW_ADDRESSES_FOR as host=network, "
+        "or to all sources, in ROWEN_ALLOW_ADDRESSES.",
     )

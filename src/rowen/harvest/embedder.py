@@ -129,7 +129,8 @@ class Embedders:
 
             # A provider is asked as often as it allows; being polite is for those who did not invite us.
             throttle = Throttle(delay_s=0, concurrency=8, longest_s=self._settings.retry_after_limit_s)
-            self._client = await self._open.enter_async_context(Client(self._settings, throttle=throttle))
+            settings = self._settings.for_source(self._settings.embedder_url or "")
+            self._client = await self._open.enter_async_context(Client(settings, throttle=throttle))
         return self._client
 
 

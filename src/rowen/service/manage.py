@@ -233,7 +233,7 @@ class Managing(Searching):
             return formal
         if not again and (kept := kept_as(formal[1], await self.sources())):
             return kept.kind, kept.url
-        discovery = await discover(formal[1], self.settings)
+        discovery = await discover(formal[1], self.settings.for_source(formal[1]))
         if discovery is None:
             return formal
         if found is not None:
@@ -242,13 +242,13 @@ class Managing(Searching):
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None) -> Run:
         options = registry.check_options(source.kind, dict(source.options))
-        meter = Meter()
+        meter, bound = Meter(), self.settings.for_source(source.url)
         tools = Tools(
             read=self._workers.read,
             meter=meter,
-            client=lambda: self._client(meter),
+            client=lambda: self._client(meter, bound),
             parse=self._workers.call,
-            settings=self.settings,
+            settings=bound,
         )
         harvest = Harvest(
             self._database,
@@ -284,11 +284,11 @@ class Managing(Searching):
 
         return stored
 
-    def _client(self, meter: Meter) -> Client:
+    def _client(self, meter: Meter, settings: Settings) -> Client:
         """A client for one run; all of them keep one pace and one set of circuits."""
         from rowen.fetch.client import Client
 
-        client = Client(self.settings, meter=meter, throttle=self._throttle, breakers=self._breakers)
+        client = Client(settings, meter=meter, throttle=self._throttle, breakers=self._breakers)
         self._throttle, self._breakers = client.throttle, client.breakers
         return client
 

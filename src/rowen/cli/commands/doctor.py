@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -101,6 +101,8 @@ def _told(value: Any) -> str:
 
     if isinstance(value, SecretStr):
         return "(hidden)"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_told(one)}" for name, one in value.items())
     if isinstance(value, tuple):
         return ", ".join(map(_told, value))
     return redact(str(value))

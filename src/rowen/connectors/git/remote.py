@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from rowen.errors import BadUrlError, ConnectError, UsageError
 from rowen.fetch.credentials import resolve
-from rowen.fetch.guard import Guard, address_refused, refusal
+from rowen.fetch.guard import Guard, address_refused, plain_name, refusal
 from rowen.model.url import file_url
 from rowen.settings import Settings
 
@@ -46,7 +46,15 @@ class Remote(NamedTuple):
             return cls("file://" + unquote(parts.path, errors="surrogateescape"), "file", None, None)
         if parts.scheme not in _PORTS or not host or host.startswith("-"):
             raise BadUrlError(f"{url!r} is no address of a repository.")
-        return cls(plain, parts.scheme, host, port or _PORTS[parts.scheme])
+        if parts.scheme == "ssh":
+            return cls(plain, parts.scheme, host, port or _PORTS[parts.scheme])
+        # git is told which addresses belong to a name, so the name must stand here as git will look it up.
+        name = plain_name(host)
+        if not name:
+            raise BadUrlError(f"{url!r} is no address of a repository.")
+        login = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+        place = login + _bracketed(name) + (f":{port}" if port else "")
+        return cls(parts._replace(netloc=place).geturl(), parts.scheme, name, port or _PORTS[parts.scheme])
 
 
 def recognise(address: str) -> str | None:
