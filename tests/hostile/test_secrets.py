@@ -301,6 +301,16 @@ async def test_a_source_of_an_earlier_version_with_a_secret_in_clear_goes_on(hou
     assert "literal" in str(told(site))
 
 
+def test_a_secret_in_clear_from_before_is_told_of_and_never_shown(docs: Cli, house: House) -> None:
+    docs("add", "https://x.example/", "--kind", "web", "--name", "old")
+    house.execute("""update source set options = '{"headers": {"X-Key": "hunter2"}}' where name = 'old'""")
+
+    done = [docs(*words) for words in (("show", "old"), ("show", "old", "--json"), ("sources", "--json"), ("doctor",))]
+
+    assert "option headers.X-Key holds a credential in clear" in done[-1].out
+    assert not [one for one in done if "hunter2" in one.out + one.err]
+
+
 # What a file may reach for
 
 FILE = """

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rowen.fetch.credentials import shown
 from rowen.model.query import Hit
 from rowen.model.run import Change
 from rowen.model.source import Source
@@ -16,7 +17,7 @@ def source_fact(source: Source) -> dict[str, Any]:
         "kind": source.kind,
         "url": source.url,
         "state": source.state,
-        "options": dict(source.options),
+        "options": shown(source.options),
         "schedule": source.schedule,
         "version": source.version,
         "items": source.items,

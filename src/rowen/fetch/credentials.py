@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse
 
-__all__ = ["Credentials", "exposed", "exposed_in", "is_exposed", "references", "resolve"]
+__all__ = ["Credentials", "exposed", "exposed_in", "is_exposed", "references", "resolve", "shown"]
 
 _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -95,6 +95,13 @@ def is_exposed(name: str, value: Any) -> bool:
         return bool(_SECRET.search(name))
     called = name[header.end() :]
     return bool(_SECRET.search(called) or _SECRET_WORD.search(called) or _SCHEME.match(value))
+
+
+def shown(value: Any, name: str = "") -> Any:
+    """An option, or all of them, as they may be printed: a credential in clear, from before it was refused, is not."""
+    if isinstance(value, Mapping):
+        return {key: shown(one, f"{name}.{key}" if name else str(key)) for key, one in value.items()}
+    return "(hidden)" if is_exposed(name, value) else value
 
 
 def exposed_in(address: str) -> str | None:

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 
 from rowen.connectors import registry
 from rowen.errors import RefusedError, UsageError
-from rowen.fetch.credentials import is_exposed, references
+from rowen.fetch.credentials import references, shown
 from rowen.model.source import Source, SourceState
 from rowen.service.manage import Managing
 from rowen.service.portals import Declared, read
@@ -129,7 +129,7 @@ def _compare(one: Declared, source: Source) -> Deed:
     for name in sorted({*one.options, *source.options}):
         before, after = source.options.get(name), one.options.get(name)
         if before != after:
-            changes[name] = (_shown(name, before), _shown(name, after))
+            changes[name] = (shown(before, name), shown(after, name))
     if one.schedule != source.schedule:
         changes["schedule"] = (source.schedule, one.schedule)
     state = _state(one, source)
@@ -139,13 +139,6 @@ def _compare(one: Declared, source: Source) -> Deed:
     if state == source.state:
         return Deed(one.name, "unchanged", one.kind, one.url, items=source.items)
     return Deed(one.name, "paused" if state == "paused" else "resumed", one.kind, one.url, items=source.items)
-
-
-def _shown(name: str, value: Any) -> Any:
-    """A value as it may be printed: what looks like a credential, from before there was a check, is not."""
-    if isinstance(value, Mapping):
-        return {key: _shown(str(key), one) for key, one in value.items()}
-    return "(hidden)" if is_exposed(name, value) else value
 
 
 def _state(one: Declared, source: Source) -> SourceState:

@@ -15,8 +15,10 @@ from rowen.store.server_access import await_recovery, by_socket, by_tcp, store_p
 from rowen.store.server_account import run_as
 from rowen.store.server_binaries import choose_binaries
 from rowen.store.server_files import FileLock, Postmaster, exclusive, find_server, halt
+from rowen.store.server_home import check_link, record
 from rowen.store.server_site import (
     Site,
+    check_home,
     explained,
     failure,
     initialise,
@@ -73,6 +75,9 @@ class EmbeddedServer:
                 if not member.held:
                     undo.callback(member.close)
                 member.share()
+                # Again, now that nobody else starts: another home may just have written itself down.
+                check_home(self._home)
+                record(self._home, site.folder)
                 server = welcoming(site.data) or self._start(site)
                 conninfo = self._conninfo(server, site.folder)
                 undo.pop_all()
@@ -100,6 +105,8 @@ class EmbeddedServer:
         with self._turn, explained(self._home):
             if not folder.is_dir():
                 return False
+            check_link(self._home)
+            check_home(self._home)
             with exclusive(folder / "start.lock"):
                 member = self._member or FileLock(folder / "members.lock")
                 if not member.claim():

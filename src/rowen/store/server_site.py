@@ -6,6 +6,7 @@ postgres/
     server.conf    our settings, included by the cluster's own
     access.conf    who may connect
     password       for TCP, if a port is set
+    home           the data folder that it belongs to
     start.lock     held while looking, making, starting, stopping
     members.lock   shared by all processes that use the server
 """
@@ -25,8 +26,9 @@ from pathlib import Path
 from rowen.errors import StoreError, StoreFullError, StoreUnavailableError
 from rowen.store.server_account import Account, run_as, server_account
 from rowen.store.server_binaries import Binaries
+from rowen.store.server_home import check_link, check_record
 
-__all__ = ["Site", "explained", "failure", "initialise", "make_site", "prepare_start", "site_folder"]
+__all__ = ["Site", "check_home", "explained", "failure", "initialise", "make_site", "prepare_start", "site_folder"]
 
 SYSTEM_FOLDER = Path("/var/lib/rowen")
 
@@ -36,6 +38,9 @@ _SOCKET_PATH_BYTES = 100
 _WAL_SEGMENT_BYTES = 16 * 2**20
 _LOG_KEPT_S = 6 * 86_400
 _SOCKET_PORT = 5432
+
+# The last one is what the server says where half a page could still be written.
+_FULL = ("No space left on device", "Disk quota exceeded", "Check free disk space")
 
 _ACCESS = """\
 # Written by Rowen at each start. The socket is guarded by its folder, which only the server's own user can enter.
@@ -94,7 +99,9 @@ class Site:
 
     @property
     def logs(self) -> list[Path]:
-        """The server's logs, newest last."""
+        """The server's logs, newest last; none where the server's user put a link in their place."""
+        if (self.data / "log").is_symlink():
+            return []
         return sorted((self.data / "log").glob("server-*.log"), key=lambda log: log.stat().st_mtime)
 
     @property
@@ -121,14 +128,24 @@ def site_folder(home: Path) -> Path:
 def make_site(home: Path, user: str | None) -> Site:
     """The server's folder, made if it is not there."""
     home.mkdir(parents=True, exist_ok=True)
+    check_link(home)
     account = server_account(user, site_folder(home) / "data")
     if account and not account.may_enter(home) and not os.path.lexists(home / "postgres"):
         _settle_elsewhere(home)
+        check_link(home)
     folder = site_folder(home)
+    check_home(home)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if account and folder.stat().st_uid == os.geteuid():
-        folder.chmod(0o711)
+    if account:
+        _let_through(folder)
     return Site(folder, account)
+
+
+def check_home(home: Path) -> None:
+    """Refuse a server that belongs to another home; nothing is made."""
+    folder = site_folder(home)
+    is_ours = folder.parent == SYSTEM_FOLDER.resolve()
+    check_record(home, folder, own_name=_digest(home.resolve()) if is_ours else None)
 
 
 def initialise(site: Site, binaries: Binaries) -> None:
@@ -138,7 +155,7 @@ def initialise(site: Site, binaries: Binaries) -> None:
     fresh = Path(tempfile.mkdtemp(prefix="init-", dir=site.folder))
     try:
         if site.account:
-            os.chown(fresh, site.account.uid, site.account.gid)
+            os.chown(fresh, site.account.uid, site.account.gid, follow_symlinks=False)
         command: list[str | Path] = [binaries.tool("initdb"), "--username=postgres"]
         command += ["--encoding=UTF8", "--locale=C.UTF-8", "--auth-local=trust", "--auth-host=scram-sha-256"]
         command += ["--data-checksums", "--no-instructions"]
@@ -175,7 +192,7 @@ def prepare_start(site: Site, *, port: int) -> None:
 
 def failure(site: Site, what: str, text: str) -> StoreError:
     """The error that says why the server could not be made or started."""
-    full = "No space left on device" in text or "Disk quota exceeded" in text
+    full = any(words in text for words in _FULL)
     if full or shutil.disk_usage(site.folder).free < _WAL_SEGMENT_BYTES:
         return _full(site.folder)
     tail = "\n".join(text.strip().splitlines()[-15:])
@@ -213,6 +230,16 @@ def _settle_elsewhere(home: Path) -> None:
     SYSTEM_FOLDER.chmod(0o755)
     with suppress(FileExistsError):
         (home / "postgres").symlink_to(SYSTEM_FOLDER / _digest(home.resolve()))
+
+
+def _let_through(folder: Path) -> None:
+    """Let the server's user pass through a folder of ours; never one that took its place in the meantime."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o711)
+    finally:
+        os.close(descriptor)
 
 
 def _fits(folder: Path) -> bool:

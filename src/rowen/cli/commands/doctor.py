@@ -158,11 +158,16 @@ async def _sources(rowen: "Rowen") -> list[Finding]:
 
 
 def _source(rowen: "Rowen", source: "Source") -> Finding:
+    from rowen.fetch.credentials import exposed
+
     try:
         rowen.check_source(source)
     except UsageError as problem:
         hint = f"What is stored of it is kept. Bring it back, or `rowen remove {source.name}`."
         return Finding(f"source {source.name}", False, str(problem), hint)
+    if name := next(exposed(source.options), None):
+        hint = f"Name its place instead: `rowen edit {source.name} --option …`, with env:NAME or file:PATH."
+        return Finding(f"source {source.name}", False, f"option {name} holds a credential in clear", hint)
     return Finding(f"source {source.name}", True, "is there")
 
 

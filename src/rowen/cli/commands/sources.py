@@ -74,9 +74,10 @@ def sources(door: Door) -> None:
 def show(door: Door, name: str) -> None:
     """Show all that is known of one source."""
     from rowen.cli.facts import source_fact
+    from rowen.fetch.credentials import shown
 
     source = door.ask(lambda rowen: rowen.source(name))
-    options = {f"option {key}": json.dumps(value, ensure_ascii=False) for key, value in source.options.items()}
+    options = {f"option {key}": json.dumps(value, ensure_ascii=False) for key, value in shown(source.options).items()}
     lines = {
         "name": source.name,
         "kind": source.kind,
