@@ -20,7 +20,7 @@ from rowen.settings import Settings
 from rowen.store.database import Database
 from rowen.store.embedded import EmbeddedServer
 
-TEST_TIME_LIMIT_S = int(os.environ.get("TESTLIM", "120"))
+TEST_TIME_LIMIT_S = int(os.environ.get("ROWEN_TEST_LIMIT_S", "120"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -183,7 +183,7 @@ async def test_d9_an_edit_during_a_long_walk_is_read_by_the_next_run(house: Hous
 async def test_a_listing_that_never_ends_is_left(
     house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.ckan.walk.MOST_UNDECLARED", 50)
+    monkeypatch.setattr("rowen.connectors.catalog.bounds.LEAST_GROWN", 50)
     portal.fill(5)
     portal.page_max = 20
     portal.endless = True

@@ -14,6 +14,9 @@ class DocumentOptions(Options):
 
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
     delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
+    max_records: int | None = Field(
+        default=None, ge=1, description="most records; default: ten times those of the last run, at most 10 million"
+    )
 
     def reading(self) -> dict[str, Any]:
         """Only the language decides how a record is read."""
@@ -25,7 +28,9 @@ class DocumentOptions(Options):
 
     def as_catalog(self) -> "CatalogOptions":
         """The same as options of a catalog that is asked for pages."""
-        return CatalogOptions(headers=self.headers, delay_s=self.delay_s, language=self.language)
+        return CatalogOptions(
+            headers=self.headers, delay_s=self.delay_s, language=self.language, max_records=self.max_records
+        )
 
 
 class CatalogOptions(DocumentOptions):
@@ -37,7 +42,7 @@ class CatalogOptions(DocumentOptions):
 
     def listing(self) -> dict[str, Any]:
         """What decides which records are listed for us: all but how they are asked for."""
-        asking = {"page_size", "overlap_h", "reconcile_days", "delay_s"}
+        asking = {"page_size", "overlap_h", "reconcile_days", "delay_s", "max_records"}
         return self.model_dump(mode="json", exclude=asking)
 
     def as_catalog(self) -> "CatalogOptions":

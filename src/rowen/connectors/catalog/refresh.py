@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Known
+from rowen.connectors.catalog.bounds import Bounds
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, Row, Tokens
 from rowen.connectors.catalog.marks import Urls
@@ -65,6 +66,8 @@ class Refresh:
         self._replaced = False
         self._newest: datetime | None = None
         self._clock: datetime | None = None
+        self._bounds = Bounds(options, self._memory.items)
+        self._endless: str | None = None
 
     async def pull(self) -> AsyncGenerator[Observation]:
         """Walk the catalog, or read what changed."""
@@ -92,6 +95,9 @@ class Refresh:
             async with aclosing(self._go_on(rest)) as observations:
                 async for observation in observations:
                     yield observation
+        if self._endless:
+            yield Incomplete(self._endless)
+            return
         resumed = rest is not None and not rest.refused
         tokens = None if rest is not None or self._memory.items != self._known.count else self._memory.tokens
         walk = self._walk(tokens=tokens)
@@ -101,6 +107,7 @@ class Refresh:
             walk.join(rest)
             async for observation in self._moved_meanwhile():
                 yield observation
+            walk.doubt = walk.doubt or self._endless
         if self._listing.not_modified:
             async for observation in self._unchanged():
                 yield observation
@@ -241,6 +248,9 @@ class Refresh:
         walk = self._walk(since=since)
         async for observation in self._read(walk, resumable=False, counting=True):
             yield observation
+        if self._endless:
+            yield Incomplete(self._endless)
+            return
         if self._replaced:
             log.info("many records are new, but the catalog is no larger: it was walked whole")
             async for observation in self._again():
@@ -323,6 +333,12 @@ class Refresh:
                     if not row.named:
                         self._strangers.add(row.url)
                     yield row.seen
+                self._endless = self._bounds.exceeded(walk.received, walk.declared)
+                if self._endless:
+                    walk.doubt = self._endless
+                    # From here the next run would go on for as long again.
+                    yield Checkpoint(replace(self._memory, place=None, stumbled=None).to_cursor())
+                    return
                 self._clock = self._clock or walk.clock or self._now()
                 self._newest = max(filter(None, (self._newest, walk.newest)), default=None)
                 if resumable and walk.place is not None:

@@ -9,12 +9,9 @@ from typing import Any
 
 from rowen.connectors.catalog.listing import Page, Row
 from rowen.connectors.catalog.marks import Urls
-from rowen.errors import RowenError, SourceError
+from rowen.errors import RowenError
 
 __all__ = ["Walk"]
-
-MOST_UNDECLARED = 100_000
-"""Records beyond twice the declared count that are taken for a wrong count rather than for a listing without end."""
 
 _MOST_STALE = 2
 _LIE_SHARE = 0.5
@@ -98,11 +95,6 @@ class Walk:
         mark = hash(json.dumps(page.place, sort_keys=True, default=str))
         self.repeated = mark in self._places or self._stale >= _MOST_STALE
         self._places.add(mark)
-        if self.declared is not None and self.received > 2 * self.declared + MOST_UNDECLARED:
-            raise SourceError(
-                f"The listing does not end: {self.received} records came, {self.declared} are declared.",
-                hint="Nothing was deleted.",
-            )
         return self.repeated
 
 

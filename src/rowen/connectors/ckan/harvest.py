@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Known
+from rowen.connectors.catalog.bounds import Bounds, EndlessError
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.memory import stamp
 from rowen.connectors.ckan.address import Address
@@ -53,6 +54,7 @@ class Harvest:
         self._now = now
         self._memory = Memory.of(known.cursor)
         self._reading = Reading(address, known, language=options.language, unheld=self._memory.unheld)
+        self._bounds = Bounds(options, known.count if self._memory.walked else None)
         self._walks: list[Walk] = []
 
     async def pull(self) -> AsyncGenerator[Observation]:
@@ -71,9 +73,14 @@ class Harvest:
             parts = self._full()
         else:
             parts = self._catch_up(proving=not memory.proved)
-        async with aclosing(parts) as observations:
-            async for observation in observations:
-                yield observation
+        try:
+            async with aclosing(parts) as observations:
+                async for observation in observations:
+                    yield observation
+        except EndlessError as problem:
+            # From where it is now the next run would go on for as long again.
+            yield Checkpoint(replace(self._memory, place=None).to_cursor())
+            yield Incomplete(str(problem))
 
     async def _full(self) -> AsyncGenerator[Observation]:
         """All records, from the first one on."""
@@ -171,7 +178,7 @@ class Harvest:
         log.info("called the roll: the count is not what was expected, or a walk had been interrupted")
         # However large the records are, identifiers are small.
         self._api.size.learn(self._options.page_size)
-        roll = Walk(self._api, ids=True)
+        roll = Walk(self._api, self._bounds, ids=True)
         listed: set[str] = set()
         missing: list[str] = []
         async with aclosing(roll.pages()) as pages:
@@ -232,7 +239,7 @@ class Harvest:
         return observation
 
     def _walk(self, *, since: str | None = None, position: int = 0, after: str | None = None) -> Walk:
-        walk = Walk(self._api, since=since, position=position, after=after)
+        walk = Walk(self._api, self._bounds, since=since, position=position, after=after)
         self._walks.append(walk)
         return walk
 

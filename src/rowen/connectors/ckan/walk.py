@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from rowen.connectors.catalog.bounds import Bounds, EndlessError
 from rowen.connectors.ckan.api import Answer, Api
 from rowen.connectors.ckan.pager import Pager
 from rowen.connectors.ckan.rows import Sightings, Unread, mark_of
@@ -27,9 +28,6 @@ MOST_PAGE_BYTES = 6 << 20
 MOST_SETBACKS = 20
 """Steps back after which a listing is taken for one without an order."""
 
-MOST_UNDECLARED = 100_000
-"""Rows beyond twice the declared count that are taken for a wrong count rather than for a listing without end."""
-
 
 class Walk:
     """The rows of a listing, each once.
@@ -41,12 +39,14 @@ class Walk:
     def __init__(
         self,
         api: Api,
+        bounds: Bounds,
         *,
         since: str | None = None,
         ids: bool = False,
         position: int = 0,
         after: str | None = None,
     ) -> None:
+        self._bounds = bounds
         self.since = since
         self.ids = ids
         self.position = position
@@ -148,8 +148,8 @@ class Walk:
         if not is_new and not stepped_back:
             self.repeated = end > self._frontier
             return True
-        if self.unique > 2 * (answer.count or 0) + MOST_UNDECLARED:
-            raise SourceError(f"The listing does not end: {self.unique} rows came, {answer.count} are declared.")
+        if why := self._bounds.exceeded(self.unique, answer.count):
+            raise EndlessError(why)
         self._frontier = max(self._frontier, end)
         self.position = end
         self.after = mark_of(answer.rows[-1]) if answer.rows else self.after

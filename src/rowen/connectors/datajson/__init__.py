@@ -75,7 +75,7 @@ class DataJson:
         """Read the document, unless it is the one that we hold."""
         async with self._tools.client() as client:
             client.pace(self._url, delay_s=self._options.delay_s)
-            document = Document(client, self._url, self._options)
+            document = Document(client, self._url, self._options, before=_remembered(known).items)
             why = None
             yield Whole()
             async with aclosing(document.records(_validators(known))) as records:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.answers import UnreadableError, payload_of
+from rowen.connectors.catalog.bounds import Bounds
 from rowen.connectors.catalog.splitter import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.connectors.catalog.strangers import Strangers
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
@@ -52,7 +53,7 @@ class Document:
     pieces speak of items that they may have `swallowed`.
     """
 
-    def __init__(self, client: Client, url: str, options: DataJsonOptions) -> None:
+    def __init__(self, client: Client, url: str, options: DataJsonOptions, *, before: int | None = None) -> None:
         self.unique = 0
         self.failed: dict[int, Failed] = {}
         self.strangers = Strangers()
@@ -65,6 +66,7 @@ class Document:
         self._options = options
         self._credentials = Credentials.of(url, options.headers)
         self._seen: set[int] = set()
+        self._bounds = Bounds(options, before)
 
     async def records(self, held: Validators | None) -> AsyncGenerator[Fetched | Failed]:
         """What the document says, all of it, or nothing if it is the one that we hold."""
@@ -144,6 +146,8 @@ class Document:
         async with aclosing(_cuts(stream, splitter)) as cuts:
             async for cut in cuts:
                 record = self._observe(cut)
+                if why := self._bounds.exceeded(self.unique, None):
+                    raise UnreadableError(why)
                 if self.pages and self.unique == before:
                     repeated.append(record)
                     if len(repeated) == _SAME:

@@ -5,12 +5,13 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import ByteSize, Field
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.git.listing import held_etags, quoted
 from rowen.connectors.git.mirror import open_mirror
 from rowen.connectors.git.options import RepositoryOptions
+from rowen.connectors.git.program import MOST_MIRROR_BYTES
 from rowen.connectors.git.reading import Reading
 from rowen.connectors.git.remote import Remote, recognise
 from rowen.model.item import Checkpoint, Complete, Observation
@@ -23,6 +24,9 @@ class GitOptions(RepositoryOptions):
 
     cache: Path | None = Field(default=None, description="folder that keeps what was fetched; default: nothing is kept")
     limit_s: float = Field(default=1800.0, gt=0, description="longest time that one step of git may take")
+    max_mirror_bytes: ByteSize = Field(
+        default=ByteSize(MOST_MIRROR_BYTES), gt=0, description="most that what is fetched may take on disk"
+    )
     page_url: str | None = Field(
         default=None,
         pattern=r"^https?://[^{}]*\{ref\}[^{}]*\{path\}$",
@@ -56,6 +60,7 @@ class Git:
             token=options.token,
             cache=options.cache,
             limit_s=options.limit_s,
+            most_bytes=int(options.max_mirror_bytes),
         ) as mirror:
             reading = Reading(mirror, options, self._url_of)
             async with aclosing(reading.pull(held, known.cursor)) as observations:

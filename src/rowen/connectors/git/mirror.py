@@ -8,9 +8,10 @@ import asyncio
 import fcntl
 import os
 import re
+import shutil
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,7 @@ from typing import IO, NamedTuple
 from rowen.connectors.base import Meter, Tools
 from rowen.connectors.files.found import shown
 from rowen.connectors.git.listing import Entry, Found
-from rowen.connectors.git.program import Program
+from rowen.connectors.git.program import MOST_MIRROR_BYTES, Program, folder_bytes
 from rowen.connectors.git.remote import Remote, configuration
 from rowen.errors import SourceError, SourceGoneError
 
@@ -45,16 +46,23 @@ async def open_mirror(
     token: str | None = None,
     cache: Path | None = None,
     limit_s: float = 1800.0,
+    most_bytes: int = MOST_MIRROR_BYTES,
 ) -> AsyncIterator["Mirror"]:
     """The mirror of a remote, in a cache folder, or one that is forgotten afterwards."""
     told = await configuration(remote, token, tools.settings)
-    program = Program(shown(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s)
+    program = Program(
+        shown(remote.url), protocol=remote.scheme, configuration=told, limit_s=limit_s, most_bytes=most_bytes
+    )
     async with AsyncExitStack() as stack:
         root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
         name = sha256(os.fsencode(remote.url)).hexdigest()[:24]
         if cache is not None:
             stack.push_async_callback(asyncio.to_thread, (await asyncio.to_thread(_lock, cache, name)).close)
-        yield Mirror(root / f"{name}.git", remote, program, tools.meter)
+        folder = root / f"{name}.git"
+        if cache is not None and await asyncio.to_thread(folder_bytes, folder) > most_bytes:
+            # What has grown over many runs may be much smaller if it is fetched anew.
+            await asyncio.to_thread(shutil.rmtree, folder)
+        yield Mirror(folder, remote, program, tools.meter)
 
 
 def _lock(cache: Path, name: str) -> IO[bytes]:
@@ -115,7 +123,11 @@ class Mirror:
     async def _fetch(self, *arguments: str, told: bytes = b"") -> None:
         self.meter.requests += 1
         quiet = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
-        await self._program.run(*quiet, *arguments, folder=self._folder, told=told, network=True)
+        try:
+            await self._program.run(*quiet, *arguments, folder=self._folder, told=told, network=True)
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(_sweep_up, self._folder))
+            raise
 
     async def entries(self, commit: str) -> list[Entry]:
         """The regular files of a commit; links and submodules are none."""
@@ -161,6 +173,16 @@ class Mirror:
         output = await self._program.run("cat-file", "--batch-all-objects", "--unordered", _SIZES, folder=self._folder)
         lines = (line.split(" ") for line in output.decode().splitlines())
         return {sha: int(size) for sha, kind, size in lines if kind == "blob"}
+
+
+def _sweep_up(folder: Path) -> None:
+    """Remove what a git that was ended has left half-written; it would never look at it again."""
+    for half in (*folder.glob("objects/pack/tmp_*"), *folder.glob("objects/tmp_*"), *folder.glob("objects/??/tmp_*")):
+        with suppress(OSError):
+            half.unlink()
+    for locked in (*folder.glob("*.lock"), *folder.glob("refs/rowen/*.lock")):
+        with suppress(OSError):
+            locked.unlink()
 
 
 def _advertised(output: bytes) -> Iterator[tuple[str, str]]:

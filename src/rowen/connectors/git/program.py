@@ -12,7 +12,19 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.sessions import USER_AGENT
 from rowen.programs import NEUTRAL_FOLDER, environment, find, start
 
-__all__ = ["Program"]
+__all__ = ["MOST_MIRROR_BYTES", "Program", "folder_bytes"]
+
+MOST_MIRROR_BYTES = 4_000_000_000
+"""What one repository may take on disk: without history and unread files, the largest that we know of take half."""
+
+MOST_PRINTED_BYTES = 512 << 20
+"""What git may print at once: the list of some four million files."""
+
+WATCH_S = 0.25
+"""How often the size of what is fetched is looked at: a line of 1 GB/s overshoots by as many MB."""
+
+_PIECE_BYTES = 1 << 16
+_KEPT_ERRORS_BYTES = 1 << 16
 
 _KEPT = ("HOME", "LOGNAME", "SSH_AUTH_SOCK", "SSL_CERT_DIR", "SSL_CERT_FILE", "USER")
 _ENVIRONMENT = {
@@ -50,24 +62,86 @@ class Program:
     """The git program, set up for one remote."""
 
     def __init__(
-        self, about: str, *, protocol: str, configuration: Mapping[str, str] | None = None, limit_s: float = 60.0
+        self,
+        about: str,
+        *,
+        protocol: str,
+        configuration: Mapping[str, str] | None = None,
+        limit_s: float = 60.0,
+        most_bytes: int = MOST_MIRROR_BYTES,
     ) -> None:
         self._about = about
         self._protocol = protocol
         self._configuration = {**_CONFIGURATION, **(configuration or {})}
         self._limit_s = limit_s
+        self._most_bytes = most_bytes
 
     async def run(self, *arguments: str, folder: Path | None = None, told: bytes = b"", network: bool = False) -> bytes:
-        """What git prints; raises `SourceError` when it fails or takes too long."""
+        """What git prints; raises `SourceError` when it fails, takes too long, prints too much or fills the disk."""
         async with self.open(*arguments, folder=folder, network=network) as process:
+            watch = asyncio.create_task(self._watch(folder, process)) if network and folder else None
             try:
                 async with asyncio.timeout(self._limit_s):
-                    output, errors = await process.communicate(told)
+                    output, errors = await self._communicate(process, told)
             except TimeoutError:
-                raise SourceError(f"git took longer than {self._limit_s:g} s with {self._about}.") from None
+                raise SourceError(
+                    f"git took longer than {self._limit_s:g} s with {self._about}.",
+                    hint="Nothing was deleted. The option limit_s sets the limit.",
+                ) from None
+            finally:
+                if watch is not None:
+                    watch.cancel()
+                    await asyncio.gather(watch, return_exceptions=True)
+        if watch is not None and not watch.cancelled() and (problem := watch.exception()):
+            raise problem
+        if network and folder is not None:
+            await self._check_size(folder)
         if process.returncode:
             raise self._error(errors.decode("utf-8", "replace"))
         return output
+
+    async def _communicate(self, process: Process, told: bytes) -> tuple[bytes, bytes]:
+        """What a process prints; of its errors the end, since a server may send words without end."""
+        assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (all are pipes)
+        jobs = (self._printed(process.stdout), _end_of(process.stderr), _tell(process.stdin, told))
+        tasks = [asyncio.ensure_future(job) for job in jobs]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await process.wait()
+        return tasks[0].result() or b"", tasks[1].result() or b""
+
+    async def _printed(self, pipe: asyncio.StreamReader) -> bytes:
+        printed = bytearray()
+        while piece := await pipe.read(_PIECE_BYTES):
+            printed += piece
+            if len(printed) > MOST_PRINTED_BYTES:
+                raise SourceError(
+                    f"git prints more than {MOST_PRINTED_BYTES >> 20} MiB about {self._about}: too many files.",
+                    hint="Nothing was deleted. A tree may name the same folder time and again.",
+                )
+        return bytes(printed)
+
+    async def _watch(self, folder: Path, process: Process) -> None:
+        """End git when what it fetches has become too large; it knows no limit of its own for that."""
+        while process.returncode is None:
+            try:
+                await self._check_size(folder)
+            except SourceError:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+            await asyncio.sleep(WATCH_S)
+
+    async def _check_size(self, folder: Path) -> None:
+        if await asyncio.to_thread(folder_bytes, folder) > self._most_bytes:
+            raise SourceError(
+                f"{self._about} takes more than {self._most_bytes:,} bytes on disk, and was left.",
+                hint="Nothing was deleted. The option max_mirror_bytes sets the limit.",
+            )
 
     @asynccontextmanager
     async def open(self, *arguments: str, folder: Path | None = None, network: bool = False) -> AsyncIterator[Process]:
@@ -108,6 +182,30 @@ class Program:
         if any(mark in said.lower() for mark in _GONE):
             return SourceGoneError(message, hint="Nothing was deleted. Check the address; a private one needs a token.")
         return SourceError(message)
+
+
+def folder_bytes(folder: Path) -> int:
+    """How much the files below a folder take; those that vanish meanwhile count for nothing."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(f"{place}/{name}").st_size
+    return total
+
+
+async def _end_of(pipe: asyncio.StreamReader) -> bytes:
+    kept = b""
+    while piece := await pipe.read(_PIECE_BYTES):
+        kept = (kept + piece)[-_KEPT_ERRORS_BYTES:]
+    return kept
+
+
+async def _tell(pipe: asyncio.StreamWriter, told: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):
+        pipe.write(told)
+        await pipe.drain()
+    pipe.close()
 
 
 async def _end(process: Process) -> None:

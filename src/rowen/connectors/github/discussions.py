@@ -5,9 +5,9 @@ from typing import Any
 
 from rowen.connectors.github.address import Address
 from rowen.connectors.github.api import Api
-from rowen.connectors.github.pages import stamped
+from rowen.connectors.github.pages import MOST_PAGES, stamped
 from rowen.errors import SourceError
-from rowen.model.item import Document, Fetched, Observation, Unchanged
+from rowen.model.item import Document, Fetched, Incomplete, Observation, Unchanged
 
 __all__ = ["Discussions"]
 
@@ -36,7 +36,7 @@ class Discussions:
     async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Walk all of them."""
         after: str | None = None
-        while True:
+        for _ in range(MOST_PAGES):
             documents, following = await self._page(after)
             for document in documents:
                 same = held.get(document.url) == document.validators.etag
@@ -44,6 +44,7 @@ class Discussions:
             if following is None or following == after:
                 return
             after = following
+        yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
 
     async def _page(self, after: str | None) -> tuple[list[Document], str | None]:
         names = {"owner": self._address.owner, "name": self._address.name, "after": after}

@@ -15,9 +15,10 @@ from rowen.errors import SourceError
 from rowen.fetch.response import Response
 from rowen.model.item import Checkpoint, Document, Fetched, Incomplete, Observation, Unchanged, Validators
 
-__all__ = ["Pages", "issues", "releases", "stamped"]
+__all__ = ["MOST_PAGES", "Pages", "issues", "releases", "stamped"]
 
-_MOST_PAGES = 10_000
+MOST_PAGES = 10_000
+"""A million issues: the largest repository that we know of has a third of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Pages:
         """Walk the pages; those that are the same cost a request without a body."""
         before = remembered(cursor, list[Page]) or []
         pages: list[Page] = []
-        while len(pages) < _MOST_PAGES and (not pages or pages[-1].more):
+        while len(pages) < MOST_PAGES and (not pages or pages[-1].more):
             last = before[len(pages)] if len(pages) < len(before) else None
             etag = last.etag if last and last.is_held(held) else None
             response = await self._api.get(f"{self._path}&per_page=100&page={len(pages) + 1}", etag=etag)
@@ -63,7 +64,7 @@ class Pages:
             for url, stamp in pages[-1].items.items():
                 yield Unchanged(url) if held.get(url) == stamp else Fetched(documents[url])
         if pages[-1].more:
-            yield Incomplete(f"There are more than {_MOST_PAGES:,} pages of {self.name}.")
+            yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
         else:
             yield Checkpoint([page.to_json() for page in pages])
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
+from urllib.parse import quote
 
 from rowen.connectors.git.listing import Entry, Scope
 from rowen.connectors.github.api import Api, decoded
@@ -11,6 +12,8 @@ from rowen.errors import SourceError
 __all__ = ["Trees"]
 
 _DEEPEST = 100
+MOST_TREES = 10_000
+"""Questions for one commit: trees may hold each other in ever new names, and the API allows 5,000 an hour."""
 
 
 class Trees:
@@ -18,6 +21,7 @@ class Trees:
 
     def __init__(self, api: Api, scope: Scope) -> None:
         self.whole = True
+        self._asked = 0
         self._api = api
         self._scope = scope
 
@@ -45,7 +49,13 @@ class Trees:
                         yield entries
 
     async def _rows(self, tree: str) -> tuple[list[Any], bool]:
-        response = await self._api.get(f"git/trees/{tree}")
+        self._asked += 1
+        if self._asked > MOST_TREES:
+            raise SourceError(
+                f"The repository has more than {MOST_TREES:,} folders that GitHub does not list at once.",
+                hint="Nothing was deleted. The options path, include and exclude choose a part of it.",
+            )
+        response = await self._api.get(f"git/trees/{quote(tree, safe='?=')}")
         answer = decoded(response)
         if not isinstance(answer, dict) or not isinstance(answer.get("tree"), list):
             raise SourceError(f"{response.url} answered with something that is no tree.", hint="Nothing was deleted.")
