@@ -74,7 +74,7 @@ async def survives(r: Rowen, house: House) -> None:
         assert index_of(house) == clean, said
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("sitemap", "github")])
 async def test_a_portal_is_harvested_whatever_its_cursor_is(house: House, kind: str) -> None:
     with closing(KINDS[kind].portal()) as portal:
         KINDS[kind].fill(portal)

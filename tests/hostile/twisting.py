@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from aiohttp import web
 
-__all__ = ["MARK", "VALUES", "Twister", "Value", "twisted"]
+__all__ = ["MARK", "VALUES", "Twister", "Value", "spoiled", "twisted"]
 
 MARK = "v1ct1m"
 """What the name of the record contains that is to be changed, and nothing else does."""
@@ -129,6 +129,15 @@ class Twister:
         return (text[:begin] + said + text[end:]).encode("utf-8", "surrogatepass")
 
 
+def spoiled(body: bytes, value: Value, place: int) -> bytes:
+    """A document of JSON with the value anywhere in it."""
+    data = json.loads(body)
+    spots = list(_leaves(data))
+    within, name = spots[place % len(spots)]
+    within[name] = "@@value@@"
+    return json.dumps(data).replace('"@@value@@"', value.json).encode("utf-8", "surrogatepass")
+
+
 def _records(data: Any) -> Iterator[Any]:
     """The elements of the outermost lists that speak of the record."""
     if isinstance(data, list):
@@ -171,13 +180,15 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
                     yield found.span(found.lastindex or 0)
 
 
-def twisted(portal: Any) -> Twister:
-    """Let a portal's answers be changed; validators would only hide that they are."""
+def twisted(portal: Any, path: str = "") -> Twister:
+    """Let a portal's answers below a path be changed; validators would only hide that they are."""
     twister, answer = Twister(), portal._answer_for
 
     async def changed(request: web.Request) -> web.StreamResponse:
         response = await answer(request)
         if not isinstance(response, web.Response) or response.status != 200 or not isinstance(response.body, bytes):
+            return response
+        if not request.path.startswith(path):
             return response
         kept = {name: value for name, value in response.headers.items() if name not in _DROPPED}
         return web.Response(body=twister.twist(response.body), headers=kept)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from rowen.connectors.catalog.answers import read_json
 from rowen.connectors.github.address import Address
 from rowen.connectors.github.options import GitHubOptions
 from rowen.errors import SourceError, SourceGoneError
@@ -131,8 +132,8 @@ def _is_limited(response: Response) -> bool:
 def decoded(response: Response) -> Any:
     """The JSON of an answer."""
     try:
-        return json.loads(response.body)
-    except (ValueError, RecursionError):
+        return read_json(response.body, redact(response.url))
+    except SourceError:
         raise SourceError(
             f"{redact(response.url)} answered with something that is not JSON ({response.media_type}).",
             hint="Is the option api_url right? Nothing was deleted.",

@@ -5,9 +5,11 @@ from typing import Any
 
 from rowen.connectors.github.address import Address
 from rowen.connectors.github.api import Api
-from rowen.connectors.github.pages import MOST_PAGES, stamped
+from rowen.connectors.github.pages import MOST_PAGES
+from rowen.connectors.github.rows import Rows, number_of, read_rows
 from rowen.errors import SourceError
 from rowen.model.item import Document, Fetched, Incomplete, Observation, Unchanged
+from rowen.model.outside import UNREADABLE
 
 __all__ = ["Discussions"]
 
@@ -36,30 +38,39 @@ class Discussions:
     async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Walk all of them."""
         after: str | None = None
+        nameless = False
         for _ in range(MOST_PAGES):
-            documents, following = await self._page(after)
-            for document in documents:
-                same = held.get(document.url) == document.validators.etag
-                yield Unchanged(document.url) if same else Fetched(document)
+            rows, following = await self._page(after)
+            for failed in rows.failed:
+                yield failed
+            for url, document in rows.documents.items():
+                yield Unchanged(url) if held.get(url) == document.validators.etag else Fetched(document)
+            nameless = nameless or rows.nameless
             if following is None or following == after:
+                if nameless:
+                    yield Incomplete("Some discussions cannot be read, nor told from others. Nothing was deleted.")
                 return
             after = following
         yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
 
-    async def _page(self, after: str | None) -> tuple[list[Document], str | None]:
+    async def _page(self, after: str | None) -> tuple[Rows, str | None]:
         names = {"owner": self._address.owner, "name": self._address.name, "after": after}
         answer = await self._api.graphql(_QUERY, names)
         try:
             page = answer["repository"]["discussions"]
             following = page["pageInfo"]["endCursor"] if page["pageInfo"]["hasNextPage"] else None
-            return [stamped(self._document(node)) for node in page["nodes"]], following
-        except (KeyError, TypeError, AttributeError) as problem:
+            nodes = [*page["nodes"]]
+        except UNREADABLE as problem:
             raise SourceError(f"GitHub listed discussions that cannot be read: {problem!r}.") from None
+        return read_rows(nodes, self._document, self._url_of, page=f"{self._address.repository}/discussions"), following
+
+    def _url_of(self, node: Any) -> str:
+        return f"{self._address.repository}/discussions/{number_of(node)}"
 
     def _document(self, node: Any) -> Document:
         answer = (node.get("answer") or {}).get("body")
         return Document(
-            f"{self._address.repository}/discussions/{int(node['number'])}",
+            self._url_of(node),
             str(node["title"]),
             str(node.get("body") or "") + (f"\n\n## Answer\n\n{answer}" if answer else ""),
             (str(node["category"]["name"]),) if node.get("category") else (),

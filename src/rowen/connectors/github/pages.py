@@ -4,21 +4,24 @@ A page is asked for conditionally only while we hold all that it listed, so a 30
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from rowen.connectors.git.listing import quoted
 from rowen.connectors.github.address import Address
 from rowen.connectors.github.api import Api, decoded
+from rowen.connectors.github.rows import Rows, number_of, read_rows
 from rowen.connectors.remembered import remembered
 from rowen.errors import SourceError
 from rowen.fetch.response import Response
-from rowen.model.item import Checkpoint, Document, Fetched, Incomplete, Observation, Unchanged, Validators
+from rowen.model.item import Checkpoint, Document, Fetched, Incomplete, Observation, Unchanged
+from rowen.model.url import SEGMENT, quoted
 
-__all__ = ["MOST_PAGES", "Pages", "issues", "releases", "stamped"]
+__all__ = ["MOST_PAGES", "Pages", "issues", "releases"]
 
 MOST_PAGES = 10_000
 """A million issues: the largest repository that we know of has a third of that."""
+
+_TAG = "/" + SEGMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,65 +42,78 @@ class Page:
 
 
 class Pages:
-    """A listing that brings whole items."""
+    """A listing that brings whole items; `page` is where people find it."""
 
-    def __init__(self, api: Api, name: str, path: str, document: Callable[[Any], Document | None]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        name: str,
+        path: str,
+        *,
+        page: str,
+        document: Callable[[Any], Document | None],
+        url_of: Callable[[Any], str],
+    ) -> None:
         self.name = name
         self._api = api
         self._path = path
+        self._page = page
         self._document = document
+        self._url_of = url_of
 
     async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Walk the pages; those that are the same cost a request without a body."""
         before = remembered(cursor, list[Page]) or []
         pages: list[Page] = []
+        nameless = False
         while len(pages) < MOST_PAGES and (not pages or pages[-1].more):
             last = before[len(pages)] if len(pages) < len(before) else None
             etag = last.etag if last and last.is_held(held) else None
             response = await self._api.get(f"{self._path}&per_page=100&page={len(pages) + 1}", etag=etag)
             if response.not_modified and last:
                 pages.append(last)
-                documents: dict[str, Document] = {}
+                rows = Rows()
             else:
-                documents = self._documents(response)
-                pages.append(_page(response, documents))
+                rows = self._rows(response)
+                pages.append(_page(response, rows))
+            for failed in rows.failed:
+                yield failed
             for url, stamp in pages[-1].items.items():
-                yield Unchanged(url) if held.get(url) == stamp else Fetched(documents[url])
+                yield Unchanged(url) if held.get(url) == stamp else Fetched(rows.documents[url])
+            nameless = nameless or rows.nameless
         if pages[-1].more:
             yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
+        elif nameless:
+            yield Incomplete(f"Some {self.name} cannot be read, nor told from others. Nothing was deleted.")
         else:
             yield Checkpoint([page.to_json() for page in pages])
 
-    def _documents(self, response: Response) -> dict[str, Document]:
+    def _rows(self, response: Response) -> Rows:
         rows = decoded(response)
         if not isinstance(rows, list):
             raise SourceError(f"{response.url} answered with something that is no list.")
-        try:
-            found = [stamped(document) for row in rows if (document := self._document(row))]
-        except (KeyError, TypeError, AttributeError) as problem:
-            raise SourceError(f"{response.url} listed something that cannot be read: {problem!r}.") from None
-        return {document.url: document for document in found}
+        return read_rows(rows, self._document, self._url_of, page=self._page)
 
 
-def _page(response: Response, documents: Mapping[str, Document]) -> Page:
+def _page(response: Response, rows: Rows) -> Page:
+    """The page as it is remembered; one with failures is asked for as a whole again."""
     more = 'rel="next"' in response.headers.get("Link", "")
-    return Page(response.etag, more, {url: document.validators.etag or "" for url, document in documents.items()})
-
-
-def stamped(document: Document) -> Document:
-    """The same document with a validator: a hash of all that is stored of it."""
-    return replace(document, validators=Validators(etag=document.record_hash.hex()[:32]))
+    stamps = {url: document.validators.etag or "" for url, document in rows.documents.items()}
+    return Page(None if rows.failed else response.etag, more, stamps)
 
 
 def issues(api: Api, address: Address, language: str | None) -> Pages:
     """The issues of a repository, oldest first: so pages seldom change."""
+
+    def url_of(row: Any) -> str:
+        return f"{address.repository}/issues/{number_of(row)}"
 
     def document(row: Any) -> Document | None:
         if "pull_request" in row:
             return None
         labels = [str(label["name"]) for label in row.get("labels") or ()]
         return Document(
-            f"{address.repository}/issues/{int(row['number'])}",
+            url_of(row),
             str(row["title"]),
             str(row.get("body") or ""),
             tuple(labels),
@@ -106,18 +122,24 @@ def issues(api: Api, address: Address, language: str | None) -> Pages:
             "text/markdown",
         )
 
-    return Pages(api, "issues", "issues?state=all&sort=created&direction=asc", document)
+    path, page = "issues?state=all&sort=created&direction=asc", f"{address.repository}/issues"
+    return Pages(api, "issues", path, page=page, document=document, url_of=url_of)
 
 
 def releases(api: Api, address: Address, language: str | None) -> Pages:
     """The notes of a repository's releases; drafts are not for everybody."""
 
+    def url_of(row: Any) -> str:
+        if not isinstance(row["tag_name"], str):
+            raise TypeError("its tag is no text")
+        return f"{address.repository}/releases/tag/{quoted(row['tag_name'], safe=_TAG)}"
+
     def document(row: Any) -> Document | None:
         if row.get("draft"):
             return None
-        tag = str(row["tag_name"])
+        tag = row["tag_name"]
         return Document(
-            f"{address.repository}/releases/tag/{quoted(tag)}",
+            url_of(row),
             str(row.get("name") or tag),
             str(row.get("body") or ""),
             (),
@@ -126,7 +148,8 @@ def releases(api: Api, address: Address, language: str | None) -> Pages:
             "text/markdown",
         )
 
-    return Pages(api, "releases", "releases?", document)
+    page = f"{address.repository}/releases"
+    return Pages(api, "releases", "releases?", page=page, document=document, url_of=url_of)
 
 
 def _told(row: Any) -> dict[str, Any]:
