@@ -43,6 +43,7 @@ class Keeper:
 
     mode: Mode = "incremental"
     unsettled = False
+    losable = 0
 
     def __init__(self, root: Path | str, *, now: Callable[[], datetime] = later, **options: Any) -> None:
         self.root = os.fspath(root)

@@ -12,6 +12,8 @@ from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Incomplete, Obser
 from rowen.harvest.sweep import Guard
 from tests.conftest import House
 from tests.logical import contents, index_of, replayed
+from tests.portals.catalogs import keep as keep_portal
+from tests.portals.oai import OaiRepository
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site, html, keep
 
@@ -262,6 +264,141 @@ async def test_a_run_that_saw_nothing_but_tombstones_deletes_no_more_than_these(
         run = await sync(r, *gone(0, 1), Complete(), accept_deletions=True)
 
     assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (2, 3, 3)
+
+
+def linked(site: Site, count: int, head: str = "") -> None:
+    """Pages that all have something in their head."""
+    for number in range(1, count):
+        site.pages[f"/p{number}"] = Page(html(f"Page {number}", f"All about number {number}.", head=head))
+
+
+async def test_robots_txt_that_forbids_all_deletes_nothing(house: House, site: Site) -> None:
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /", headers={"Content-Type": "text/plain"})
+        everything = await r.sync("site")
+        site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /p", headers={"Content-Type": "text/plain"})
+        pages = await r.sync("site")
+        del site.pages["/robots.txt"]
+        healed = await r.sync("site")
+
+    assert (everything.status, everything.tally.deleted) == ("failed", 0)
+    assert (pages.tally.deleted, pages.tally.deletions_held) == (0, 19)
+    assert (healed.tally.unchanged, healed.tally.created, healed.tally.deletions_held) == (20, 0, 0)
+
+
+async def test_noindex_on_all_pages_deletes_nothing_unasked(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        linked(site, 20, "<meta name=robots content=noindex>")
+        held = await r.sync("site")
+        accepted = await r.sync("site", accept_deletions=True)
+
+    assert (held.tally.deleted, held.tally.deletions_held, accepted.tally.deleted) == (0, 19, 19)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_a_header_noindex_on_all_pages_deletes_nothing_unasked(house: House, site: Site) -> None:
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        for number in range(1, 20):
+            site.alter(f"/p{number}", headers={"X-Robots-Tag": "noindex"}, etag_salt="1")
+        held = await r.sync("site")
+
+    assert (held.tally.deleted, held.tally.deletions_held) == (0, 19)
+
+
+async def test_a_canonical_link_of_all_pages_to_the_root_is_not_believed(house: House, site: Site) -> None:
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        linked(site, 20, f"<link rel=canonical href='{site.url}/'>")
+        run = await r.sync("site")
+
+    assert (run.status, run.tally.deleted, run.tally.deletions_held, len(contents(house))) == ("completed", 0, 0, 20)
+
+
+@pytest.mark.parametrize("left", [b"", b"<urlset></urlset>", b"<html>Soon</html>", None])
+async def test_a_sitemap_that_shrinks_to_nothing_deletes_nothing_unasked(
+    house: House, site: Site, left: bytes | None
+) -> None:
+    star(site, 20)
+    site.put("/", "Home", "Welcome.")
+    entries = "".join(f"<url><loc>{site.url}/p{number}</loc></url>" for number in range(1, 20))
+    xml = {"Content-Type": "application/xml"}
+    site.pages["/sitemap.xml"] = Page(f"<urlset>{entries}</urlset>".encode(), headers=xml)
+    async with house.open() as r:
+        await keep(r, site, sitemap=True)
+        if left is None:
+            del site.pages["/sitemap.xml"]
+        else:
+            site.pages["/sitemap.xml"] = Page(left, headers=xml)
+        run = await r.sync("site")
+
+    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (0, 19, 20)
+
+
+async def test_pages_that_all_became_a_meta_refresh_change_nothing(house: House, site: Site) -> None:
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        before = index_of(house)
+        for number in range(1, 20):
+            refresh = f"<html><head><meta http-equiv=refresh content='0;url=/login?from={number}'></head></html>"
+            site.pages[f"/p{number}"] = Page(refresh.encode())
+        run = await r.sync("site")
+
+    assert (run.status, run.tally.deleted, index_of(house)) == ("partial", 0, before)
+
+
+@pytest.mark.parametrize("trouble", [500, 404])
+async def test_a_page_that_was_kept_while_the_shell_changed_is_read_anew_when_it_is_back(
+    house: House, site: Site, new_house: Callable[[], House], trouble: int
+) -> None:
+    """It answers "not modified", but what we hold of it was read with another shell."""
+
+    def release(version: int) -> None:
+        shell = f"Version {version} of this site."
+        site.put("/", "Home", shell, "Welcome.", links=tuple(f"/p{number}" for number in range(1, 30)))
+        for number in range(1, 30):
+            site.put(f"/p{number}", f"Page {number}", shell, f"All about number {number}.")
+
+    release(1)
+    async with house.open() as r:
+        await keep(r, site)
+        old = {path: page for path, page in site.pages.items() if path in [f"/p{number}" for number in range(9, 30)]}
+        release(2)
+        site.pages.update({path: Page(status=trouble) for path in old})
+        await r.sync("site")
+        site.pages.update(old)
+        back = await r.sync("site")
+
+    assert (back.status, back.tally.deleted) == ("completed", 0)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_an_archive_that_calls_all_its_records_deleted_keeps_them(house: House) -> None:
+    world = OaiRepository()
+    try:
+        world.fill(40)
+        async with house.open() as r:
+            await keep_portal(r, world)
+            for name in list(world.records)[:30]:
+                world.remove(name)
+            world.tick(5)
+            run = await r.sync("portal")
+            again = await r.sync("portal")
+            accepted = await r.sync("portal", accept_deletions=True)
+    finally:
+        world.close()
+
+    assert [(one.tally.deleted, one.tally.deletions_held) for one in (run, again)] == [(0, 30), (0, 30)]
+    assert accepted.tally.deleted == 30
 
 
 @settings(

@@ -184,6 +184,7 @@ class ChangingSite(Site):
         super().__init__()
         self.address = self.url + "/"
         self.version = 1
+        self.fault: str | None = None
         self.put("/", "Home", "Welcome.", links=("/p0", "/p1"))
         for number in range(4):
             self._write(Random(number), number)
@@ -203,7 +204,10 @@ class ChangingSite(Site):
     def change(self, chance: Random) -> None:
         number = chance.randrange(14)
         path = f"/p{number}"
-        match chance.randrange(15):
+        self.fault = None
+        match chance.randrange(16):
+            case 15:
+                self.fault = chance.choice(["deployment", "portal", "login"])
             case 12:
                 self._release()
             case 0 | 1 | 2:
@@ -241,6 +245,18 @@ class ChangingSite(Site):
                 header = chance.choice([header, ("Content-Type", "text/html"), ("Content-Type", "text/markdown")])
                 self._tell(path, *header)
 
+    async def _answer_for(self, request: web.Request) -> web.StreamResponse:
+        """Answer as ever, unless all of the site is broken, until it changes again."""
+        match self.fault:
+            case "deployment" if request.path != "/":
+                return web.Response(status=404)
+            case "portal":
+                token = {"ETag": f'"{len(self.log)}"'}
+                return web.Response(body=html("Portal", "Please pay."), content_type="text/html", headers=token)
+            case "login" if request.path not in ("/", "/robots.txt", "/welcome"):
+                return web.Response(status=302, headers={"Location": f"/welcome?from={request.path}"})
+        return await super()._answer_for(request)
+
     def _tell(self, path: str, name: str, value: str) -> None:
         """Send a page with another header, and say that it has changed."""
         page = self.pages[path]
@@ -266,6 +282,7 @@ class ChangingSite(Site):
 
     def heal(self) -> None:
         self.down = False
+        self.fault = None
         for path, page in list(self.pages.items()):
             if "X-Broken" in page.headers or self._goes_in_a_circle(path):
                 self.put(path, "Healed", f"This was {path}.", links=("/p3",))

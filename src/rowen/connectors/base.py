@@ -36,19 +36,22 @@ class Held(NamedTuple):
     body_hash: Hash | None
     links: tuple[str, ...]
     depth: int
+    content_hash: Hash | None = None
 
 
 class Known(Protocol):
     """What we hold of a source, for its connector.
 
     `unsettled` tells that an item failed in an earlier run and was not tried again since: a connector that would only
-    ask for what changed looks at everything then.
+    ask for what changed looks at everything then. `losable` is how many items the guard of deletions would let go in
+    this run: all, where somebody accepts it.
     """
 
     mode: Mode
     cursor: Cursor
     count: int
     unsettled: bool
+    losable: int
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
         """What we hold under these URLs; those that we do not hold are left out."""

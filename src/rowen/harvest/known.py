@@ -30,11 +30,13 @@ class StoredKnown:
         distrust: bool,
         count: int,
         unsettled: bool,
+        losable: int,
     ) -> None:
         self.mode = mode
         self.cursor: Cursor = source.cursor if mode == "incremental" else None
         self.count = count
         self.unsettled = unsettled
+        self.losable = losable
         self._database = database
         self._source_id = source.id
         self._recipe = recipe
@@ -48,10 +50,11 @@ class StoredKnown:
             rows = await items.held(connection, self._source_id, list(by_key), recipe=self._recipe)
         found = {}
         ids, make = self._ids, Held._make
-        for item_key, item_id, _, etag, last_modified, body_hash, depth, links in rows:
+        for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
             url = by_key[item_key]
             ids[url] = item_id
-            found[url] = make((url, etag, last_modified, body_hash, tuple(links.split("\n")) if links else (), depth))
+            ahead = tuple(links.split("\n")) if links else ()
+            found[url] = make((url, etag, last_modified, body_hash, ahead, depth, content))
         if self._distrust:
             return {url: held._replace(etag=None, last_modified=None) for url, held in found.items()}
         return found
@@ -66,8 +69,8 @@ class StoredKnown:
     def _visible(self, row: items.Held) -> Held:
         links = tuple(row.links.split("\n")) if row.links else ()
         if self._distrust:
-            return Held(row.url, None, None, row.body_hash, links, row.depth)
-        return Held(row.url, row.etag, row.last_modified, row.body_hash, links, row.depth)
+            return Held(row.url, None, None, row.body_hash, links, row.depth, row.content_hash)
+        return Held(row.url, row.etag, row.last_modified, row.body_hash, links, row.depth, row.content_hash)
 
     def take_id(self, url: str) -> int | None:
         """The id of an item that was looked up, once."""

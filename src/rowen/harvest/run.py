@@ -164,6 +164,7 @@ class Harvest:
             distrust=self._order.distrust,
             count=held,
             unsettled=unsettled,
+            losable=held if self._order.accept_deletions else self._guard.bound(held),
         )
         self._observations: AsyncGenerator[Observation] = self._connector.pull(known)
         self._resumes = known.cursor is not None

@@ -57,6 +57,7 @@ class Held(NamedTuple):
     body_hash: Hash | None
     depth: int
     links: str
+    content_hash: Hash
 
 
 class Check(NamedTuple):
@@ -116,7 +117,7 @@ select item.key, item.id, item.url,
        case when recipe = %(recipe)s then etag end,
        case when recipe = %(recipe)s then last_modified end,
        case when recipe = %(recipe)s then body_hash end,
-       coalesce(depth, 0), coalesce(links, '')
+       coalesce(depth, 0), coalesce(links, ''), content_hash
   from item left join item_check on item_id = item.id
  where source_id = %(source)s
 """

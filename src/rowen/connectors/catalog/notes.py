@@ -22,6 +22,7 @@ class Noted:
         self.mode = known.mode
         self.count = known.count
         self.unsettled = known.unsettled
+        self.losable = known.losable
         self.notes: Mapping[str, Any] = notes if isinstance(notes, dict) else {}
         self.cursor: Any = {name: value for name, value in cursor.items() if name != _KEY} or None
         self._known = known

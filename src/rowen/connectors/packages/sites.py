@@ -26,6 +26,7 @@ class _KnownOfSite:
         self.cursor: Cursor = cursor
         self.count: int = known.count
         self.unsettled: bool = known.unsettled
+        self.losable: int = known.losable
         self._known = known
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:

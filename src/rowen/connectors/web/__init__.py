@@ -11,6 +11,7 @@ from rowen.connectors.web.draw import Drawer
 from rowen.connectors.web.hints import gather
 from rowen.connectors.web.memory import Memory
 from rowen.connectors.web.options import WebOptions
+from rowen.connectors.web.scope import Scope
 from rowen.connectors.web.visit import Visitor
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
@@ -58,7 +59,7 @@ class Web:
             robots = Robots(client) if self._options.robots else None
             rules = await self._rules(client, robots) if robots else None
             hints = await gather(client, self._url, self._options, rules, self._tools.parse)
-            before = Memory.of(known.cursor)
+            before = await self._memory(known)
             dates = Dates(hints.modified, as_of=http_date(before.as_of), trust=before.sitemap_trust)
             visitor = await self._visitor(client, robots, closing)
             crawl = Crawl(
@@ -76,9 +77,20 @@ class Web:
                     yield observation
         crawl.memory.as_of = visitor.site_time
         crawl.memory.sitemap_trust = dates.trust
-        yield Checkpoint(crawl.memory.to_cursor())
+        if not crawl.refused:
+            yield Checkpoint(crawl.memory.to_cursor())
         why = crawl.unproven or hints.trouble or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
         yield Complete() if why is None else Incomplete(why)
+
+    async def _memory(self, known: Known) -> Memory:
+        """What is remembered; a package holds items besides the pages of its site, which count only."""
+        memory = Memory.of(known.cursor)
+        if memory.pages is not None and memory.pages < known.count:
+            scope, held = Scope(self._url, self._options), 0
+            async for batch in known.everything():
+                held += sum(scope.takes(one.url) for one in batch)
+            memory.studied = memory.studied and memory.pages >= held
+        return memory
 
     async def _visitor(self, client: Client, robots: Robots | None, closing: AsyncExitStack) -> Visitor:
         credentials = Credentials.of(self._named, self._options.headers)

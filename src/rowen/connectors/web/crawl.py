@@ -13,14 +13,17 @@ from typing import NamedTuple
 
 from rowen.connectors.base import Held, Known
 from rowen.connectors.web.dates import Dates
+from rowen.connectors.web.front import Front, hides
+from rowen.connectors.web.interstitial import Interstitials, Mark, Member
 from rowen.connectors.web.memory import Bridge, Memory
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import PageUrl, Scope, variant
+from rowen.connectors.web.shell import Shell
 from rowen.connectors.web.study import Study, study
 from rowen.connectors.web.visit import Answer, Bridged, Broken, Closed, Missing, Moved, NoPage, Page, Same, Visitor
 from rowen.errors import CircuitOpenError, FetchError, SourceError, SourceGoneError
 from rowen.fetch.robots import Robots
-from rowen.model.item import Checkpoint, Failed, Fetched, Gone, Observation, Skipped, Unchanged
+from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Skipped, Unchanged
 from rowen.model.url import canonical
 
 __all__ = ["Crawl"]
@@ -80,8 +83,15 @@ class Crawl:
         self._movers: dict[str, list[Held]] = {}
         self._troubles: dict[str, Broken | Closed] = {}
         self._count = 0
+        self._read = 0
         self._asked = 0
-        self._study = Study()
+        self._study = Study(trusted=memory.shell == Shell())
+        self._front = Interstitials(known.losable if known.losable < known.count else None)
+
+    @property
+    def refused(self) -> bool:
+        """Whether pages were refused because something stands in front of them: then nothing is to be remembered."""
+        return self._front.why is not None
 
     async def walk(self, seeds: Iterable[str] = ()) -> AsyncGenerator[Observation]:
         """Look at everything that the root and the seeds lead to."""
@@ -92,12 +102,19 @@ class Crawl:
         if not self._known.count:
             # A first crawl that is killed has read all that it stored with this shell.
             yield Checkpoint(Memory(shell=self.memory.shell, edges=self.memory.edges).to_cursor())
+        elif not self._study.trusted:
+            # One that is killed leaves pages that were read with another shell than the rest.
+            yield Checkpoint(replace(self._before, pages=0).to_cursor())
         under_way: deque[_Visit] = deque()
         try:
             while True:
                 await self._send_out(under_way)
                 if not under_way:
-                    break
+                    for observation in await self._look_behind():
+                        yield observation
+                    if not self._queue:
+                        break
+                    continue
                 visit = under_way.popleft()
                 for observation in self._take(visit.place, visit.held, await self._settled(visit)):
                     yield observation
@@ -107,6 +124,13 @@ class Crawl:
             for visit in under_way:
                 visit.answer.cancel()
             await asyncio.gather(*(visit.answer for visit in under_way), return_exceptions=True)
+        for document in self._front.rest():
+            yield Fetched(document)
+        if not self._study.trusted:
+            self.memory.pages = self._read
+        elif self._known.count and not self._before.studied:
+            self.memory.pages = 0
+        self.unproven = self._front.why or self.unproven
         if self._asked > LEAST_DOUBTED and 2 * len(self._troubles) > self._asked:
             self.unproven = f"{len(self._troubles)} of {self._asked} pages could not be read."
 
@@ -150,7 +174,39 @@ class Crawl:
                 look=self._look,
                 before=self._before,
             )
+        if self._front.watches and self._options.max_depth and self._options.max_pages > 1:
+            await self._look_for_interstitials()
         self.memory.shell, self.memory.edges = self._study.shell, self._study.edges
+
+    async def _look_for_interstitials(self) -> None:
+        """Before a page is taken: whether something stands in front of the site, or of most of its first pages."""
+        if self._root not in self._study.answers:
+            self._study.answers[self._root] = await self._look(self._root, 0, self._before.studied)
+        front = Front(self._root, self._study.answers, self._known, before=self._before, look=self._look)
+        if why := await front.whole():
+            raise SourceError(why)
+        mark = await front.shared_by(len(self._study.edges))
+        if mark is not None:
+            self._front.refuse(mark)
+            self._study = Study(self._before.shell, self._before.edges, answers=self._study.answers)
+        elif not self._study.trusted:
+            self._study.forget_unchanged()
+
+    async def _look_behind(self) -> list[Observation]:
+        """At the end of a walk that misses too much: whether pages that changed hide what they led to."""
+        if not self._front.watches or self._known.count - self._count <= self._known.losable:
+            return []
+        kept: list[Observation] = []
+        for mark, members in self._front.suspects():
+            ahead = [link for one in members for held in one.held for link in held.links if not self._has_met(link)]
+            if await hides(mark, ahead, self._known, self._look):
+                for one in self._front.refuse(mark):
+                    kept.extend(self._leave_alone(one))
+        return kept
+
+    def _has_met(self, link: str) -> bool:
+        page = self._scope.page(link)
+        return page is None or page.name in self._met
 
     async def _look(self, url: str, depth: int, conditionally: bool) -> Answer:
         held = (await self._known.look_up([url])).get(url) if conditionally else None
@@ -227,7 +283,11 @@ class Crawl:
             document = replace(document, links=())
         bridge = Bridge(document.links, validators.etag, validators.last_modified)
         preferred = document.record.get("canonical")
-        if document.record.get("noindex") or page.robots & {"noindex", "none"}:
+        stored: Document | None = None
+        replaced = self._replaced(place, held, document)
+        if self._is_in_front(place, held, document) and (replaced or held is None):
+            pass
+        elif document.record.get("noindex") or page.robots & {"noindex", "none"}:
             yield from self._bridge(place, None, bridge)
         elif preferred and self._prefers(place.url, preferred):
             yield from self._bridge(place, held, bridge._replace(to=preferred))
@@ -235,8 +295,46 @@ class Crawl:
             yield from self._bridge(place, None, bridge._replace(twin=validators.body_hash))
         else:
             self._count += 1
-            yield Fetched(self._study.shell.strip(document))
+            self._read += 1
+            stored = self._study.shell.strip(document)
             self._follow(document.links, place.depth)
+        if held is None or replaced:
+            yield from self._line_up(document.content_hash, Member(place.url, place.depth, replaced, stored))
+        elif stored is not None:
+            yield Fetched(stored)
+
+    def _is_in_front(self, place: _Place, held: Held | None, document: Document) -> bool:
+        """Whether a page is known to stand in front of others: by what it says, or because they redirect to it."""
+        return self._front.is_refused(document.content_hash) or (held is None and self._front.is_refused(place.url))
+
+    def _replaced(self, place: _Place, held: Held | None, document: Document) -> tuple[Held, ...]:
+        """What a page would replace: what we hold of it, or of the one that redirects to it, where that says otherwise.
+
+        Several that redirect to one address have that in common.
+        """
+        ours = (held,) if held is not None else tuple(self._movers.get(canonical(place.url), ()))
+        if len(ours) != 1:
+            return ()
+        says = self._study.shell.strip(document).content_hash
+        return tuple(one for one in ours if one.content_hash != says)
+
+    def _line_up(self, mark: Mark, member: Member) -> Iterator[Observation]:
+        """Let a page wait until it is clear that it does not stand in front of others."""
+        ready, refused = self._front.take(mark, member)
+        for document in ready:
+            yield Fetched(document)
+        for one in refused:
+            yield from self._leave_alone(one)
+
+    def _leave_alone(self, refused: Member) -> Iterator[Observation]:
+        """Keep what we hold of a page that something stands in front of, and go on along what we know of it."""
+        why = self._front.why or ""
+        if refused.depth == 0:
+            raise SourceError(why)
+        self.memory.bridges.pop(refused.url, None)
+        for held in refused.held:
+            yield Skipped(held.url, why)
+            self._follow(held.links, refused.depth)
 
     def _take_redirect(self, place: _Place, held: Held | None, to: str) -> Iterator[Observation]:
         """Go where it points, at the same depth; a root that has moved moves the borders of the site."""
@@ -250,6 +348,9 @@ class Crawl:
             yield from self._take_trouble(place, held, Broken(why, False))
         else:
             yield from self._bridge(place, held, Bridge(to=page.url if page else to))
+            if held is not None and (page is None or page.name != canonical(place.url)):
+                target = page.url if page is not None else to.partition("?")[0]
+                yield from self._line_up(target, Member(place.url, place.depth, (held,)))
 
     def _take_trouble(self, place: _Place, held: Held | None, trouble: Broken | Closed) -> Iterator[Observation]:
         """Keep what we hold and go on along what we know of it."""

@@ -52,6 +52,7 @@ class _Written:
     shell: tuple[list[str], list[str]] | None = None
     edges: dict[str, tuple[str | None, list[str], list[str]]] | None = None
     known: bool = True
+    pages: int | None = None
 
 
 @dataclass(slots=True)
@@ -59,7 +60,9 @@ class Memory:
     """The cursor of a site. `as_of` is the site's own clock when the last complete walk began.
 
     `known` tells that all bridges are in it: without them, an outage may hide the way to pages that we hold.
-    `studied` tells that all that we hold was read with this shell.
+    `studied` tells that all that we hold was read with this shell. Where the last walk had another one than the walk
+    before, `pages` tells how many it read: if we hold more, some were kept unread (they failed, or their deletion was
+    held back), and nothing was studied.
     """
 
     bridges: dict[str, Bridge] = field(default_factory=dict)
@@ -69,6 +72,7 @@ class Memory:
     edges: dict[str, Edge] = field(default_factory=dict)
     studied: bool = False
     known: bool = False
+    pages: int | None = None
 
     @classmethod
     def of(cls, cursor: Cursor) -> "Memory":
@@ -90,11 +94,14 @@ class Memory:
             {url: Edge.from_json(edge) for url, edge in (written.edges or {}).items()},
             studied=written.edges is not None,
             known=written.known,
+            pages=written.pages,
         )
 
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor."""
+        pages = {} if self.pages is None else {"pages": self.pages}
         return {
+            **pages,
             "bridges": {url: bridge.to_json() for url, bridge in sorted(self.bridges.items())},
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,

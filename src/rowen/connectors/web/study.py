@@ -31,6 +31,10 @@ class Study:
     trusted: bool = True
     answers: dict[str, Answer] = field(default_factory=dict)
 
+    def forget_unchanged(self) -> None:
+        """Ask again for pages that are what we hold: under another shell they are to be read anew."""
+        self.answers = {url: answer for url, answer in self.answers.items() if not isinstance(answer, Same)}
+
 
 async def study(root: str, *, pages: int, scope: Callable[[str], Scope], look: Look, before: Memory) -> Study:
     """Look at the root and the first pages that it leads to."""
@@ -46,9 +50,10 @@ async def study(root: str, *, pages: int, scope: Callable[[str], Scope], look: L
     edges = await _edges(urls, answers, look, before)
     shell = learn(list(edges.values()))
     trusted = before.studied and shell == before.shell
+    studied = Study(shell, edges, trusted, answers)
     if not trusted:
-        answers = {each: got for each, got in answers.items() if not isinstance(got, Same)}
-    return Study(shell, edges, trusted, answers)
+        studied.forget_unchanged()
+    return studied
 
 
 async def _root(root: str, look: Look, answers: dict[str, Answer], conditionally: bool) -> tuple[str, Answer]:

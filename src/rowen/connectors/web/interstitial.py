@@ -1,0 +1,155 @@
+"""Pages that stand in front of others: a login, an error with status 200, a captive portal, a parked domain.
+
+Pages that differed and now all say the same, or all redirect to one address, were not edited. What one page replaces is
+lost as if it were deleted, so the guard of deletions tells how many may be lost: more are refused, and what we hold of
+them stays. To tell that in time, pages wait until the walk ends, or until many others that say something else came.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
+
+from rowen.connectors.base import Held
+from rowen.model.hashes import Hash
+from rowen.model.item import Document
+
+__all__ = ["LEAST", "PERHAPS", "Interstitials", "Mark", "Member"]
+
+LEAST = 3
+"""Two pages that became one are an edit that happens; three are a pattern, and a small site has no more."""
+
+MOST_SAME = 1000
+"""So many pages with one text are refused however large the site is: they have to be kept in memory until then."""
+
+MOST_WAITING = 500
+MOST_WAITING_CHARS = 4_000_000
+"""As many as a group of the flow has: what stands in front of a site shows far earlier, and memory stays small."""
+
+MOST_SUSPECTS = 4
+"""What hides a site is one page, or a few; each that is suspected costs requests."""
+
+PERHAPS = "perhaps a login, an error or a captive portal. Nothing was updated or deleted by it."
+
+_CHARS_OF_A_PAGE = 500
+
+Mark: TypeAlias = Hash | str
+"""What such pages have in common: the hash of what they say, or the address that they redirect to."""
+
+
+class Member(NamedTuple):
+    """A page that may be one of many; `held` is what it would replace, `document` what it would be stored as."""
+
+    url: str
+    depth: int
+    held: tuple[Held, ...] = ()
+    document: Document | None = None
+
+    @property
+    def chars(self) -> int:
+        """About how much memory it takes."""
+        if self.document is None:
+            return _CHARS_OF_A_PAGE
+        return _CHARS_OF_A_PAGE + len(self.document.text) + sum(map(len, self.document.links))
+
+
+@dataclass(slots=True)
+class _Alike:
+    """The pages with one mark; what they all say is kept once."""
+
+    text: str | None = None
+    members: list[Member] = field(default_factory=list)
+    texts: set[Hash | None] = field(default_factory=set)
+    chars: int = 0
+
+    def add(self, member: Member) -> None:
+        if member.document is not None:
+            if self.text is None:
+                self.text = member.document.text
+                self.chars += len(self.text)
+            member = member._replace(document=replace(member.document, text=""))
+        self.members.append(member)
+        self.texts.update(held.content_hash for held in member.held)
+        self.chars += member.chars
+
+    def documents(self) -> list[Document]:
+        """All of them as they are to be stored."""
+        found = [member.document for member in self.members if member.document is not None]
+        return [replace(document, text=self.text or "") for document in found]
+
+
+class Interstitials:
+    """Finds out pages that stand in front of others; `losable` is how many texts may be lost, None any number."""
+
+    def __init__(self, losable: int | None) -> None:
+        self.why: str | None = None
+        self._losable = losable if losable is None else min(losable, MOST_SAME)
+        self._waiting: OrderedDict[Mark, _Alike] = OrderedDict()
+        self._chars = 0
+        self._refused: dict[Mark, int] = {}
+        self._told: set[Mark] = set()
+
+    @property
+    def watches(self) -> bool:
+        """Whether anything is to be found out."""
+        return self._losable is not None
+
+    def is_refused(self, mark: Mark) -> bool:
+        """Whether pages with this mark are known to stand in front of others."""
+        return mark in self._refused
+
+    def take(self, mark: Mark, member: Member) -> tuple[list[Document], list[Member]]:
+        """Let a page wait for others like it; returns what need wait no longer, and what is refused."""
+        if self._losable is None:
+            return [member.document] if member.document is not None else [], []
+        if mark in self._refused:
+            return [], self._refuse(mark, [member])
+        alike = self._waiting.setdefault(mark, _Alike())
+        self._waiting.move_to_end(mark)
+        before = alike.chars
+        alike.add(member)
+        self._chars += alike.chars - before
+        if len(alike.texts) >= LEAST and len(alike.texts) - 1 > self._losable:
+            return [], self.refuse(mark)
+        return self._overflowing(), []
+
+    def refuse(self, mark: Mark) -> list[Member]:
+        """Refuse all pages with a mark, those that wait and those to come."""
+        if isinstance(mark, str):
+            self._drop_page(mark)
+        alike = self._waiting.pop(mark, _Alike())
+        self._chars -= alike.chars
+        return self._refuse(mark, alike.members)
+
+    def suspects(self) -> list[tuple[Mark, list[Member]]]:
+        """The marks whose pages would replace most, each told once."""
+        fresh = [(mark, alike) for mark, alike in self._waiting.items() if alike.texts and mark not in self._told]
+        fresh.sort(key=lambda one: -len(one[1].texts))
+        self._told.update(mark for mark, _ in fresh)
+        return [(mark, list(alike.members)) for mark, alike in fresh[:MOST_SUSPECTS]]
+
+    def rest(self) -> list[Document]:
+        """All that still waits, when nothing more will come."""
+        waiting, self._waiting, self._chars = self._waiting, OrderedDict(), 0
+        return [document for alike in waiting.values() for document in alike.documents()]
+
+    def _refuse(self, mark: Mark, members: list[Member]) -> list[Member]:
+        count = self._refused[mark] = self._refused.get(mark, 0) + sum(len(member.held) for member in members)
+        if members:
+            same = f"redirect to {mark}" if isinstance(mark, str) else "answer with one and the same text"
+            self.why = f"{count} pages that differed before now {same}, such as {members[0].url}: {PERHAPS}"
+        return members
+
+    def _overflowing(self) -> list[Document]:
+        ready: list[Document] = []
+        while len(self._waiting) > MOST_WAITING or (self._chars > MOST_WAITING_CHARS and len(self._waiting) > 1):
+            _, alike = self._waiting.popitem(last=False)
+            self._chars -= alike.chars
+            ready += alike.documents()
+        return ready
+
+    def _drop_page(self, url: str) -> None:
+        """Forget the page that others redirect to, unless we hold it."""
+        for alike in self._waiting.values():
+            alike.members = [
+                member for member in alike.members if member.url != url or any(held.url == url for held in member.held)
+            ]

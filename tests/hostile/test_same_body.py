@@ -1,0 +1,232 @@
+"""One page in front of many: a login, an error with status 200, a captive portal, a parked domain."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from aiohttp import web
+
+from rowen import Rowen, Run
+from tests.conftest import House
+from tests.hostile.test_deletions import fresh, star
+from tests.logical import contents, index_of, replayed
+from tests.portals.site import Page, Site, html, keep
+
+TOKENS = count()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+async def portal(_: web.Request) -> web.StreamResponse:
+    """The same words each time, with another token in the body and other validators."""
+    token = next(TOKENS)
+    body = html(
+        "Welcome to our WLAN", "Please accept our terms.", links=("/terms",), head=f"<meta name=t content={token}>"
+    )
+    return web.Response(body=body, content_type="text/html", headers={"ETag": f'"{token}"'})
+
+
+def replace_all(site: Site, answer: Page, *, but: tuple[str, ...] = ()) -> dict[str, Page]:
+    """Let everything answer alike; returns the pages as they were."""
+    before = dict(site.pages)
+    site.pages = {path: page for path, page in site.pages.items() if path in but}
+    site.default = answer
+    return before
+
+
+def heal(site: Site, before: dict[str, Page]) -> None:
+    site.pages = before
+    site.default = Page(b"<html><title>Not found</title>Nothing here.</html>", status=404)
+
+
+async def broken_then_healed(
+    r: Rowen, site: Site, house: House, answer: Page, *, but: tuple[str, ...] = ()
+) -> tuple[Run, Run]:
+    """A run in front of the broken site, after which the index is as it was, and one in front of the healed site."""
+    held = index_of(house)
+    before = replace_all(site, answer, but=but)
+    broken = await r.sync("site")
+    assert index_of(house) == held
+    heal(site, before)
+    return broken, await r.sync("site")
+
+
+@pytest.mark.parametrize("pages", [4, 10, 61])
+@pytest.mark.parametrize("sitemap", [False, True])
+async def test_a_captive_portal_changes_nothing_and_the_run_says_why(
+    house: House, site: Site, new_house: Callable[[], House], pages: int, sitemap: bool
+) -> None:
+    star(site, pages)
+    async with house.open() as r:
+        await keep(r, site, sitemap=sitemap, llms=sitemap)
+        broken, healed = await broken_then_healed(r, site, house, Page(handler=portal))
+        again = await r.sync("site")
+
+    assert (broken.status, broken.tally.updated, broken.tally.deleted, broken.tally.created) == ("failed", 0, 0, 0)
+    assert "all answer with one page now" in (broken.error or "")
+    assert site.url in (broken.error or "")
+    assert (healed.status, healed.tally.updated, healed.tally.deleted) == ("completed", 0, 0)
+    assert again.tally.rows_written == 0
+    assert replayed(house) == contents(house)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_a_captive_portal_is_not_asked_for_every_page(house: House, site: Site) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        replace_all(site, Page(handler=portal))
+        run = await r.sync("site")
+
+    assert run.tally.requests <= 6
+
+
+@pytest.mark.parametrize("where", ["/welcome", "/welcome?from={path}", "http://127.0.0.1:9/portal?from={path}"])
+async def test_redirects_to_one_page_change_nothing(house: House, site: Site, where: str) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/robots.txt":
+            return web.Response(status=404)
+        if request.path == "/welcome":
+            return web.Response(body=html("Welcome", "Tell us who you are."), content_type="text/html")
+        return web.Response(status=302, headers={"Location": where.format(path=request.path)})
+
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        broken, healed = await broken_then_healed(r, site, house, Page(handler=answer))
+
+    assert (broken.status, broken.tally.deleted, broken.tally.deletions_held) == ("failed", 0, 0)
+    assert broken.error
+    assert (healed.status, healed.tally.unchanged) == ("completed", 20)
+
+
+@pytest.mark.parametrize("where", ["/welcome", "/welcome?from={path}", "http://127.0.0.1:9/portal?from={path}", "/"])
+async def test_redirects_of_all_but_the_root_to_one_page_change_nothing(house: House, site: Site, where: str) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/robots.txt":
+            return web.Response(status=404)
+        if request.path == "/welcome":
+            return web.Response(body=html("Welcome", "Tell us who you are."), content_type="text/html")
+        return web.Response(status=302, headers={"Location": where.format(path=request.path)})
+
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        broken, healed = await broken_then_healed(r, site, house, Page(handler=answer), but=("/",))
+
+    assert (broken.status, broken.tally.deleted, broken.tally.skipped) == ("partial", 0, 19)
+    assert "19 pages that differed before now" in (broken.error or "")
+    assert (healed.status, healed.tally.unchanged, healed.tally.created) == ("completed", 20, 0)
+
+
+async def test_one_error_page_with_status_200_for_all_but_the_root_changes_nothing(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        oops = Page(html("Oops", "Something went wrong. Please come back later."))
+        broken, healed = await broken_then_healed(r, site, house, oops, but=("/",))
+
+    assert (broken.status, broken.tally.skipped, broken.tally.updated, broken.tally.deleted) == ("partial", 60, 0, 0)
+    assert "60 pages that differed before now answer with one and the same text" in (broken.error or "")
+    assert (healed.tally.not_modified, healed.tally.unchanged) == (61, 61)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_one_page_in_front_of_a_part_of_the_site_leaves_the_other_pages_fresh(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        before = dict(site.pages)
+        for number in range(30, 60):
+            site.pages[f"/p{number}"] = Page(handler=portal)
+        site.put("/p3", "Page 3", "A new text.")
+        broken = await r.sync("site")
+        site.pages = {**before, "/p3": site.pages["/p3"]}
+        healed = await r.sync("site")
+
+    assert (broken.status, broken.tally.updated, broken.tally.skipped) == ("partial", 1, 30)
+    assert (healed.status, healed.tally.updated, healed.tally.deleted) == ("completed", 0, 0)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_pages_behind_the_ones_that_something_hides_are_still_found(house: House, site: Site) -> None:
+    site.grow(61)
+    async with house.open() as r:
+        await keep(r, site)
+        for number in range(1, 15):
+            site.pages[f"/p{number}"] = Page(handler=portal)
+        site.put("/p60", "Page 60", "A new text.")
+        broken = await r.sync("site")
+
+    assert (broken.status, broken.tally.skipped, broken.tally.updated, broken.tally.deleted) == ("partial", 14, 1, 0)
+
+
+async def test_a_few_pages_that_become_one_are_an_edit(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 61)
+    async with house.open() as r:
+        await keep(r, site)
+        for number in range(20, 28):
+            site.put(f"/p{number}", "Retired", "This product is no longer sold.")
+        run = await r.sync("site")
+
+    assert (run.status, run.tally.updated) == ("completed", 8)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_pages_that_were_alike_before_may_change_alike(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 61)
+    for number in range(20, 50):
+        site.put(f"/p{number}", "Soon", "This page is under construction.")
+    async with house.open() as r:
+        await keep(r, site)
+        for number in range(20, 50):
+            site.put(f"/p{number}", "Soon", "This page will be here in May.")
+        run = await r.sync("site")
+
+    assert (run.status, run.tally.updated) == ("completed", 30)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_many_pages_that_are_meant_to_be_one_are_taken_when_somebody_says_so(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 30)
+    async with house.open() as r:
+        await keep(r, site)
+        for number in range(1, 30):
+            site.put(f"/p{number}", "Closed", "This site is closed.")
+        refused = await r.sync("site")
+        accepted = await r.sync("site", accept_deletions=True)
+        again = await r.sync("site")
+
+    assert (refused.status, refused.tally.updated) == ("partial", 0)
+    assert (accepted.status, accepted.tally.updated) == ("completed", 29)
+    assert (again.status, again.tally.rows_written) == ("completed", 0)
+    assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+async def test_a_first_harvest_through_a_portal_is_mended_by_the_next(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    star(site, 10)
+    before = replace_all(site, Page(handler=portal))
+    async with house.open() as r:
+        await keep(r, site)
+        heal(site, before)
+        run = await r.sync("site")
+
+    assert run.status == "completed"
+    assert index_of(house) == index_of(await fresh(new_house, site))
