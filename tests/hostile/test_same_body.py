@@ -139,6 +139,23 @@ async def test_one_error_page_with_status_200_for_all_but_the_root_changes_nothi
     assert index_of(house) == index_of(await fresh(new_house, site))
 
 
+async def test_a_login_form_that_remembers_where_one_wanted_to_go_is_one_page(house: House, site: Site) -> None:
+    async def form(request: web.Request) -> web.StreamResponse:
+        if request.path == "/robots.txt":
+            return web.Response(status=404)
+        body = f"<title>Log in</title><p>Members only. <a href='/join?next={request.path}'>Join us</a> or log in.</p>"
+        return web.Response(text=body, content_type="text/html")
+
+    star(site, 20)
+    async with house.open() as r:
+        await keep(r, site)
+        whole, _ = await broken_then_healed(r, site, house, Page(handler=form))
+        part, healed = await broken_then_healed(r, site, house, Page(handler=form), but=("/",))
+
+    assert (whole.status, part.status, part.tally.skipped) == ("failed", "partial", 19)
+    assert (healed.status, healed.tally.not_modified) == ("completed", 20)
+
+
 async def test_one_page_in_front_of_a_part_of_the_site_leaves_the_other_pages_fresh(
     house: House, site: Site, new_house: Callable[[], House]
 ) -> None:

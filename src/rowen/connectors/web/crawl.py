@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rowen.connectors.base import Held, Known
 from rowen.connectors.web.dates import Dates
 from rowen.connectors.web.front import Front, hides
-from rowen.connectors.web.interstitial import Interstitials, Mark, Member
+from rowen.connectors.web.interstitial import Interstitials, Mark, Member, mark_of
 from rowen.connectors.web.memory import Bridge, Memory
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import PageUrl, Scope, variant
@@ -299,13 +299,13 @@ class Crawl:
             stored = self._study.shell.strip(document)
             self._follow(document.links, place.depth)
         if held is None or replaced:
-            yield from self._line_up(document.content_hash, Member(place.url, place.depth, replaced, stored))
+            yield from self._line_up(mark_of(document), Member(place.url, place.depth, replaced, stored))
         elif stored is not None:
             yield Fetched(stored)
 
     def _is_in_front(self, place: _Place, held: Held | None, document: Document) -> bool:
         """Whether a page is known to stand in front of others: by what it says, or because they redirect to it."""
-        return self._front.is_refused(document.content_hash) or (held is None and self._front.is_refused(place.url))
+        return self._front.is_refused(mark_of(document)) or (held is None and self._front.is_refused(place.url))
 
     def _replaced(self, place: _Place, held: Held | None, document: Document) -> tuple[Held, ...]:
         """What a page would replace: what we hold of it, or of the one that redirects to it, where that says otherwise.

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rowen.connectors.base import Held, Known
-from rowen.connectors.web.interstitial import LEAST, PERHAPS, Mark
+from rowen.connectors.web.interstitial import LEAST, PERHAPS, Mark, mark_of
 from rowen.connectors.web.memory import Memory
 from rowen.connectors.web.study import MOST_HOPS, Look
 from rowen.connectors.web.visit import Answer, Moved, Page, Same
@@ -59,7 +59,7 @@ class Front:
         texts: defaultdict[Hash, set[Hash | None]] = defaultdict(set)
         for url, page in changed.items():
             if url in held and held[url].content_hash != self._before.shell.strip(page.document).content_hash:
-                texts[page.document.content_hash].add(held[url].content_hash)
+                texts[mark_of(page.document)].add(held[url].content_hash)
         for mark, replaced in texts.items():
             if len(replaced) >= LEAST and 2 * len(replaced) >= pages:
                 return mark
@@ -103,7 +103,7 @@ class Front:
             return _bare(other.to) in arrived
         if not (isinstance(answer, Page) and isinstance(other, Page)):
             return False
-        return answer.document.content_hash == other.document.content_hash
+        return mark_of(answer.document) == mark_of(other.document)
 
 
 async def hides(mark: Mark, links: Sequence[str], known: Known, look: Look) -> bool:
@@ -116,7 +116,7 @@ async def hides(mark: Mark, links: Sequence[str], known: Known, look: Look) -> b
 def _has(mark: Mark, answer: Answer) -> bool:
     match answer:
         case Page(document):
-            return document.content_hash == mark
+            return mark_of(document) == mark
         case Moved(to):
             return isinstance(mark, str) and _bare(to) == _bare(mark)
     return False

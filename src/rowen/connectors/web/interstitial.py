@@ -5,15 +5,17 @@ lost as if it were deleted, so the guard of deletions tells how many may be lost
 them stays. To tell that in time, pages wait until the walk ends, or until many others that say something else came.
 """
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 from rowen.connectors.base import Held
-from rowen.model.hashes import Hash
+from rowen.model.hashes import Hash, content_hash
 from rowen.model.item import Document
 
-__all__ = ["LEAST", "PERHAPS", "Interstitials", "Mark", "Member"]
+__all__ = ["LEAST", "PERHAPS", "Interstitials", "Mark", "Member", "mark_of"]
 
 LEAST = 3
 """Two pages that became one are an edit that happens; three are a pattern, and a small site has no more."""
@@ -32,17 +34,29 @@ PERHAPS = "perhaps a login, an error or a captive portal. Nothing was updated or
 
 _CHARS_OF_A_PAGE = 500
 
+_TARGET = re.compile(r"\]\([^()\s]*\)")
+
 Mark: TypeAlias = Hash | str
 """What such pages have in common: the hash of what they say, or the address that they redirect to."""
 
 
+def mark_of(document: Document) -> Hash:
+    """What a page says, less its own address, which may stand in its links and is its name where it has no title."""
+    title = "" if unquote(document.url).endswith(document.title) else document.title
+    return content_hash(title, _TARGET.sub("]", document.text), document.tags)
+
+
 class Member(NamedTuple):
-    """A page that may be one of many; `held` is what it would replace, `document` what it would be stored as."""
+    """A page that may be one of many; `held` is what it would replace, `document` what it would be stored as.
+
+    One that `shares_text` has that of the first of its kind, which is kept once.
+    """
 
     url: str
     depth: int
     held: tuple[Held, ...] = ()
     document: Document | None = None
+    shares_text: bool = False
 
     @property
     def chars(self) -> int:
@@ -54,7 +68,7 @@ class Member(NamedTuple):
 
 @dataclass(slots=True)
 class _Alike:
-    """The pages with one mark; what they all say is kept once."""
+    """The pages with one mark."""
 
     text: str | None = None
     members: list[Member] = field(default_factory=list)
@@ -62,19 +76,18 @@ class _Alike:
     chars: int = 0
 
     def add(self, member: Member) -> None:
-        if member.document is not None:
-            if self.text is None:
-                self.text = member.document.text
-                self.chars += len(self.text)
-            member = member._replace(document=replace(member.document, text=""))
+        if member.document is not None and self.text is None:
+            self.text = member.document.text
+        elif member.document is not None and member.document.text == self.text:
+            member = member._replace(document=replace(member.document, text=""), shares_text=True)
         self.members.append(member)
         self.texts.update(held.content_hash for held in member.held)
         self.chars += member.chars
 
     def documents(self) -> list[Document]:
         """All of them as they are to be stored."""
-        found = [member.document for member in self.members if member.document is not None]
-        return [replace(document, text=self.text or "") for document in found]
+        found = [(member.document, member.shares_text) for member in self.members if member.document is not None]
+        return [replace(document, text=self.text or "") if shares else document for document, shares in found]
 
 
 class Interstitials:
@@ -108,7 +121,8 @@ class Interstitials:
         before = alike.chars
         alike.add(member)
         self._chars += alike.chars - before
-        if len(alike.texts) >= LEAST and len(alike.texts) - 1 > self._losable:
+        too_many = len(alike.texts) - 1 > self._losable or alike.chars > MOST_WAITING_CHARS
+        if too_many and len(alike.texts) >= LEAST:
             return [], self.refuse(mark)
         return self._overflowing(), []
 
@@ -141,7 +155,7 @@ class Interstitials:
 
     def _overflowing(self) -> list[Document]:
         ready: list[Document] = []
-        while len(self._waiting) > MOST_WAITING or (self._chars > MOST_WAITING_CHARS and len(self._waiting) > 1):
+        while len(self._waiting) > MOST_WAITING or self._chars > MOST_WAITING_CHARS:
             _, alike = self._waiting.popitem(last=False)
             self._chars -= alike.chars
             ready += alike.documents()
