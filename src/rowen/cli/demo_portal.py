@@ -22,7 +22,7 @@ _THINGS = {
     "goat-sightings": "Times and places at which a goat was seen on a roof. Complete since records began.",
 }
 _VILLAGES = ("Rowen Hill", "Lower Wick", "Upper Wick", "Quince End", "Thistle Cross", "Yarrow", "Mill Row", "Vetchley")
-_SINCE = re.compile(r"metadata_modified:\[(\S+) TO \*\]")
+_SINCE = re.compile(r"metadata_modified:\[([^\s\[\]]+) TO \*\]")
 
 WEEK = (
     "The gates of Yarrow are described anew.",

@@ -17,7 +17,7 @@ _OPEN = re.compile(
     r"|(?P<underline>={2,}|-{2,})[ \t]*$"
     r"|(?P<item>[-*+]|\d{1,9}[.)])(?=[ \t]|$)"
 )
-_DELIMITER_ROW = re.compile(r"\|?[ \t:|-]*-[ \t:|-]*$")
+_DELIMITER_ROW = re.compile(r"(?=[ \t:|]*+-)[ \t:|-]*+$")
 
 
 class Kind(Enum):

@@ -17,7 +17,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16be"),
 )
 _DECLARED = {
-    "text/html": re.compile(rb"<meta[^>]{1,300}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE),
+    "text/html": re.compile(rb"<meta[^>]{1,300}?charset\s*+=\s*+(?:[\"']\s*+)?([\w.:-]+)", re.IGNORECASE),
     "application/xml": re.compile(rb"<\?xml[^>]{1,200}?encoding\s*=\s*[\"']([\w.:-]+)"),
     # PEP 263: on one of the first two lines
     "text/x-python": re.compile(rb"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]{0,200}?coding[:=][ \t]*([\w.-]+)"),

@@ -15,7 +15,8 @@ _CLOSER = re.compile(
     r"|[|.?:&]|--+\s*$|#(?:else|elif|endif)\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r""" \"{3} | '{3} | "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | \#.* """, re.VERBOSE)
+# A quotation mark without another one ends with its line.
+_QUOTED = re.compile(r""" \"{3} | '{3} | "(?:[^"\\]++|\\.)*+"? | '(?:[^'\\]++|\\.)*+'? | \#.* """, re.VERBOSE)
 _BACKTICKS = re.compile(r"`{3,}")
 _INSIDE = 1 << 30
 _DEEPEST = 8

@@ -14,7 +14,7 @@ _DEEPEST_INDENT = 24
 
 # Short lists and objects without anything inside stay on one line: coordinates, for one, come by the million.
 _TOKEN = re.compile(
-    r'(?P<short>\[[^\[\]{}"]{0,100}\]|\{\s*\})|(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\],:])|(?P<word>[^\s"{}\[\],:]+)'
+    r'(?P<short>\[[^\[\]{}"]{0,100}\]|\{\s*\})|(?P<text>"(?:[^"\\]++|\\.)*+"?)|(?P<mark>[{}\[\],:])|(?P<word>[^\s"{}\[\],:]+)'
 )
 
 

@@ -1,7 +1,7 @@
 """Markdown files: what their front matter says, their title, and the text below."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import ada_url
@@ -17,7 +17,9 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", 
 _KEY = re.compile(r"([A-Za-z_][\w .-]*?)[ \t]*:(?:[ \t]+(.*)|[ \t]*)$")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)$")
 _COMMENT = re.compile(r"[ \t]+#.*$")
-_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(\s*<?([^\s<>()]+)>?[^)\n]*\)|<(https?://[^\s<>]+)>")
+_MARK = re.compile(
+    r"(?P<image>!\[)|(?P<opens>\[)|\]\(\s*+<?(?P<place>[^\s<>()]++)|<(?P<bare>https?://[^\s<>]++)>|[\]\n]"
+)
 _HASHES = re.compile(r"^(?=[ ]{0,3}#{1,6}[ \t])", re.MULTILINE)
 
 
@@ -42,13 +44,44 @@ def markdown_links(text: str, url: str) -> tuple[str, ...]:
     for block in scan(text):
         if block.kind is Kind.FENCE or left_chars < 0:
             continue
-        for inline, bare in _LINK.findall(text, block.start, block.end):
+        for place in _places(text, block.start, block.end):
             with suppress(ValueError):
-                link = str(ada_url.join_url(url, inline or bare)).partition("#")[0]
+                link = str(ada_url.join_url(url, place)).partition("#")[0]
                 if link.startswith(("http://", "https://")) and link not in found and left_chars >= 0:
                     found[link] = None
                     left_chars -= len(link)
     return tuple(found)
+
+
+def _places(text: str, at: int, end: int) -> Iterator[str]:
+    """The places of `[words](place)` and `<https://place>`, in one pass; those of images are left out."""
+    is_open = False
+    close, line_end = _Ahead(text, ")", end), _Ahead(text, "\n", end)
+    while mark := _MARK.search(text, at, end):
+        at = mark.end()
+        if mark["bare"]:
+            yield mark["bare"]
+        elif mark["place"] and is_open and close.after(at) < line_end.after(at):
+            yield mark["place"]
+            at = close.after(at) + 1
+        elif mark["place"]:
+            at = mark.start() + 1
+        is_open = bool(mark["opens"]) or (is_open and bool(mark["image"] or mark["bare"]))
+
+
+class _Ahead:
+    """Where a character stands next, looked for once however often it is asked for."""
+
+    def __init__(self, text: str, character: str, end: int) -> None:
+        self._text, self._character, self._end = text, character, end
+        self._found = -1
+
+    def after(self, at: int) -> int:
+        """Its next place from here on, which is never before that of the last question; the end if there is none."""
+        if self._found < at:
+            found = self._text.find(self._character, at, self._end)
+            self._found = found if found >= 0 else self._end
+        return self._found
 
 
 def read_plain(text: str) -> Part:

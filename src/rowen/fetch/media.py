@@ -54,7 +54,7 @@ _BOMS = (
 )
 _CHARSETS = ("ascii", "big5", "cp", "euc", "gb", "iso", "johab", "koi8", "kz", "mac", "ptcp", "shift", "tis", "utf-")
 _PARAMETER = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
-_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([a-z0-9_:.+-]+)", re.IGNORECASE)
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+(?:[\"']\s*+)?([a-z0-9_:.+-]+)", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([a-z0-9_:.+-]+)", re.IGNORECASE)
 
 

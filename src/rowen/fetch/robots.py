@@ -23,7 +23,7 @@ _KEPT_S = 3600.0
 _KEPT_UNREACHABLE_S = 300.0
 _LINE_END = re.compile(r"\r\n?")
 # The file may name us as "Rowen/1.0", but the token is what counts.
-_VERSION = re.compile(r"^(\s*user-agent\s*:\s*[\w-]+)/\S*", re.IGNORECASE | re.MULTILINE)
+_VERSION = re.compile(r"^([^\S\n]*+user-agent[^\S\n]*+:[^\S\n]*+[\w-]++)/\S*+", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ __all__ = ["accept", "is_search", "recognise"]
 
 _PREFIX = "arcgis:"
 _SEARCH = re.compile(r"(?P<base>https?://[^/]+(?:/.*)?/sharing/rest)/search", re.IGNORECASE)
-_HUB = re.compile(r"https?://[^/]+\.(?:hub|opendata)\.arcgis\.com(?:[/:].*)?|.*/api/search/v1(?:/.*)?", re.IGNORECASE)
+_HUB = re.compile(r"https?://[^/]+\.(?:hub|opendata)\.arcgis\.com(?:[/:].*)?|.*/api/search/v1(?s:/.*)?", re.IGNORECASE)
 
 
 def recognise(address: str) -> str | None:

@@ -41,7 +41,7 @@ _SHAPES = ("dcat:bbox", "dcat:centroid", "locn:geometry", "gsp:asWKT")
 _STARTS = ("dcat:startDate", "schema:startDate", "time:hasBeginning", "dct:start")
 _ENDS = ("dcat:endDate", "schema:endDate", "time:hasEnd", "dct:end")
 _INSTANTS = ("time:inXSDDate", "time:inXSDDateTimeStamp", "time:inXSDDateTime", "time:inXSDgYear")
-_AUTHORITY = re.compile(r".*/authority/[\w-]+/")
+_AUTHORITY = re.compile(r"\A.*/authority/[\w-]+/")
 
 
 class Reading(NamedTuple):

@@ -11,8 +11,8 @@ __all__ = ["format_named", "format_of", "media_type_named", "size_of"]
 _MOST_BYTES = 10**18
 _SIZE = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))? ?(?:(|K|M|G|T)(I?)B|BYTES?)?", re.IGNORECASE | re.ASCII)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-_MEDIA_TYPE = re.compile(r".*/media-types/+", re.IGNORECASE)
-_FILE_TYPE = re.compile(r".*/file-type/", re.IGNORECASE)
+_MEDIA_TYPE = re.compile(r"\A.*/media-types/+", re.IGNORECASE)
+_FILE_TYPE = re.compile(r"\A.*/file-type/", re.IGNORECASE)
 _ENDING = re.compile(r"\.([a-z0-9]{2,10})/*", re.IGNORECASE)
 _FORMATS = {
     "application/dbf": "DBF",

@@ -9,17 +9,19 @@ record looks like has such a piece end where the next record begins.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.answers import UnreadableError, read_json
 
-__all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter", "depth_at"]
+__all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter", "depths_at"]
 
 MOST_RECORD_BYTES = 32 << 20
 _KEPT_BYTES = 1 << 16
+# What is in the buffer is copied for each broken record in it: at most so much at a time.
+_PIECE_BYTES = 1 << 16
 
 _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+([{}\[\]])', re.DOTALL)
 _TO_TAIL = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
@@ -33,6 +35,9 @@ _NEXT_OBJECT = re.compile(rb'[^\s:\[]\s*+(\{)\s*+"')
 _NEXT_FIELD = re.compile(rb',\s*+("[^"\\]*+"\s*+:)')
 _PAIRS = {b"}": b"{", b"]": b"["}
 _MOST_DEPTH = 10_000
+# Below each bracket of such a nest Python's decoder fails only after a thousand others.
+_MOST_DEEP = 10
+_FIRST_LOOK_BYTES = 1 << 12
 # What is left of a number, a word or an escape that the end of the text has cut off.
 _CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
 _DECODER = json.JSONDecoder()
@@ -54,13 +59,20 @@ class Cut(NamedTuple):
 
 @dataclass(slots=True)
 class _Lost:
-    """A broken record, which begins where the buffer does: where it may end, and how far its end was looked for."""
+    """A broken record, which begins where the buffer does: where it may end, and how far its end was looked for.
+
+    It is looked for again when the buffer has `wanted_bytes`. No record begins at a `hopeless` bracket, which is open
+    where an error is; `deep` counts those below which there is more than can be read.
+    """
 
     problem: str
     error_at: int | None
     end: int | None
     torn: bool
     looked: int = 0
+    wanted_bytes: int = 0
+    hopeless: frozenset[int] = frozenset()
+    deep: int = 0
 
 
 class _Value(NamedTuple):
@@ -111,11 +123,12 @@ class Splitter:
 
     def feed(self, piece: bytes) -> Iterator[Cut]:
         """The records that end in this piece."""
-        self._buffer += piece
-        if not self._started:
-            self._start()
-        yield from self._work(final=False)
-        self._forget()
+        for at in range(0, len(piece), _PIECE_BYTES):
+            self._buffer += piece[at : at + _PIECE_BYTES]
+            if not self._started:
+                self._start()
+            yield from self._work(final=False)
+            self._forget()
 
     def finish(self) -> Iterator[Cut]:
         """The records that can still be told from each other when nothing more comes."""
@@ -137,6 +150,8 @@ class Splitter:
         self._starved = False
         while not self._starved:
             if self._lost is not None:
+                if not final and len(self._buffer) < self._lost.wanted_bytes:
+                    return
                 yield from self._find_end(self._lost, final=final)
             elif not self._inside and self._is_record and self._open and self._open[-1][1] == "records":
                 yield from self._step_in_list(final=final)
@@ -170,7 +185,7 @@ class Splitter:
         buffer = self._buffer
         while True:
             if self._in_string:
-                self._at = _end(_IN_STRING, buffer, self._at)
+                self._at = _end(_IN_STRING.match(buffer, self._at), self._at)
                 if buffer[self._at : self._at + 1] != b'"':
                     return None
                 self._at += 1
@@ -178,7 +193,7 @@ class Splitter:
             if found := _TO_BRACKET.match(buffer, self._at):
                 self._at = found.end()
                 return found[1]
-            self._at = _end(_TO_TAIL, buffer, self._at)
+            self._at = _end(_TO_TAIL.match(buffer, self._at), self._at)
             if buffer[self._at : self._at + 1] != b'"':
                 return None
             self._at += 1
@@ -261,7 +276,7 @@ class Splitter:
 
     def _step_in_list(self, *, final: bool) -> Iterator[Cut]:
         """Take what comes next in a list of records: another one, the list's end, or what does not belong there."""
-        self._at = _end(_BETWEEN, self._buffer, self._at)
+        self._at = _end(_BETWEEN.match(self._buffer, self._at), self._at)
         first = self._buffer[self._at : self._at + 1]
         if first == b"]":
             self._at += 1
@@ -307,7 +322,7 @@ class Splitter:
         begin, self._begin = self._begin or 0, None
         self._drop(begin)
         self._inside, self._in_string = 0, False
-        read = _decode(self._buffer.decode("latin-1"), 0)
+        read = _read(self._buffer, 0)
         error_at = read.at if isinstance(read, _Trouble) else None
         why = read.why if isinstance(read, _Trouble) and error_at is not None else problem
         place = f" (byte {self._offset + error_at})" if error_at is not None else ""
@@ -327,29 +342,42 @@ class Splitter:
             yield Cut(self._buffer[:place], number=self._number, offset=self._offset, problem=lost.problem)
             return
         self._starved = True
+        lost.wanted_bytes = min(2 * len(self._buffer), self._most_bytes + 1)
         if len(self._buffer) > self._most_bytes:
             raise self._unreadable(f"is broken, and no other begins in {self._most_bytes} bytes")
 
     def _next_record(self, lost: _Lost, *, final: bool, limit: int | None = None) -> int | None:
         if self._is_record is None or self._open[-1][1] != "records":
             return None
-        base = lost.looked
-        text = ""
         while found := _NEXT_OBJECT.search(self._buffer, lost.looked):
             at = found.start(1)
             if limit is not None and at >= limit:
                 return None
-            text = text or self._buffer[base:].decode("latin-1")
-            read = _decode(text, at - base)
+            if at in lost.hopeless:
+                lost.looked = at
+                continue
+            read = _read(self._buffer, at)
             if read is None and not final and len(self._buffer) - at < self._most_bytes:
                 self._starved = True
                 return None
             if isinstance(read, _Value) and self._is_record(read.value):
                 return at
             # The bracket before stays in view: what follows upon it may be a record.
-            lost.looked = base + read.end - 1 if isinstance(read, _Value) else at
+            lost.looked = read.end - 1 if isinstance(read, _Value) else at
+            if not isinstance(read, _Value):
+                self._give_up(lost, at, read)
+            if lost.deep > _MOST_DEEP:
+                return None
         lost.looked = max(lost.looked, len(self._buffer.rstrip(b" \t\r\n{")) - 1)
         return None
+
+    def _give_up(self, lost: _Lost, at: int, read: "_Trouble | None") -> None:
+        """Note where no record begins: an error is one for all that is open there, and need not be met again."""
+        if read is not None and read.at is None:
+            lost.deep += 1
+            return
+        error_at = len(self._buffer) if read is None or read.at is None else read.at
+        lost.hopeless = frozenset(_open_at(self._buffer, at, error_at))
 
     def _proved(self, end: int, *, final: bool) -> int | None:
         """The end, if what comes after it may come after a record."""
@@ -360,15 +388,15 @@ class Splitter:
 
     def _end_of_fields(self, lost: _Lost, *, final: bool) -> int | None:
         """Where a record ends of which one field is broken: the others, from the next one on, are good JSON."""
-        if lost.error_at is None or depth_at(self._buffer, lost.error_at) != 1:
+        if lost.error_at is None or next(depths_at(self._buffer, [lost.error_at])) != 1:
             return None
         found = _NEXT_FIELD.search(self._buffer, lost.error_at)
         if found is None:
             self._starved = not final and len(self._buffer) - lost.error_at < _KEPT_BYTES
             return None
-        read = _decode("{" + self._buffer[found.start(1) :].decode("latin-1"), 0)
+        read = _read(self._buffer, found.start(1), before="{")
         if isinstance(read, _Value):
-            return self._proved(found.start(1) + read.end - 1, final=final)
+            return self._proved(read.end, final=final)
         self._starved = read is None and not final
         return None
 
@@ -392,13 +420,40 @@ class Splitter:
             self._begin = max(0, self._begin - count)
 
 
-def depth_at(body: bytes, place: int) -> int:
-    """How many brackets are open at a place before which all strings end."""
+def depths_at(body: bytes, places: Sequence[int]) -> Iterator[int]:
+    """How many brackets are open at places, in their order, before each of which all strings end."""
     depth = at = 0
-    while found := _TO_BRACKET.match(body, at, place):
-        depth += 1 if found[1] not in _PAIRS else -1
-        at = found.end()
-    return depth
+    for place in places:
+        while found := _TO_BRACKET.match(body, at, place):
+            depth += 1 if found[1] not in _PAIRS else -1
+            at = found.end()
+        yield depth
+
+
+def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
+    """Where those brackets stand that are open at the end of a piece that is JSON up to there."""
+    opened: list[int] = []
+    while found := _TO_BRACKET.match(body, begin, end):
+        begin = found.end()
+        if found[1] not in _PAIRS:
+            opened.append(begin - 1)
+        elif opened:
+            opened.pop()
+    return iter(opened)
+
+
+def _read(body: bytes, at: int, *, before: str = "") -> _Value | _Trouble | None:
+    """What a body says from a place on, all places its own; more of it is read only as long as that tells nothing."""
+    size_bytes = _FIRST_LOOK_BYTES
+    while True:
+        read = _decode(before + body[at : at + size_bytes].decode("latin-1"), 0)
+        if read is None and at + size_bytes < len(body):
+            size_bytes *= 4
+            continue
+        shift = at - len(before)
+        if isinstance(read, _Value):
+            return _Value(read.value, read.end + shift)
+        return _Trouble(read.why, read.at + shift) if read and read.at is not None else read
 
 
 def _decode(text: str, at: int) -> _Value | _Trouble | None:
@@ -418,6 +473,5 @@ def _after(buffer: bytes, at: int) -> bytes:
     return found[1] if found else b""
 
 
-def _end(pattern: re.Pattern[bytes], buffer: bytes, at: int) -> int:
-    found = pattern.match(buffer, at)
+def _end(found: re.Match[bytes] | None, at: int) -> int:
     return found.end() if found else at

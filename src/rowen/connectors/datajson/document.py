@@ -1,6 +1,5 @@
 """Reading a data.json as it comes in: record by record, page by page where it has pages."""
 
-import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from rowen.connectors.datajson.record import dataset_of
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
+from rowen.fetch.links import next_link
 from rowen.fetch.response import Response, Stream
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
@@ -31,7 +31,6 @@ LONGEST_S = 3600.0
 MOST_PAGES = 10_000
 _LISTS = frozenset({"dataset", "datasetSeries", "service"})
 _CATALOGS = frozenset({"catalog"})
-_NEXT = re.compile(r'<([^>]+)>\s*;[^,]*\brel="?next"?', re.IGNORECASE)
 _ROUND = 100
 _SAME = 20
 _MOST_PAYLOAD_BYTES = 1 << 20
@@ -200,8 +199,8 @@ class Document:
         return f"{self._url}#/unread/{body_hash(body).hex()[:32]}"
 
     def _after(self, url: str, head: Response) -> str | None:
-        found = _NEXT.search(head.headers.get("Link", ""))
-        return urljoin(url, found[1]) if found else None
+        found = next_link(head.headers.get("Link", ""))
+        return urljoin(url, found) if found else None
 
     def _guess(self, url: str) -> str | None:
         """The next page by number, where pages are likely: after a round number of records, or after another page."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.splitter import depth_at
+from rowen.connectors.catalog.splitter import depths_at
 from rowen.connectors.datajson.record import item_url
 from rowen.model.outside import UNREADABLE
 
@@ -57,7 +57,9 @@ def _identifier(body: bytes) -> Any:
     sound_bytes = _sound_bytes(body)
     for pattern in _IDENTIFIERS:
         places = list(islice(pattern.finditer(body), _MOST_PLACES))
-        own = [one for one in places if one.start() < sound_bytes and depth_at(body, one.start()) == 1]
+        sound = [one for one in places if one.start() < sound_bytes]
+        depths = depths_at(body, [one.start() for one in sound])
+        own = [one for one, depth in zip(sound, depths, strict=True) if depth == 1]
         for found in own[:1] or (places if len(places) == 1 else []):
             if said := _value(body, found.end()):
                 return said

@@ -16,7 +16,7 @@ _TELLING = re.compile(
 _RDF = re.compile(rb"www\.w3\.org/ns/dcat#|\"(?:@type|type)\"\s*:\s*(?:\[\s*)?\"dcat:Catalog\"")
 _DATASET = re.compile(rb"\b(?:dcat:)?(?:Dataset|Catalog|dataset)\b|ns/dcat#(?:Dataset|Catalog|dataset)\b")
 _OTHER = re.compile(rb"w3id\.org/(?:tree|ldes)#|project-open-data|w3\.org/ns/sparql-service-description#|OAI-PMH|<csw:")
-_ALTERNATE = re.compile(rb"<link\b[^>]*>", re.IGNORECASE)
+_ALTERNATE = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)
 _TYPE = re.compile(rb"text/turtle|application/rdf\+xml|application/ld\+json|text/n3", re.IGNORECASE)
 _HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 

@@ -5,13 +5,13 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.graph import Graph, Iri, Literal, Node
+from rowen.fetch.links import next_link
 from rowen.fetch.response import Response
 
 __all__ = ["Paging", "paging_of", "with_parameters"]
 
 _NEXT = ("hydra:next", "hydra:nextPage")
 _PAGES = frozenset({"hydra:PagedCollection", "hydra:PartialCollectionView", "hydra:Collection"})
-_LINK = re.compile(r'<([^>]+)>\s*;[^,]*\brel="?next"?', re.IGNORECASE)
 _NUMBER = re.compile(r"\d{1,12}")
 
 
@@ -30,8 +30,7 @@ def paging_of(graph: Graph, response: Response, source: str) -> Paging:
     """
     about = [node for node in graph if graph.types(node) & _PAGES or graph.says(node, *_NEXT)]
     nexts = sorted({link for node in about for link in _links(graph, node)} - {response.url})
-    header = _LINK.search(response.headers.get("Link", ""))
-    following = nexts[0] if nexts else header[1] if header else None
+    following = nexts[0] if nexts else next_link(response.headers.get("Link", ""))
     totals = {int(text) for node in graph for text in _numbers(graph, node)}
     following = _at_home(urljoin(response.url, following), source) if following else None
     if following == _at_home(response.url, source):

@@ -20,10 +20,12 @@ _PARAGRAPH_FORMATS = (RdfFormat.TURTLE, RdfFormat.N3)
 _DIRECTIVE = re.compile(rb"(?<![\w:@])(?:@?prefix\s+([\w-]*):|@base)\s*<([^<>\n]*)>\s*\.?", re.IGNORECASE)
 _BEGIN = re.compile(
     rb"\.[ \t\r]*+\n(?:[ \t\r]*+\n|#[^\n]*+\n)*+"
-    rb"(?=@?(?:prefix|base)\s|\[|_:\w|<(?=[^\s<>:#]*+[:#])[^\s<>]*+>\s|([\w-]*+):[\w.%-]++\s)"
+    # Anything may follow: if the whole failed here, each point within the comments would be tried as well.
+    rb"(?:(?=@?(?:prefix|base)\s|\[|_:\w|<(?=[^\s<>:#]*+[:#])[^\s<>]*+>\s|([\w-]*+):[\w.%-]++\s)(?P<begins>))?"
 )
 _SUBJECT = re.compile(rb"\s*(<[^\s<>]*>|_:[^\s<>]+|[\w-]*:[\w.%-]+)\s")
-_STRING = re.compile(rb'"""(?:[^"\\]|\\.|"(?!""))*+"""|"(?:[^"\\\n]|\\.)*+"|<[^\s<>]*>|#[^\n]*', re.DOTALL)
+# A string that is not closed ends with its line, a long one with the text.
+_STRING = re.compile(rb'"""(?:[^"\\]++|\\.|"(?!""))*+(?:""")?|"(?:[^"\\\n]++|\\.)*+"?|<[^\s<>]*>|#[^\n]*', re.DOTALL)
 _GOES_ON = re.compile(rb"\.\s+\S")
 _STATEMENT_LINE = re.compile(rb"^[ \t]*[^\s#]", re.MULTILINE)
 _PLACE = re.compile(r"^Parser error .*?\d: ")
@@ -74,9 +76,11 @@ class Document:
     def _borders(self) -> Sequence[int]:
         """Where lines or paragraphs begin, and where the last one ends; there is but one where neither can be told."""
         if self._syntax in _LINE_FORMATS:
-            begins: Iterator[int] = (found.end() for found in re.finditer(rb"\n", self._data))
+            begins: Iterator[int] = (one.end() for one in re.finditer(rb"\n", self._data))
         elif self._syntax in _PARAGRAPH_FORMATS and self._is_plain:
-            begins = (found.end() for found in _BEGIN.finditer(self._data) if found[1] in (None, *self._prefixes))
+            prefixes = {None, *self._prefixes}
+            found = (one for one in _BEGIN.finditer(self._data) if one["begins"] is not None)
+            begins = (one.end() for one in found if one[1] in prefixes)
         else:
             begins = iter(())
         # Millions of lines are no trouble for an array.

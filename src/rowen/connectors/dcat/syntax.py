@@ -58,7 +58,7 @@ _BY_ENDING = {
     "nq": "nquads",
 }
 _MENDED = frozenset({"turtle", "ntriples", "n3", "trig", "nquads"})
-_TRIPLE_LINE = re.compile(r"\s*(?:<[^>\s]+>|_:\S+)\s+<[^>\s]+>\s+.*\.\s*$")
+_TRIPLE_LINE = re.compile(r"\s*+(?:<[^>\s]++>|_:\S++)\s++<[^>\s]++>\s")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
@@ -127,7 +127,7 @@ def _sniffed(head: str) -> str | None:
     if re.match(r"<\?xml|<rdf:|<!--|<!|<[\w-]+:RDF\b|<RDF\b|<html", head, re.IGNORECASE):
         return "rdfxml"
     lines = [line for line in head.splitlines()[:-1] or [head] if line.strip() and not line.lstrip().startswith("#")]
-    if lines and all(_TRIPLE_LINE.match(line) for line in lines[:20]):
+    if lines and all(_TRIPLE_LINE.match(line) and line.rstrip().endswith(".") for line in lines[:20]):
         return "ntriples"
     return None
 

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from rowen.connectors.base import Tools
 from rowen.connectors.files.found import etag_of, fetched, shown
+from rowen.connectors.files.opening import open_file
 from rowen.connectors.files.reading import racy
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.errors import ItemError, SourceError
@@ -58,10 +58,12 @@ class Archive:
     def opened(self) -> Iterator[tuple[BinaryIO, str]]:
         """The open file and its validator; `SourceError` if it cannot be opened, or changes before it is closed."""
         try:
-            file = Path(self.path).open("rb")  # noqa: SIM115 -- only its opening is guarded
+            descriptor = open_file(self.path, follow=True)
         except OSError as problem:
             raise self.broken(problem.strerror) from None
-        with file:
+        if descriptor is None:
+            raise self.broken("it is no file")
+        with os.fdopen(descriptor, "rb") as file:
             before = os.fstat(file.fileno())
             yield file, etag_of(before) + ("-racy" if racy(before, self.tools.now()) else "")
             if etag_of(os.fstat(file.fileno())) != etag_of(before):

@@ -1,39 +1,49 @@
 """What git leaves out: the rules of `.gitignore` files, and which of them decides.
 
-Rules apply from the repository's top down, the last one that matches wins, and below a folder that is left out
-nothing is taken in again: the walk does not enter it. Files that git tracks although a rule names them are left
-out as well, since the index is not read.
+Most rules are names, paths or endings, and are looked up; only the others are matched one by one. Rules apply from the
+repository's top down, the last one that matches wins, and below a folder that is left out nothing is taken in again: the
+walk does not enter it. Files that git tracks although a rule names them are left out as well, since the index is not
+read.
 """
 
-# ruff: noqa: PTH113, PTH120, PTH123 -- the walk's paths are strings
+# ruff: noqa: PTH113, PTH120 -- the walk's paths are strings
 
+import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from rowen.connectors.files.globs import translate
+from rowen.connectors.files.opening import open_file, read_at_most
 
 __all__ = ["Chain", "Rules", "ignored", "rules_above", "rules_of"]
 
+# Honest files have a few hundred rules; these numbers keep the price of one path below a tenth of a second. A file
+# that has more is not half obeyed, since its last rules may be there to keep something out.
 _MOST_BYTES = 1 << 20
+_MOST_MATCHED = 3_000
+_LONGEST_PATTERN = 4_096
+_SPECIAL = frozenset("*?[\\")
 _NOTHING = re.compile("(?!)")
 
 
 class _Rule(NamedTuple):
-    takes_out: bool
+    """One line; `turn` counts how often the verdict has changed before it, so that a later turn is stronger."""
+
+    turn: int
     anywhere: bool
     folders_only: bool
-    expression: str
+    pattern: str
 
 
 class Rules:
     """The rules of one file."""
 
     def __init__(self, text: str) -> None:
-        rules = [rule for line in text.removeprefix("\ufeff").split("\n") if (rule := _rule(line))]
+        rules = list(_rules(text.removeprefix("\ufeff").split("\n")))
         self._of_files = _Decision([rule for rule in rules if not rule.folders_only])
         self._of_folders = _Decision(rules)
 
@@ -83,40 +93,97 @@ def rules_above(path: str) -> Chain:
 
 def _read(prefix: str, name: str) -> Chain:
     try:
-        with open(prefix + name, "rb") as file:
-            return ((len(prefix), Rules(os.fsdecode(file.read(_MOST_BYTES)))),)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        descriptor = open_file(prefix + name, follow=name != ".gitignore")  # as git does
+    except OSError as problem:
+        if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
+            return ()
+        raise
+    if descriptor is None:
         return ()
+    try:
+        body = read_at_most(descriptor, _MOST_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(body) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"the rules in {name} are longer than {_MOST_BYTES:,} bytes")
+    try:
+        return ((len(prefix), Rules(os.fsdecode(body))),)
+    except _TooManyError as problem:
+        raise OSError(errno.EFBIG, f"{name} has {problem}") from None
+
+
+class _TooManyError(Exception):
+    """What there is too much of."""
 
 
 class _Decision:
-    """Many rules in one expression: the last one comes first, and its group tells what it decides."""
+    """Many rules at once: what the last one that speaks of a path decides.
+
+    Rules of one turn decide alike, so it is enough to know the latest turn of all that match. Even turns take out.
+    """
 
     def __init__(self, rules: Sequence[_Rule]) -> None:
-        runs = [list(run) for _, run in groupby(reversed(rules), key=lambda rule: rule[:2])]
-        self._takes_out = [run[0].takes_out for run in runs]
-        self._expression = re.compile("(?s:" + "|".join(map(_run, runs)) + ")") if runs else _NOTHING
+        self._names: dict[str, int] = {}
+        self._paths: dict[str, int] = {}
+        self._endings: dict[str, int] = {}
+        matched = [rule for rule in rules if not self._is_looked_up(rule)]
+        self._lengths = sorted({len(ending) for ending in self._endings})
+        self._matched = _Matched(matched)
+
+    def _is_looked_up(self, rule: _Rule) -> bool:
+        if not _SPECIAL & set(rule.pattern):
+            (self._names if rule.anywhere else self._paths)[rule.pattern] = rule.turn
+        elif rule.anywhere and rule.pattern[0] == "*" and not _SPECIAL & set(rule.pattern[1:]):
+            self._endings[rule.pattern[1:]] = rule.turn
+        else:
+            return False
+        return True
 
     def of(self, path: str) -> bool | None:
+        name = path.rpartition("/")[2]
+        turn = max(self._names.get(name, -1), self._paths.get(path, -1), self._matched.turn(path))
+        for length in self._lengths:
+            if length > len(name):
+                break
+            turn = max(turn, self._endings.get(name[len(name) - length :], -1))
+        return turn % 2 == 0 if turn >= 0 else None
+
+
+class _Matched:
+    """Rules with wildcards, in one expression: the last turn comes first, and its group tells which one it is."""
+
+    def __init__(self, rules: Sequence[_Rule]) -> None:
+        if len(rules) > _MOST_MATCHED:
+            raise _TooManyError(f"more than {_MOST_MATCHED:,} rules with wildcards")
+        turns = {turn: list(run) for turn, run in groupby(reversed(rules), key=lambda rule: rule.turn)}
+        self._turns = list(turns)
+        self._expression = re.compile("(?s:" + "|".join(map(_turn, turns.values())) + ")") if turns else _NOTHING
+
+    def turn(self, path: str) -> int:
         match = self._expression.fullmatch(path)
-        return self._takes_out[match.lastindex - 1] if match and match.lastindex else None
+        return self._turns[match.lastindex - 1] if match and match.lastindex else -1
 
 
-def _run(rules: Sequence[_Rule]) -> str:
-    anywhere = "(?>(?:.*/)?)" if rules[0].anywhere else ""
-    return f"({anywhere}(?:{'|'.join(rule.expression for rule in rules)}))"
+def _turn(rules: Sequence[_Rule]) -> str:
+    anywhere = "|".join(translate(rule.pattern) for rule in rules if rule.anywhere)
+    rooted = [translate(rule.pattern) for rule in rules if not rule.anywhere]
+    return f"({'|'.join([*([f'(?>(?:.*/)?)(?:{anywhere})'] if anywhere else []), *rooted])})"
 
 
-def _rule(line: str) -> _Rule | None:
-    line = _trimmed(line.removesuffix("\r"))
-    if not line or line.startswith("#"):
-        return None
-    pattern = line.removeprefix("!")
-    path = pattern.removesuffix("/")
-    with suppress(ValueError):
-        expression = translate(path.removeprefix("/"))
-        return _Rule(pattern == line, "/" not in path, path != pattern, expression)
-    return None
+def _rules(lines: Sequence[str]) -> Iterator[_Rule]:
+    turn = 0
+    for line in lines:
+        pattern = _trimmed(line.removesuffix("\r"))
+        if not pattern or pattern.startswith("#"):
+            continue
+        if len(pattern) > _LONGEST_PATTERN:
+            raise _TooManyError(f"a rule of more than {_LONGEST_PATTERN:,} characters")
+        bare = pattern.removeprefix("!")
+        path = bare.removesuffix("/")
+        with suppress(ValueError):
+            translate(path.removeprefix("/"))
+            turn += turn % 2 != (bare != pattern)
+            yield _Rule(turn, "/" not in path, path != bare, path.removeprefix("/"))
 
 
 def _trimmed(line: str) -> str:

@@ -25,7 +25,7 @@ _NAMED = {
     "xdigit": "0-9a-fA-F",
 }
 _STARS = re.compile(r"\*+")
-_CLASS_NAME = re.compile(r"\[:([^\]]*):\]")
+_CLASS_NAME = re.compile(r"\[:([^\[\]]*):\]")
 
 # Atoms are expressions for one character each, and these three, which are no such expression.
 _STAR, _STAR_STAR, _SLASH = "*", "**", "/"

@@ -2,19 +2,16 @@
 
 import os
 from datetime import datetime
-from stat import S_ISREG
 from typing import NamedTuple
 
 from rowen.connectors.base import Tools
 from rowen.connectors.files.found import etag_of
+from rowen.connectors.files.opening import open_file, read_at_most
 from rowen.errors import ItemError
 
 __all__ = ["Body", "racy", "read_file"]
 
 TRIES = 3
-_PIECE_BYTES = 1 << 20
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe put in the file's place must not make us wait
-
 _TICK_NS = 20_000_000
 _COARSE_TICK_NS = 2_000_000_000
 
@@ -33,12 +30,12 @@ def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> Bod
     """
     for _ in range(TRIES):
         started_at = tools.now()
-        descriptor = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW)
+        descriptor = open_file(path, follow=follow)
+        if descriptor is None:
+            return None
         try:
             before = os.fstat(descriptor)
-            if not S_ISREG(before.st_mode):
-                return None
-            body = _read_all(descriptor, limit_bytes + 1)
+            body = read_at_most(descriptor, limit_bytes + 1)
             after = os.fstat(descriptor)
         finally:
             os.close(descriptor)
@@ -57,11 +54,3 @@ def racy(status: os.stat_result, looked_at: datetime) -> bool:
     """
     tick_ns = _TICK_NS if status.st_mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
     return abs(int(looked_at.timestamp() * 1e9) - status.st_mtime_ns) < tick_ns
-
-
-def _read_all(descriptor: int, limit_bytes: int) -> bytes:
-    pieces = []
-    while limit_bytes > 0 and (piece := os.read(descriptor, min(limit_bytes, _PIECE_BYTES))):
-        pieces.append(piece)
-        limit_bytes -= len(piece)
-    return b"".join(pieces)

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, cast
 from rowen.connectors.base import Known
 from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.files.found import shown
+from rowen.connectors.files.headers import MemberHeader
 from rowen.errors import ItemError
 from rowen.model.item import Checkpoint, Complete, Failed, Observation, Unchanged
 
@@ -118,7 +119,7 @@ class _Members:
     def _walk(self) -> Iterator[tuple[int, tarfile.TarInfo, "_Stream"]]:
         stream = _Stream(self._archive, self._file)
         tar: Any
-        with tarfile.open(fileobj=cast("Any", stream), mode="r:") as tar:
+        with tarfile.open(fileobj=cast("Any", stream), mode="r:", tarinfo=MemberHeader) as tar:
             number = 0
             while (member := tar.next()) is not None:
                 number += 1

@@ -27,6 +27,8 @@ __all__ = ["Answer", "BadTokenError", "Broken", "NothingError", "RefusalError", 
 
 _NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
 _MOST_MENDED = 10_000
+# Head and tail of an answer are read again with each of its records: an honest head is as long as a few records.
+_MOST_REPEATED = 20
 _BEGINS = re.compile(r"<(?:\w+:)?record\b[^<>]*>\s*<(?:\w+:)?header\b")
 _CLOSE = re.compile(r"</(?:\w+:)?(?:ListRecords|GetRecord)\s*>")
 _REST = re.compile(rf"<(?:\w+:)?resumptionToken\b|{_CLOSE.pattern}")
@@ -153,6 +155,8 @@ def _mended(response: Response, problem: UnreadableError) -> Iterator[Found | Br
     if rest is None or close is None or not _ENDS.search(text, close.start()) or len(begins) > _MOST_MENDED:
         raise problem
     head, tail = text[: begins[0]], text[close.start() :]
+    if (len(head) + len(tail)) * len(begins) > _MOST_REPEATED * len(text):
+        raise problem
     for begin, end in zip(begins, [*begins[1:], rest.start()], strict=True):
         yield _alone(head, text[begin:end], tail)
     yield from _read(head + text[rest.start() :])

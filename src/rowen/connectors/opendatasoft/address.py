@@ -9,9 +9,9 @@ from rowen.model.url import quoted
 __all__ = ["Address", "accept", "recognise"]
 
 _PREFIX = "opendatasoft:"
-_API = re.compile(r"(?P<site>https?://[^/]+(?:/.*?)?)/api(?P<version>/explore/v2\.\d|/v2)(?:/.*)?", re.IGNORECASE)
-_TELLING = re.compile(r"https?://[^/]+\.opendatasoft\.com(?:[/:?#].*)?|.*/api/explore/v2\.\d(?:/.*)?", re.IGNORECASE)
-_PAGE = re.compile(r"/(?:explore|pages|map|chart)(?:/.*)?$", re.IGNORECASE)
+_API = re.compile(r"(?P<site>https?://[^/]+(?:/.*?)?)/api(?P<version>/explore/v2\.\d|/v2)(?s:/.*)?", re.IGNORECASE)
+_TELLING = re.compile(r"https?://[^/]+\.opendatasoft\.com(?:[/:?#].*)?|.*/api/explore/v2\.\d(?s:/.*)?", re.IGNORECASE)
+_PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ _NAMES: dict[str, re.Pattern[str]] = {
     "pypi": re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,198}[a-z0-9])?", re.IGNORECASE | re.ASCII),
     "npm": re.compile(r"(?:@[\w.~-]{1,100}/)?(?![._])[\w.~!'()*-]{1,214}", re.ASCII),
 }
-_EXTRAS = re.compile(r"\[[^\]]*\]$")
+_EXTRAS = re.compile(r"\[[^\[\]]*\]$")
 _SEPARATORS = re.compile(r"[-_.]+")
 
 

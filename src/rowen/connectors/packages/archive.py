@@ -5,9 +5,11 @@ import io
 import re
 import tarfile
 import zlib
+from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 
 from rowen.connectors.base import Parse
+from rowen.connectors.files.headers import MemberHeader
 from rowen.errors import BodyTooLargeError, FetchError, ItemError, SourceError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -21,7 +23,7 @@ _README = re.compile(rf"[^/]+/readme{_ENDING}", re.IGNORECASE)
 _CHANGELOG = re.compile(
     rf"[^/]+/(?:docs?/)?(?:changelog|changes|history|news|release[-_]?notes|what'?s[-_]?new){_ENDING}", re.IGNORECASE
 )
-_DAMAGED = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RecursionError)
+_DAMAGED = (tarfile.TarError, zlib.error, EOFError, OSError, RecursionError, ValueError)
 
 
 class File(NamedTuple):
@@ -62,24 +64,24 @@ def unpacked(body: bytes, max_bytes: int) -> Files:
     try:
         with (
             gzip.GzipFile(fileobj=io.BytesIO(body)) as packed,
-            tarfile.open(fileobj=_Bounded(packed), mode="r|") as archive,  # type: ignore[call-overload]  # it only reads
+            tarfile.open(fileobj=_Bounded(packed), mode="r|", tarinfo=MemberHeader) as archive,  # type: ignore[call-overload]  # it only reads
         ):
             for member in archive:
-                if member.isfile() and member.size <= max_bytes and _is_wanted(member.name):
+                if member.isreg() and not member.issparse() and member.size <= max_bytes and _is_wanted(member.name):
                     reader = archive.extractfile(member)
                     found.append(File(member.name, reader.read() if reader else b""))
     except _DAMAGED:
         return Files()
-    return Files(_first(found, _README), _first(found, _CHANGELOG))
+    return Files(_first(found, _README.fullmatch), _first(found, _CHANGELOG.fullmatch))
 
 
 def _is_wanted(name: str) -> bool:
     return bool(_README.fullmatch(name) or _CHANGELOG.fullmatch(name))
 
 
-def _first(found: list[File], pattern: re.Pattern[str]) -> File | None:
+def _first(found: list[File], is_wanted: Callable[[str], object]) -> File | None:
     """The file nearest to the top; among several there, the first by name."""
-    fit = [file for file in found if pattern.fullmatch(file.name)]
+    fit = [file for file in found if is_wanted(file.name)]
     best = min(fit, key=lambda file: (file.name.count("/"), file.name.lower()), default=None)
     return best and File(best.name.rpartition("/")[2], best.body)
 

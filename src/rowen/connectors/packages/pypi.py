@@ -1,6 +1,5 @@
 """The JSON answers of a Python package index."""
 
-import re
 from typing import Any
 from urllib.parse import quote
 
@@ -8,7 +7,6 @@ from rowen.connectors.packages.release import Offer, Release, plain_text, table,
 
 __all__ = ["PyPIIndex"]
 
-_INDEX = re.compile(r"/(?:simple|pypi)/*$|/+$")
 _KEPT = ("author", "author_email", "maintainer", "requires_python", "requires_dist", "classifiers", "yanked_reason")
 _LONGEST_LICENCE = 100
 
@@ -17,7 +15,8 @@ class PyPIIndex:
     """Reads a Python package index; its base is the address that pip uses, with or without `/simple`."""
 
     def __init__(self, base: str) -> None:
-        self._base = _INDEX.sub("", base)
+        bare = base.rstrip("/")
+        self._base = bare.removesuffix("/simple") if bare.endswith("/simple") else bare.removesuffix("/pypi")
 
     def project(self, name: str) -> str:
         """Where all releases are told."""

@@ -10,7 +10,7 @@ from rowen.model.item import Document, Raw
 
 __all__ = ["Offer", "Release", "page", "plain_text", "table", "texts"]
 
-_MARKDOWN = re.compile(r"^#{1,6} |^```|\[[^\]\n]{1,200}\]\(", re.MULTILINE)
+_MARKDOWN = re.compile(r"^#{1,6} |^```|\[[^\[\]\n]{1,200}\]\(", re.MULTILINE)
 _NO_README = frozenset({"", "unknown", "error: no readme data found!"})
 
 

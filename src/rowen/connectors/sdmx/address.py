@@ -14,7 +14,7 @@ _FLOWS = re.compile(r"(?P<root>.*?)(?P<three>/structure)?/dataflow(?:/[^/]*)*", 
 _SOME_FILE = re.compile(r"/[^/]+\.(?:xml|json|sdmx)$", re.IGNORECASE)
 _ASKED = "detail=full&references=none"
 _XML = re.compile(
-    rb"(?:\s|<\?[^>]*>|<!--.*?-->)*<(?:[\w.-]+:)?Structure\s[^>]*sdmx\.org/resources/sdmxml/schemas/v\d_\d/message",
+    rb"(?:\s++|<\?[^>]*+>|<!--(?>.*?-->))*+<(?:[\w.-]++:)?Structure\s[^>]*sdmx\.org/resources/sdmxml/schemas/v\d_\d/message",
     re.DOTALL,
 )
 _JSON = re.compile(rb'"dataflows"\s*:')

@@ -25,12 +25,12 @@ __all__ = ["Drawer", "drawn_hash"]
 FEWEST_CHARS = 200
 HARDLY_ANY_CHARS = 40
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
-_SCRIPT = re.compile(rb"<script\b(?![^>]*\btype\s*=\s*[\"']?application/(?:ld\+)?json)", re.IGNORECASE)
+_SCRIPT = re.compile(rb"<script\b(?![^<>]*\btype\s*=\s*[\"']?application/(?:ld\+)?json)", re.IGNORECASE)
 # Where frameworks put what they draw, and what a page tells those without scripts.
 _FRAME = re.compile(
-    rb"<[a-z][\w-]*\b[^>]*\bid\s*=\s*[\"']?(?:app|root|__next|__nuxt|___gatsby|svelte|main-app|app-root|react-root|q-app"
+    rb"<[a-z][^<>]*\bid\s*+=\s*+[\"']?(?:app|root|__next|__nuxt|___gatsby|svelte|main-app|app-root|react-root|q-app"
     rb"|mount|docsify)\b|<(?:app-root|[a-z]+-app|ng-app)\b|\bdata-reactroot\b|\bng-(?:app|version)\b"
-    rb"|<noscript\b[^>]*>(?:(?!</noscript)[\s\S]){0,500}?javascript",
+    rb"|<noscript\b[^<>]*>(?:(?!</noscript)[\s\S]){0,500}?javascript",
     re.IGNORECASE,
 )
 

@@ -21,7 +21,7 @@ __all__ = ["Hints", "gather", "recommended"]
 
 T = TypeVar("T")
 
-_MARKDOWN_LINK = re.compile(r"\]\(\s*<?([^\s<>()]+)>?[^)]*\)")
+_MARKDOWN_LINK = re.compile(r"\]\(\s*+<?([^\s<>()]++)(?=[\s<>()])")
 
 
 class Hints(NamedTuple):

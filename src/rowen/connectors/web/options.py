@@ -91,9 +91,11 @@ def as_regex(pattern: str) -> str:
     if len(pattern) > 2 and pattern[0] == pattern[-1] == "/":
         re.compile(pattern[1:-1])
         return pattern[1:-1]
-    return (
-        "^" + ".*".join(re.escape(part) for part in pattern.split("*")) + "$" if "*" in pattern else re.escape(pattern)
-    )
+    first, *others = map(re.escape, pattern.split("*"))
+    if not others:
+        return first
+    # All but the last star may stop at the first place where what follows fits: no later one would serve better.
+    return f"^{first}{''.join(f'(?>.*?{part})' for part in others[:-1])}.*{others[-1]}$"
 
 
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:

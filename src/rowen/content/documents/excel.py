@@ -19,7 +19,7 @@ _LAST_COLUMN = 16_384
 _LAST_DAY = 2_958_466
 _DATES = frozenset((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)))
 _PERCENTS = frozenset((9, 10))
-_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]')
+_NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\[\]]*\]')
 
 
 def read_excel(body: bytes) -> Part:

@@ -1,0 +1,37 @@
+"""Opens what has the name of a file, and gives it back only if it is one.
+
+Whoever made a folder may have put a pipe, a socket or a device where a file is looked for: opening such a thing must
+not wait, and reading it would have no end.
+"""
+
+import errno
+import os
+from stat import S_ISREG
+
+__all__ = ["open_file", "read_at_most"]
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_PIECE_BYTES = 1 << 20
+
+
+def open_file(path: str, *, follow: bool) -> int | None:
+    """The descriptor of a regular file; None for anything else. Raises `OSError` as the system does."""
+    try:
+        descriptor = os.open(path, _FLAGS if follow else _FLAGS | os.O_NOFOLLOW)
+    except OSError as problem:
+        if problem.errno == errno.ENXIO:  # a socket, or a pipe that nobody reads
+            return None
+        raise
+    if S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def read_at_most(descriptor: int, limit_bytes: int) -> bytes:
+    """What is in an open file, up to a limit."""
+    pieces = []
+    while limit_bytes > 0 and (piece := os.read(descriptor, min(limit_bytes, _PIECE_BYTES))):
+        pieces.append(piece)
+        limit_bytes -= len(piece)
+    return b"".join(pieces)

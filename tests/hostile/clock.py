@@ -1,0 +1,67 @@
+"""How the price of some work grows with the size of its input, measured so that other processes do not matter much."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["TooSlowError", "cheapest_s", "grows"]
+
+FLOOR_S = 0.012
+"""Below this a measurement is mostly noise, and at 40 kB nothing that grows with the square stays below it."""
+
+MOST_GROWTH = 3.0
+"""Per doubling; linear work has 2, quadratic work 4."""
+
+
+class TooSlowError(AssertionError):
+    """The work was stopped."""
+
+
+@contextmanager
+def _at_most(limit_s: float) -> Iterator[None]:
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TooSlowError
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def cheapest_s(work: Callable[[], object], *, tries: int = 1, limit_s: float = 2.0) -> float:
+    """The price of the cheapest of a few tries, in seconds of the processor; raises where one takes too long."""
+    cheapest = float("inf")
+    for _ in range(tries):
+        began, began_cpu = time.perf_counter(), time.process_time()
+        with _at_most(limit_s):
+            work()
+        # Some systems count the processor's time in ticks, and the wall clock runs on while others work.
+        cheapest = min(cheapest, time.perf_counter() - began, time.process_time() - began_cpu + 0.004)
+    return cheapest
+
+
+def grows(work: Callable[[int], Callable[[], object]], sizes: tuple[int, ...]) -> str | None:
+    """What is wrong with how the price grows from each size to the next, which is twice as large; None if nothing is.
+
+    `work` gets a size and prepares what is measured. What looks wrong is measured again before it is told.
+    """
+    prepared = [work(size) for size in sizes]
+    try:
+        if cheapest_s(prepared[-1]) < FLOOR_S:
+            return None
+        for smaller, larger in zip(prepared, prepared[1:], strict=False):
+            if not any(_is_calm(smaller, larger) for _ in range(4)):
+                return f"{cheapest_s(smaller):.3f} s became {cheapest_s(larger):.3f} s with twice the size"
+    except TooSlowError:
+        return "takes seconds"
+    return None
+
+
+def _is_calm(smaller: Callable[[], object], larger: Callable[[], object]) -> bool:
+    price_s = cheapest_s(larger, tries=2)
+    return price_s < FLOOR_S or price_s < MOST_GROWTH * cheapest_s(smaller, tries=2)
