@@ -53,6 +53,9 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="a PostgreSQL of yours (15+, pgvector 0.8+) instead of the embedded one"
     )
+    trust_database: bool = Field(
+        default=False, description="sources of a database by URL may use secrets of this machine, whoever added them"
+    )
     database_patience_s: Harmless[float] = Field(
         default=10.0, gt=0, description="how long to wait for a database connection"
     )

@@ -28,6 +28,7 @@ SAMPLES: dict[str, Any] = {
     "home": "theirs",
     "no_proxy": "*",
     "probe": False,
+    "trust_database": True,
     "proxy": "http://stranger.example:3128",
     "user_agent": "stranger",
 }

@@ -4,7 +4,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +345,45 @@ async def test_a_file_reaches_for_secrets_and_folders_only_if_it_is_trusted(hous
     assert "/etc/profile.d" in str(caught.value)
     assert "--trust" in (caught.value.hint or "")
     assert [deed.deed for deed in (*first, *again)] == ["added", "added", "unchanged", "unchanged"]
+
+
+async def test_a_source_that_others_put_into_a_shared_database_gets_no_secret_of_this_machine(
+    house: House, site: Site, tmp_path: Path
+) -> None:
+    site.put("/", "Hay", "Dry grass.")
+    plain = {"sitemap": False, "llms": False, "robots": False}
+    theirs, worker = (type(house)(house.conninfo, tmp_path / name) for name in ("theirs", "worker"))
+    async with theirs.open() as r:
+        await r.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
+        assert (await r.sync("x")).status == "completed"
+    site.log.clear()
+
+    async with house.open() as r:
+        for attempt in (r.sync("x"), r.edit("x", options={"max_pages": 5})):
+            with suppress(RefusedError):
+                await attempt
+        with pytest.raises(RefusedError, match="env:MY_SECRET") as caught:
+            await r.sync("x")
+        assert (site.log, "ROWEN_TRUST_DATABASE" in (caught.value.hint or "")) == ([], True)
+        await r.edit("x", options={"headers": HEADERS})
+        agreed = await r.sync("x")
+    async with worker.open(trust_database=True) as r:
+        trusted = await r.sync("x")
+
+    assert (agreed.status, trusted.status) == ("completed", "completed")
+
+
+async def test_another_address_in_the_options_needs_agreement_again(house: House, stranger: Site, site: Site) -> None:
+    async with house.open() as r:
+        await r.add("github:me/it", name="x", options={"api_url": site.url, "token": "env:MY_SECRET"})
+        house.execute(f"""update source set options = options || '{{"api_url": "{stranger.url}"}}'""")
+        with pytest.raises(RefusedError, match="env:MY_SECRET"):
+            await r.sync("x")
+        await r.edit("x", options={"token": "env:MY_SECRET"})
+        with pytest.raises(RefusedError, match="env:MY_SECRET"):
+            await r.sync("x")
+
+    assert stranger.log == []
 
 
 def test_a_reference_to_a_file_reads_a_small_ordinary_file_and_waits_for_nothing(tmp_path: Path) -> None:

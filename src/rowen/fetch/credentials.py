@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse
 
-__all__ = ["Credentials", "exposed", "exposed_in", "is_exposed", "references", "resolve", "shown"]
+__all__ = ["Credentials", "addresses", "exposed", "exposed_in", "is_exposed", "references", "resolve", "shown"]
 
 _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -123,6 +123,13 @@ def references(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in _leaves(options):
         if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
             yield name, f"{match['kind']}:{match['place']}"
+
+
+def addresses(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The options that name an address to ask, and may so decide where a secret goes."""
+    for name, value in _leaves(options):
+        if isinstance(value, str) and "://" in value:
+            yield name, value
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,6 +11,7 @@ from rowen.connectors import registry
 from rowen.errors import RefusedError, UsageError
 from rowen.fetch.credentials import references, shown
 from rowen.model.source import Source, SourceState
+from rowen.service import agreements
 from rowen.service.manage import Managing
 from rowen.service.portals import Declared, read
 from rowen.store import sources
@@ -60,6 +61,8 @@ class Applying(Managing):
                 _refuse_reaches(path, plan)
             if not dry_run:
                 await _write(c, plan)
+        for one in declared if trust and not dry_run else ():
+            agreements.agree(self.settings, one.kind, one.url, one.options)
         return [replace(deed, schedule=one.schedule) if one else deed for deed, one, _ in plan]
 
 

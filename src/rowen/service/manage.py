@@ -24,6 +24,7 @@ from rowen.model.hashes import canonical_json
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.model.twins import host_of
+from rowen.service import agreements
 from rowen.service.discovery import Teller, discover, kept_as
 from rowen.service.search import Searching
 from rowen.service.turns import Turns
@@ -75,20 +76,17 @@ class Managing(Searching):
         self, kind: str, url: str, *, name: str | None = None, options: Mapping[str, Any] | None = None
     ) -> Source:
         checked = registry.check_options(kind, dict(options or {}))
+        stored = checked.model_dump(mode="json", exclude_defaults=True)
         async with self._database.connection() as c:
             if name is None and (kept := await sources.find(c, url, kind)):
                 raise UsageError(
                     f"{url} is kept already, as {kept.name!r}.",
                     hint="Give the second one a --name, if it is meant to have other options.",
                 )
-            return await sources.add(
-                c,
-                name or await self._free_name(url),
-                kind=kind,
-                url=url,
-                options=checked.model_dump(mode="json", exclude_defaults=True),
-                schedule=None,
-            )
+            free = name or await self._free_name(url)
+            source = await sources.add(c, free, kind=kind, url=url, options=stored, schedule=None)
+        agreements.agree(self.settings, kind, url, stored)
+        return source
 
     async def edit(self, name: str, *, rename: str | None = None, options: Mapping[str, Any] | None = None) -> Source:
         """Change a source's name or options; an option set to None goes back to its default."""
@@ -98,15 +96,17 @@ class Managing(Searching):
         wanted = {option: value for option, value in wanted.items() if value is not None}
         checked = registry.check_options(source.kind, wanted)
         before = registry.check_options(source.kind, dict(source.options))
+        stored = checked.model_dump(mode="json", exclude_defaults=True)
         async with self._database.connection() as c:
             await sources.edit(
                 c,
                 source.id,
                 name=rename or source.name,
-                options=checked.model_dump(mode="json", exclude_defaults=True),
+                options=stored,
                 schedule=source.schedule,
                 keep_cursor=checked.listing() == before.listing(),
             )
+        agreements.agree_again(self.settings, source, stored, given=options or ())
         return await self.source(rename or source.name)
 
     async def pause(self, name: str) -> None:
@@ -241,6 +241,7 @@ class Managing(Searching):
         return discovery
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None) -> Run:
+        agreements.refuse_strange(self.settings, source)
         options = registry.check_options(source.kind, dict(source.options))
         meter, bound = Meter(), self.settings.for_source(source.url)
         tools = Tools(
