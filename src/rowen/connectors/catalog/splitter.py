@@ -349,6 +349,8 @@ class Splitter:
     def _next_record(self, lost: _Lost, *, final: bool, limit: int | None = None) -> int | None:
         if self._is_record is None or self._open[-1][1] != "records":
             return None
+        if limit is not None and self._buffer.find(b"{", lost.looked, limit) < 0:
+            return None
         while found := _NEXT_OBJECT.search(self._buffer, lost.looked):
             at = found.start(1)
             if limit is not None and at >= limit:
