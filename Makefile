@@ -43,6 +43,8 @@ soak: setup ## Let the refresh-equals-rebuild machines run long
 
 fuzz: setup ## Feed every reader broken input for long: make fuzz FUZZ_SECONDS=3600
 	$(BIN)/python -m tests.hostile.fuzz --seconds $(FUZZ_SECONDS)
+	ROWEN_FUZZ_SECONDS=$(FUZZ_SECONDS) ROWEN_TEST_LIMIT_S=$$(( $(FUZZ_SECONDS) + 600 )) \
+	  $(BIN)/pytest -q tests/hostile/test_hostile_records.py tests/hostile/test_cursors.py
 
 bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.files
