@@ -364,9 +364,9 @@ async def test_a_page_that_was_kept_while_the_shell_changed_is_read_anew_when_it
 
     def release(version: int) -> None:
         shell = f"Version {version} of this site."
-        site.put("/", "Home", shell, "Welcome.", links=tuple(f"/p{number}" for number in range(1, 30)))
+        site.put("/", "Home", "Welcome.", links=tuple(f"/p{number}" for number in range(1, 30)))
         for number in range(1, 30):
-            site.put(f"/p{number}", f"Page {number}", shell, f"All about number {number}.")
+            site.put(f"/p{number}", f"Page {number}", f"All about number {number}.", shell)
 
     release(1)
     async with house.open() as r:

@@ -177,7 +177,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The item was not tried, because a circuit was open."""
+    """The item was left as it is: a circuit was open, or something else answered in its place."""
 
     url: str
     why: str = ""
