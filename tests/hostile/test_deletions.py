@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Incomplete, Observation, Rowen, Run, Unchanged
+from rowen.errors import RowenError
 from rowen.harvest.sweep import Guard
 from tests.conftest import House
 from tests.logical import contents, index_of, replayed
@@ -16,6 +18,7 @@ from tests.portals.catalogs import keep as keep_portal
 from tests.portals.oai import OaiRepository
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site, html, keep
+from tests.refresh.machine import at_statement
 
 ADDRESS = "scripted:one"
 MISSING = Page(html("Not found", "Nothing here."), status=404)
@@ -246,6 +249,23 @@ async def test_an_item_that_arrives_and_is_gone_in_one_run_is_not_kept(house: Ho
         await sync(r, *unchanged(*range(5)), *fetched(7), Checkpoint(1), *gone(7), Complete())
 
     assert len(contents(house)) == 5
+
+
+async def test_a_run_that_dies_before_it_deletes_leaves_that_to_the_next(house: House) -> None:
+    """The cursor has moved past the source's word by then."""
+
+    def die() -> None:
+        raise psycopg.OperationalError("the network went away")
+
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Checkpoint(0), Complete())
+        with at_statement("delete from item where", before=die), pytest.raises(RowenError):
+            await sync(r, *gone(1, 2), Checkpoint(1))
+        kept, cursor = len(contents(house)), (await r.source("one")).cursor
+        run = await sync(r, Checkpoint(2))
+
+    assert (kept, cursor, run.tally.deleted, len(contents(house))) == (30, 1, 2, 28)
+    assert replayed(house) == contents(house)
 
 
 async def test_what_fails_after_it_was_said_to_be_gone_is_kept(house: House) -> None:

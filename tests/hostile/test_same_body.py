@@ -6,7 +6,9 @@ from itertools import count
 import pytest
 from aiohttp import web
 
-from rowen import Rowen, Run
+from rowen import Document, Rowen, Run
+from rowen.connectors.base import Held
+from rowen.connectors.web.interstitial import Interstitials, Member, mark_of
 from tests.conftest import House
 from tests.hostile.test_deletions import fresh, star
 from tests.logical import contents, index_of, replayed
@@ -247,3 +249,26 @@ async def test_a_first_harvest_through_a_portal_is_mended_by_the_next(
 
     assert run.status == "completed"
     assert index_of(house) == index_of(await fresh(new_house, site))
+
+
+def test_what_waits_is_bounded_in_number_and_in_size_whatever_comes() -> None:
+    front = Interstitials(9)
+    released = 0
+    for number in range(2000):
+        document = Document(f"https://example.org/{number}", f"Page {number}", f"Text {number}. " * 2000)
+        ready, refused = front.take(mark_of(document), Member(document.url, 1, (), document))
+        released += len(ready)
+        assert not refused
+        assert number + 1 - released <= 500
+
+    assert released + len(front.rest()) == 2000
+
+
+def test_pages_with_one_long_text_are_kept_once_and_come_out_as_they_were() -> None:
+    front = Interstitials(900)
+    pages = [Document(f"https://example.org/{number}", "Alike", "Word. " * 10_000) for number in range(300)]
+    for number, page in enumerate(pages):
+        held = Held(page.url, None, None, None, (), 1, bytes([number // 256, number % 256]))
+        assert front.take(mark_of(page), Member(page.url, 1, (held,), page)) == ([], [])
+
+    assert front.rest() == pages

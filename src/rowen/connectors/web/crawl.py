@@ -112,7 +112,7 @@ class Crawl:
                 if not under_way:
                     for observation in await self._look_behind():
                         yield observation
-                    if not self._queue:
+                    if not self._queue or self._count >= self._options.max_pages:
                         break
                     continue
                 visit = under_way.popleft()

@@ -9,6 +9,7 @@ from rowen.connectors.web.interstitial import LEAST, PERHAPS, Mark, mark_of
 from rowen.connectors.web.memory import Memory
 from rowen.connectors.web.study import MOST_HOPS, Look
 from rowen.connectors.web.visit import Answer, Moved, Page, Same
+from rowen.fetch.target import redact
 from rowen.model.hashes import Hash
 from rowen.model.url import canonical
 
@@ -45,8 +46,8 @@ class Front:
         if not all(self._is_alike(arrived, answer, other) for other in others):
             return None
         return (
-            f"{self._root} and pages that it led to, such as {behind[0]}, all answer with one page now:"
-            f" {PERHAPS} `--accept-deletions` takes it as it is."
+            f"{redact(self._root)} and pages that it led to, such as {redact(behind[0])}, all answer with one page now:"
+            f" {PERHAPS}"
         )
 
     async def shared_by(self, pages: int) -> Mark | None:

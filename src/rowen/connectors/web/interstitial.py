@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from rowen.connectors.base import Held
+from rowen.fetch.target import redact
 from rowen.model.hashes import Hash, content_hash
 from rowen.model.item import Document
 
@@ -30,7 +31,10 @@ MOST_WAITING_CHARS = 4_000_000
 MOST_SUSPECTS = 4
 """What hides a site is one page, or a few; each that is suspected costs requests."""
 
-PERHAPS = "perhaps a login, an error or a captive portal. Nothing was updated or deleted by it."
+PERHAPS = (
+    "perhaps a login, an error or a captive portal. Nothing was updated or deleted by it;"
+    " --accept-deletions takes it as it is."
+)
 
 _CHARS_OF_A_PAGE = 500
 
@@ -149,8 +153,8 @@ class Interstitials:
     def _refuse(self, mark: Mark, members: list[Member]) -> list[Member]:
         count = self._refused[mark] = self._refused.get(mark, 0) + sum(len(member.held) for member in members)
         if members:
-            same = f"redirect to {mark}" if isinstance(mark, str) else "answer with one and the same text"
-            self.why = f"{count} pages that differed before now {same}, such as {members[0].url}: {PERHAPS}"
+            same = f"redirect to {redact(mark)}" if isinstance(mark, str) else "answer with one and the same text"
+            self.why = f"{count} pages that differed before now {same}, such as {redact(members[0].url)}: {PERHAPS}"
         return members
 
     def _overflowing(self) -> list[Document]:
