@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from types import FrameType
 
 __all__ = ["TooSlowError", "cheapest_s", "grows"]
@@ -52,9 +53,9 @@ def grows(work: Callable[[int], Callable[[], object]], sizes: tuple[int, ...]) -
     """
     prepared = [work(size) for size in sizes]
     try:
-        if cheapest_s(prepared[-1]) < FLOOR_S:
+        if cheapest_s(prepared[-1], limit_s=5.0) < FLOOR_S:
             return None
-        for smaller, larger in zip(prepared, prepared[1:], strict=False):
+        for smaller, larger in pairwise(prepared):
             if not any(_is_calm(smaller, larger) for _ in range(4)):
                 return f"{cheapest_s(smaller):.3f} s became {cheapest_s(larger):.3f} s with twice the size"
     except TooSlowError:

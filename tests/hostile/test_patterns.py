@@ -5,15 +5,11 @@ is made, and has a test of its own below.
 """
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
-
-
-from rowen.connectors.files.gitignore import Rules
-from rowen.connectors.files.globs import any_of
-
 
 from tests.hostile.clock import FLOOR_S, TooSlowError, cheapest_s, grows
 from tests.hostile.patterns import Use, held, made_at_run_time, patterns, worst_texts
@@ -44,9 +40,9 @@ MADE = {
 def test_a_pattern_takes_linear_time_on_the_texts_that_are_worst_for_it(use: Use) -> None:
     bound = next((bound for module, bound in BOUNDED.items() if use.place.startswith(f"{module}:")), None)
 
-    trouble = [told for number in _suspects(use, bound or GLANCE_SIZE) if (told := _growth(use, number, bound))]
+    growth = (_growth(use, number, bound) for number in _suspects(use, bound or GLANCE_SIZE))
 
-    assert not trouble, f"{use.pattern.pattern!r} {trouble[0]}"
+    assert (trouble := next(filter(None, growth), None)) is None, f"{use.pattern.pattern!r} {trouble}"
 
 
 def test_all_patterns_are_known() -> None:
@@ -65,18 +61,16 @@ def test_the_measure_finds_patterns_that_are_not_linear() -> None:
         assert any(_growth(use, number, None) for number in _suspects(use, GLANCE_SIZE)), source
 
 
-def _suspects(use: Use, size: int) -> list[int]:
-    """Those of the worst texts that cost more than a glance, at most a few of them."""
-    found: list[int] = []
+def _suspects(use: Use, size: int) -> Iterator[int]:
+    """Those of the worst texts that cost more than a glance."""
     for number, text in enumerate(worst_texts(use.pattern, size)):
         work = partial(_apply, use, text)
         try:
             if cheapest_s(work) < GLANCE_S or cheapest_s(work, tries=2) < GLANCE_S:
                 continue
         except TooSlowError:
-            return [number]
-        found.append(number)
-    return found
+            pass
+        yield number
 
 
 def _growth(use: Use, number: int, bound: int | None) -> str | None:

@@ -14,9 +14,9 @@ from rowen.model.caps import LONGEST_URL, MOST_LINK_CHARS
 __all__ = ["first_heading", "markdown_links", "read_markdown", "read_plain"]
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_KEY = re.compile(r"([A-Za-z_][\w .-]*?)[ \t]*:(?:[ \t]+(.*)|[ \t]*)$")
+_KEY = re.compile(r"([A-Za-z_][\w .-]*+)[ \t]*+:(?:[ \t]++(.*)|[ \t]*+)$")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)$")
-_COMMENT = re.compile(r"[ \t]+#.*$")
+_COMMENT = re.compile(r"(?<![ \t])[ \t]++#.*$")
 _MARK = re.compile(
     r"(?P<image>!\[)|(?P<opens>\[)|\]\(\s*+<?(?P<place>[^\s<>()]++)|<(?P<bare>https?://[^\s<>]++)>|[\]\n]"
 )

@@ -15,9 +15,11 @@ _DEEPEST = 16
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
 _EXPLICIT = re.compile(r"\.\.(?:\s+|$)")
-_DIRECTIVE = re.compile(r"\.\.\s+(?:\|(?P<substitution>[^|]+)\|\s+)?(?P<name>[\w:+.-]+?)\s?::(?:\s+(?P<argument>.*))?$")
-_TARGET = re.compile(r"\.\.\s+_(?P<name>`[^`]+`|(?:\\:|[^:])+):(?:\s+(?P<url>\S.*))?$")
-_FOOTNOTE = re.compile(r"\.\.\s+\[(?P<name>[^\]]+)\]\s*(?P<text>.*)$")
+_DIRECTIVE = re.compile(
+    r"\.\.\s++(?:\|(?P<substitution>[^|]++)\|\s++)?(?P<name>[\w:+.-]+?)\s?::(?:\s++(?P<argument>.*))?$"
+)
+_TARGET = re.compile(r"\.\.\s++_(?P<name>`[^`]++`|(?:\\:|[^:])+):(?:\s++(?P<url>\S.*))?$")
+_FOOTNOTE = re.compile(r"\.\.\s+\[(?P<name>[^\]]+)\]\s*+(?P<text>.*)$")
 _OPTION = re.compile(r":([\w-]+):(?:\s+(.*))?$")
 _FIELD = re.compile(r":([^:`\s][^:`]*):(?:\s+(.*)|$)")
 _ITEM = re.compile(r"([-*+•]|\(?(?:\d{1,9}|[a-zA-Z]|#|[ivxlcIVXLC]+)[.)])(\s+|$)")

@@ -22,7 +22,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 REFUSED = 0x526F77
 """The errno of a refusal. It survives aiohttp, which joins the errors of several addresses into one."""
 
-_REFUSAL = re.compile(r"[0-9a-f.:]+(?:%\w+)? \([\w -]+\)", re.IGNORECASE)
+_REFUSAL = re.compile(r"(?<![0-9a-f.:])[0-9a-f.:]++(?:%\w++)? \([\w -]++\)", re.IGNORECASE)
 
 # The special-purpose registries of IANA, as far as they are not globally reachable.
 _SPECIAL_V4 = tuple(

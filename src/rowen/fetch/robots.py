@@ -22,8 +22,10 @@ _PARSED_BYTES = 500 * 1024
 _KEPT_S = 3600.0
 _KEPT_UNREACHABLE_S = 300.0
 _LINE_END = re.compile(r"\r\n?")
-# The file may name us as "Rowen/1.0", but the token is what counts.
-_VERSION = re.compile(r"^([^\S\n]*+user-agent[^\S\n]*+:[^\S\n]*+[\w-]++)/\S*+", re.IGNORECASE | re.MULTILINE)
+_AGENT = re.compile(
+    r"^[^\S\n]*+user[- ]?agent[^\S\n]*+(?::|(?<=\s))[^\S\n]*+([^#\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]++)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,21 @@ def read_rules(body: bytes) -> Rules:
     """The rules in a robots.txt. A web page in its place allows everything, as no file does."""
     if sniff(body) == "text/html" or body.lstrip()[:1] == b"<":
         return Rules()
-    text = _VERSION.sub(r"\1", _LINE_END.sub("\n", _decoded(body)))
+    text = _AGENT.sub(_agent, _LINE_END.sub("\n", _decoded(body)))
     parsed = Protego.parse(text)
     return Rules(parsed, parsed.crawl_delay(PRODUCT), tuple(dict.fromkeys(parsed.sitemaps)))
+
+
+def _agent(line: re.Match[str]) -> str:
+    """The line that says to whom rules apply, with all others under one name.
+
+    The parser keeps each rule once for every name above it: thousands of both would never end. The file may name us as
+    "Rowen/1.0", but the token is what counts.
+    """
+    name = line[1].partition("/")[0].strip().lower()
+    bare = name.replace("*", "")
+    kept = "*" if name == "*" else bare if bare and bare in PRODUCT.lower() else "-"
+    return f"user-agent: {kept}"
 
 
 def _decoded(body: bytes) -> str:

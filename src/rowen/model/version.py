@@ -12,7 +12,7 @@ __all__ = ["Version", "Wish", "parse"]
 
 LONGEST = 200
 _TEXT = re.compile(
-    r"(?:v|version|release)?[-_. ]?(?:(?P<epoch>\d+)!)?(?P<release>\d+(?:\.\d+)*)(?P<tail>[a-z\d._-]*)(?:\+.*)?",
+    r"(?:v|version|release)?[-_. ]?(?:(?P<epoch>\d+)!)?(?P<release>\d++(?:\.\d++)*+)(?P<tail>[a-z\d._-]*)(?:\+.*)?",
     re.ASCII,
 )
 _DATE = re.compile(r"(?:19|20)\d\d-(?:0?[1-9]|1[0-2])(?:-\d{1,2})?", re.ASCII)
@@ -27,10 +27,10 @@ _PHASES = {
 }
 _OTHER_PRE_RELEASE, _FURTHER_NUMBER = -4, 2
 _END = (0, "", 0)
-_WILDCARD = re.compile(r"(?:\.[x*])+$", re.IGNORECASE)
+_WILDCARD = re.compile(r"(?<!\.[x*])(?:\.[x*])++$", re.IGNORECASE)
 _ANYTHING = frozenset({"", "*", "x", "latest", "any"})
 _TERM = re.compile(r"(?P<operator>~=|~>|===|==|!=|<=|>=|[\^~=<>])?(?P<bound>.*)", re.DOTALL)
-_OPERATOR_GAP = re.compile(r"([\^~=<>!]+)\s+")
+_OPERATOR_GAP = re.compile(r"(?<![\^~=<>!])([\^~=<>!]++)\s++")
 _SPAN = re.compile(r"(\S+)\s+-\s+(\S+)")
 
 Step = tuple[int, str, int]

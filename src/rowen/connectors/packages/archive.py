@@ -59,7 +59,7 @@ async def download(client: Client, url: str, *, max_bytes: int, credentials: Cre
 
 
 def unpacked(body: bytes, max_bytes: int) -> Files:
-    """The files in an archive; none of one that is damaged."""
+    """The files in the bytes of an archive; none if it is damaged, or goes where no honest one does."""
     found: list[File] = []
     try:
         with (

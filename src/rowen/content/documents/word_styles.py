@@ -11,7 +11,7 @@ from rowen.content.documents.packages import Package
 __all__ = ["Kind", "Look", "Styles", "setting"]
 
 _HEADING = re.compile(r"heading ([1-9])")
-_CODE = re.compile(r".*\b(?:code|listing|preformatted|verbatim)\b.*|macro text|plain text")
+_CODE = re.compile(r".*\b(?:code|listing|preformatted|verbatim)\b(?s:.*)|macro text|plain text")
 _QUOTE = re.compile(r"(?:intense )?quote|block ?text|quotations?")
 _CONTENTS = re.compile(r"toc(?: \d| heading)|table of figures|index \d|contents heading")
 # Word's own styles for inner items are lists of their own, told from outer ones by their indentation alone.
@@ -68,8 +68,12 @@ class Styles:
                 return Look(Kind.HEADING, int(found[1]))
             if name == "title":
                 return Look(Kind.HEADING, 1)
-            for pattern, kind in ((_CODE, Kind.CODE), (_QUOTE, Kind.QUOTE), (_CONTENTS, Kind.CONTENTS)):
-                if pattern.fullmatch(name):
+            for is_of, kind in (
+                (_CODE.fullmatch, Kind.CODE),
+                (_QUOTE.fullmatch, Kind.QUOTE),
+                (_CONTENTS.fullmatch, Kind.CONTENTS),
+            ):
+                if is_of(name):
                     return Look(kind)
         return None
 
