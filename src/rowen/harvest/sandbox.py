@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-__all__ = ["MEMORY_LIMIT_BYTES", "lock_in"]
+__all__ = ["MEMORY_LIMIT_BYTES", "lock_in", "report"]
 
 MEMORY_LIMIT_BYTES = 4 << 30
 """Address space of one worker. A spreadsheet of 64 MB unpacks to about 1 GB of objects; four times that is hostile."""
@@ -44,8 +44,21 @@ _X32_BIT = 0x4000_0000
 _ALLOW, _EPERM = 0x7FFF_0000, 0x0005_0001
 
 
+_held: list[str] = []
+
+
+def report(sample: bytes) -> tuple[int, list[str]]:
+    """What a worker says of itself: how much of a sample reached it, and which locks hold there."""
+    return len(sample), _held
+
+
 def lock_in() -> list[str]:
     """Give up all rights that reading needs not; returns the names of the locks that hold."""
+    _held[:] = _locked()
+    return _held
+
+
+def _locked() -> list[str]:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

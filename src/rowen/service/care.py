@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rowen.connectors import registry
 from rowen.errors import StoreError
+from rowen.harvest import sandbox
 from rowen.harvest.prepare import INLINE_BYTES
 from rowen.model.item import Raw
 from rowen.model.source import Source
@@ -57,11 +58,12 @@ class Caring(EmbeddingDoor):
         """Compute a few distances; raises where the server's pgvector does not fit its processor."""
         await asyncio.to_thread(check_vectors, await self.conninfo())
 
-    async def check_workers(self) -> int:
-        """Send a document through a worker process; returns how many bytes of text came back."""
+    async def check_workers(self) -> tuple[int, list[str]]:
+        """Send a document through a worker process; returns how many bytes of text came back, and which locks hold."""
         body = b"# Well\n\n" + b"Water, clear and cold.\n\n" * (INLINE_BYTES // 20)
         document = await self._workers.read(Raw("file:///well.md", body, "well.md", "text/markdown"))
-        return len(document.text)
+        _, locks = await self._workers.call(sandbox.report, body)
+        return len(document.text), locks
 
     def check_source(self, source: Source) -> None:
         """Whether a source's root and options still make sense; raises where they do not. Nothing is read."""

@@ -149,8 +149,8 @@ async def _vectors(rowen: "Rowen") -> str:
 async def _workers(rowen: "Rowen") -> str:
     if rowen.settings.workers == 0:
         return "none (ROWEN_WORKERS is 0): parsing is done in the program itself"
-    read = await rowen.check_workers()
-    return f"a process read a document of {size(read)}"
+    read, locks = await rowen.check_workers()
+    return f"a process read a document of {size(read)}, held by {' and '.join(locks)}"
 
 
 async def _sources(rowen: "Rowen") -> list[Finding]:
