@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 from dataclasses import asdict
@@ -14,6 +13,7 @@ import click
 from rowen.cli.command import Group, command
 from rowen.cli.door import Door
 from rowen.errors import NotFoundError, RefusedError
+from rowen.programs import find
 
 if TYPE_CHECKING:
     from rowen.service import Rowen
@@ -59,7 +59,7 @@ def url(door: Door) -> None:
 @click.argument("arguments", nargs=-1, metavar="[-- PSQL-ARGUMENTS]...")
 def psql(door: Door, arguments: tuple[str, ...]) -> int:
     """Open psql on the database; the tables are in the schema `rowen`."""
-    program = shutil.which("psql")
+    program = find("psql")
     if program is None:
         raise NotFoundError("There is no psql on the PATH.", hint="Install a PostgreSQL client, or use `rowen db url`.")
 
