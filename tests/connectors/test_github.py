@@ -76,14 +76,15 @@ async def test_one_changed_file_costs_the_commit_the_tree_and_its_blob(house: Ho
 async def test_a_renamed_file_is_read_and_a_deleted_one_goes(house: House, portal: Portal) -> None:
     portal.repository.put("old.md", "# Moved")
     portal.repository.put("gone.md", "# Gone")
+    portal.repository.put("also.md", "# Stays")
     await sync(house, portal)
     portal.repository.files["new.md"] = portal.repository.files.pop("old.md")
     del portal.repository.files["gone.md"]
 
     run = await sync(house, portal)
 
-    assert (run.tally.created, run.tally.deleted, run.tally.unchanged) == (1, 2, 1)
-    assert paths(house) == {"always.md", "new.md"}
+    assert (run.tally.created, run.tally.deleted, run.tally.unchanged) == (1, 2, 2)
+    assert paths(house) == {"also.md", "always.md", "new.md"}
 
 
 async def test_forced_history_with_the_same_files_costs_a_tree_and_no_row(house: House, portal: Portal) -> None:
