@@ -342,7 +342,7 @@ def charset(data: bytes) -> None:
     for label in _CHARSETS:
         for media_type in ("text/html", "application/xml", "text/x-python"):
             try:
-                decode(data, charset=label, media_type=media_type)
+                assert len(decode(data, charset=label, media_type=media_type)) <= len(data), "more than was sent"
             except ItemError:
                 continue
 

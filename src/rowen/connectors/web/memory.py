@@ -1,6 +1,7 @@
 """What is remembered of a site between runs besides its pages."""
 
 import logging
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,6 +10,10 @@ from rowen.connectors.web.shell import Edge, Shell
 from rowen.model.item import Cursor
 
 __all__ = ["Bridge", "Memory"]
+
+MOST_BRIDGE_CHARS = 20_000_000
+"""Of all bridges together, which stand in one value that each run reads and may write. A site of a hundred thousand
+redirects comes to half of it."""
 
 _TEXTS = 4  # validators, target, twin
 
@@ -98,14 +103,24 @@ class Memory:
         )
 
     def to_cursor(self) -> dict[str, Any]:
-        """The memory as a cursor."""
+        """The memory as a cursor. Of more bridges than a cursor can hold, it tells that they are not all in it."""
         pages = {} if self.pages is None else {"pages": self.pages}
+        bridges = dict(_first(sorted(self.bridges.items())))
         return {
             **pages,
-            "bridges": {url: bridge.to_json() for url, bridge in sorted(self.bridges.items())},
+            "bridges": {url: bridge.to_json() for url, bridge in bridges.items()},
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,
             "shell": self.shell.to_json(),
             "edges": {url: edge.to_json() for url, edge in self.edges.items()},
-            "known": self.known,
+            "known": self.known and len(bridges) == len(self.bridges),
         }
+
+
+def _first(bridges: Iterable[tuple[str, Bridge]]) -> Iterator[tuple[str, Bridge]]:
+    left_chars = MOST_BRIDGE_CHARS
+    for url, bridge in bridges:
+        left_chars -= len(url) + len(bridge.to or "") + sum(map(len, bridge.links))
+        if left_chars < 0:
+            return
+        yield url, bridge
