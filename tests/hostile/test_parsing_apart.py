@@ -19,6 +19,7 @@ from tests.connectors.conftest import opened
 from tests.portals.catalogs import keep
 from tests.portals.ckan import CkanPortal
 from tests.portals.dcat import DcatPortal
+from tests.portals.oai import OaiRepository
 from tests.portals.site import Page, Site
 
 __all__ = ["opened"]
@@ -92,6 +93,21 @@ async def test_a_catalog_that_cannot_be_read_in_time_deletes_nothing(house, open
 
     assert (run.status, run.tally.deleted) == ("failed", 0)
     assert "took longer" in (run.error or "")
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_an_answer_of_megabytes_of_xml_keeps_nobody_waiting(house, opened, is_broken):
+    portal = opened(OaiRepository)
+    portal.page_size = 1_000
+    for number in range(40):
+        portal.make(f"r{number}", description=["Hay and clover. " * 20 for _ in range(200)], tick_h=1)
+    if is_broken:
+        portal.spoil("r7")
+
+    async with house.open() as rowen:
+        run = await keep(rowen, portal)
+
+    assert (run.tally.created, run.tally.failed) == (39, 1) if is_broken else (40, 0)
 
 
 async def test_descriptions_that_take_a_parser_long_keep_nobody_waiting(house, opened):

@@ -1,5 +1,6 @@
 """What connectors and the fetch layer read besides content: listings, RDF, XML, hints, headers, addresses."""
 
+import asyncio
 from contextlib import suppress
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -141,7 +142,7 @@ def catalog_xml(data: bytes) -> None:
 
 @target("oai-answer", seeds=[_OAI], tokens=_XML)
 def oai(data: bytes) -> None:
-    read_oai(_response(data), "it")
+    asyncio.run(read_oai(_response(data), "it"))
 
 
 @target(

@@ -4,6 +4,7 @@ Type definitions, and with them entities and whatever lies outside, are refused:
 control characters, which many let through, are replaced. Memory holds one piece and one record.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.charset import Decoder
 from rowen.errors import SourceError
 
-__all__ = ["Element", "Found", "Reader", "elements", "local", "plain_tree", "read_xml", "said"]
+__all__ = ["Element", "Found", "Reader", "elements", "local", "plain_tree", "read_in_steps", "read_xml", "said"]
 
 MOST_RECORD_CHARS = 16 << 20
 MOST_RECORD_ELEMENTS = 200_000
@@ -216,12 +217,24 @@ async def elements(pieces: AsyncIterable[bytes], reader: Reader) -> AsyncGenerat
 
 def read_xml(body: bytes, reader: Reader) -> list[Found]:
     """What a reader finds in a whole document, unless that is too much to be held at once."""
-    found: list[Found] = []
+    return [one for found in _steps(body, reader) for one in found]
+
+
+async def read_in_steps(body: bytes, reader: Reader) -> list[Found]:
+    """The same, while others have their turn between the pieces of the document."""
+    ready: list[Found] = []
+    for found in _steps(body, reader):
+        ready.extend(found)
+        await asyncio.sleep(0)
+    return ready
+
+
+def _steps(body: bytes, reader: Reader) -> Iterator[list[Found]]:
     for at in range(0, len(body), _PIECE_BYTES):
-        found.extend(reader.feed(body[at : at + _PIECE_BYTES]))
+        yield list(reader.feed(body[at : at + _PIECE_BYTES]))
         if reader.elements > MOST_ANSWER_ELEMENTS:
             raise UnreadableError("The document is too large to be read at once.", hint="Nothing was deleted.")
-    return [*found, *reader.close()]
+    yield list(reader.close())
 
 
 def local(name: str) -> str:

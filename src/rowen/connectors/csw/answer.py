@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.xml import Element, Found, Reader, local, read_xml, said
+from rowen.connectors.catalog.xml import Element, Found, Reader, local, read_in_steps, said
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.response import Response
 
@@ -31,11 +31,11 @@ class Answer:
     matched: int | None = None
 
 
-def read(response: Response, where: str) -> Answer:
+async def read(response: Response, where: str) -> Answer:
     """The answer in a response; raises what the service reports instead."""
     reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=response.charset)
     try:
-        found = read_xml(response.body, reader)
+        found = await read_in_steps(response.body, reader)
     except SourceError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None

@@ -284,7 +284,7 @@ class Catalogue:
             response = await self._talk.get(url, accept=_ACCEPT, could_be_less=slow)
         self._clock = self._talk.clock(response)
         self._answer = response.body[:_PAYLOAD_BYTES]
-        return read(response, self._url)
+        return await read(response, self._url)
 
     def _row(self, found: Found) -> Row:
         modified = stamp_of(found.tree)

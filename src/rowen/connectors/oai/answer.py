@@ -1,5 +1,6 @@
 """Answers of an OAI-PMH repository: records, a token, or what is wrong with the question."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -17,6 +18,7 @@ from rowen.connectors.catalog.xml import (
     Reader,
     elements,
     local,
+    read_in_steps,
     read_xml,
     said,
 )
@@ -73,17 +75,17 @@ class Answer:
     others: list[Element] = field(default_factory=list)
 
 
-def read(response: Response, where: str) -> Answer:
+async def read(response: Response, where: str) -> Answer:
     """The answer in a response; raises what the repository says is wrong."""
     reader = Reader(_NAMES, charset=response.charset, most_chars=MOST_RECORD_CHARS)
     try:
-        found: list[Found | Broken] = [*read_xml(response.body, reader)]
+        found: list[Found | Broken] = [*await read_in_steps(response.body, reader)]
     except UnreadableError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None
         if reader.elements > MOST_ANSWER_ELEMENTS:
             raise SourceError(f"{where}: {problem}", hint=problem.hint) from None
-        found = list(_mended(response, UnreadableError(f"{where}: {problem}", hint=problem.hint)))
+        found = await _mended(response, UnreadableError(f"{where}: {problem}", hint=problem.hint))
     except SourceError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None
@@ -145,7 +147,16 @@ def _refusal(error: Element, where: str) -> RefusalError:
     return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.", hint="Nothing was deleted.")
 
 
-def _mended(response: Response, problem: UnreadableError) -> Iterator[Found | Broken]:
+async def _mended(response: Response, problem: UnreadableError) -> list[Found | Broken]:
+    """The records of an answer that is no XML as a whole, while others have their turn between them."""
+    found: list[Found | Broken] = []
+    for one in _pieces(response, problem):
+        found.append(one)
+        await asyncio.sleep(0)
+    return found
+
+
+def _pieces(response: Response, problem: UnreadableError) -> Iterator[Found | Broken]:
     """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
     decoder = Decoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)

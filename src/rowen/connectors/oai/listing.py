@@ -237,7 +237,7 @@ class Repository:
 
     async def _ask_once(self, url: str) -> Answer:
         try:
-            return read(await self._talk.get(url, accept=_ACCEPT), self._url)
+            return await read(await self._talk.get(url, accept=_ACCEPT), self._url)
         except BodyTooLargeError as problem:
             log.info("an answer was too large, and was asked for in pieces: %s", problem)
         async with self._talk.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
