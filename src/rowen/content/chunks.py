@@ -16,7 +16,7 @@ from rowen.model.chunk import Chunk
 
 __all__ = ["VERSION", "split"]
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same text would be cut in another way."""
 
 _UNDERLINE = re.compile(r"\n[ \t]*(?:={2,}|-{2,})[ \t]*(?:\n|$)")

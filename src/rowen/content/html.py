@@ -52,7 +52,7 @@ _NO_CODE_LANGUAGE = frozenset({"default", "none", "text", "notranslate", "source
 _SPACES = ("\xa0", "&nbsp;", "&#160;", "&#xA0;", "&#xa0;")
 _SYMBOL = re.compile(r"[^\w]*", re.ASCII)
 _ANCHOR = re.compile(r" \{#[^{}]*\}$")
-_GAP = re.compile(r"\n(?:[ \t>]*(`{3,}+)[^\n]*+\n(?>.*?\n[ \t>]*+\1[^\n]*+|.*)(?=\n|\Z)|\n{2,}+)", re.DOTALL)
+_GAP = re.compile(r"\n(?:[ \t>]*(`{3,}+)[^\n]*+(?>.*?\n[ \t>]*+\1[^\n]*+|.*)(?=\n|\Z)|\n{2,}+)", re.DOTALL)
 
 
 def _emphasis(mark: str) -> "Converter":

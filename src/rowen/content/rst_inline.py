@@ -9,7 +9,7 @@ from rowen.model.budget import spend
 __all__ = ["Names", "inline"]
 
 _INLINE = re.compile(
-    r"``(?P<literal>.{1,2000}?)``(?!`)"
+    r"``(?P<literal>(?!``(?!`))(?:[^`]|`(?!`)){0,2000}+`{0,60}?)``(?!`)"
     r"|(?P<before>:[\w:+.-]{1,60}:)`(?P<interpreted>[^`]{1,2000})`"
     r"|`(?P<reference>[^`]{1,2000})`__?"
     r"|`(?P<bare>[^`]{1,2000})`(?P<after>:[\w:+.-]{1,60}:)?"

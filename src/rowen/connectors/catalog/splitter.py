@@ -38,6 +38,8 @@ _MOST_DEPTH = 10_000
 # Below each bracket of such a nest Python's decoder fails only after a thousand others.
 _MOST_DEEP = 10
 _FIRST_LOOK_BYTES = 1 << 12
+# Between a bracket and the name behind it.
+_MOST_BLANK = 1 << 10
 # What is left of a number, a word or an escape that the end of the text has cut off.
 _CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
 _DECODER = json.JSONDecoder()
@@ -349,9 +351,8 @@ class Splitter:
     def _next_record(self, lost: _Lost, *, final: bool, limit: int | None = None) -> int | None:
         if self._is_record is None or self._open[-1][1] != "records":
             return None
-        if limit is not None and self._buffer.find(b"{", lost.looked, limit) < 0:
-            return None
-        while found := _NEXT_OBJECT.search(self._buffer, lost.looked):
+        stop = len(self._buffer) if limit is None else limit + _MOST_BLANK
+        while found := _NEXT_OBJECT.search(self._buffer, lost.looked, stop):
             at = found.start(1)
             if limit is not None and at >= limit:
                 return None
@@ -445,7 +446,7 @@ def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
 
 
 def _read(body: bytes, at: int, *, before: str = "") -> _Value | _Trouble | None:
-    """What a body says from a place on, all places its own; more of it is read only as long as that tells nothing."""
+    """What a body says from a place on; places are the body's own. It is decoded only as far as is needed."""
     size_bytes = _FIRST_LOOK_BYTES
     while True:
         read = _decode(before + body[at : at + size_bytes].decode("latin-1"), 0)

@@ -1,9 +1,10 @@
 """What git leaves out: the rules of `.gitignore` files, and which of them decides.
 
-Most rules are names, paths or endings, and are looked up; only the others are matched one by one. Rules apply from the
-repository's top down, the last one that matches wins, and below a folder that is left out nothing is taken in again:
-the walk does not enter it. Files that git tracks although a rule names them are left out as well, since the index is
-not read.
+Rules apply from the repository's top down, the last one that matches wins, and below a folder that is left out
+nothing is taken in again: the walk does not enter it. Files that git tracks although a rule names them are left
+out as well, since the index is not read.
+
+Most rules are names, paths or endings, and are looked up; only the others are matched one by one.
 """
 
 # ruff: noqa: PTH113, PTH120 -- the walk's paths are strings
