@@ -5,12 +5,15 @@ is made, and has a test of its own below.
 """
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
+from rowen.cli.snippet import pattern as snippet_pattern
+from rowen.connectors.files.globs import any_of
+from rowen.connectors.web.options import WebOptions
+from rowen.model.query import Query
 from tests.hostile.clock import FLOOR_S, TooSlowError, cheapest_s, grows
 from tests.hostile.patterns import Use, held, made_at_run_time, patterns, worst_texts
 
@@ -18,6 +21,8 @@ SIZES = (10_000, 20_000, 40_000)
 GLANCE_SIZE = 5_000
 GLANCE_S = 0.0003
 """What a text of 5 kB may cost without a closer look: linear work is a tenth of it, quadratic work ten times."""
+
+MOST_SUSPECTS = 4
 
 BOUNDED = {
     "rowen.content.headings": 800,  # `title_and_anchor` cuts a heading to 800 characters first
@@ -61,16 +66,17 @@ def test_the_measure_finds_patterns_that_are_not_linear() -> None:
         assert any(_growth(use, number, None) for number in _suspects(use, GLANCE_SIZE)), source
 
 
-def _suspects(use: Use, size: int) -> Iterator[int]:
-    """Those of the worst texts that cost more than a glance."""
+def _suspects(use: Use, size: int) -> list[int]:
+    """Those few of the worst texts that cost most, if it is more than a glance."""
+    prices: list[tuple[float, int]] = []
     for number, text in enumerate(worst_texts(use.pattern, size)):
         work = partial(_apply, use, text)
         try:
-            if cheapest_s(work) < GLANCE_S or cheapest_s(work, tries=2) < GLANCE_S:
-                continue
+            if cheapest_s(work) > GLANCE_S and (price_s := cheapest_s(work, tries=2)) > GLANCE_S:
+                prices.append((price_s, number))
         except TooSlowError:
-            pass
-        yield number
+            return [number]
+    return [number for _, number in sorted(prices, reverse=True)[:MOST_SUSPECTS]]
 
 
 def _growth(use: Use, number: int, bound: int | None) -> str | None:
@@ -89,3 +95,39 @@ def _apply(use: Use, text: str | bytes) -> None:
             pass
     else:
         getattr(use.pattern, use.method)(text)
+
+
+def test_patterns_for_urls_take_linear_time_and_match_as_before() -> None:
+    """A star stands for any part of a URL, also where the parts around it overlap."""
+    options = WebOptions(exclude="https://a/*aa*aab*b")
+    excluded = options.excluded
+    assert excluded is not None
+
+    assert grows(lambda size: partial(excluded.search, "https://a/" + "a" * size), SIZES) is None
+    for url, expected in (("https://a/xaayaabzb", True), ("https://a/aaab", False), ("https://a/aaaaabb", True)):
+        assert bool(excluded.search(url)) is expected
+
+
+def test_patterns_for_paths_take_linear_time() -> None:
+    for glob in ("*a*a*a*a*b", "**/a/**/a/**/b", "[a]*[a]*b", "a*/**/b"):
+        pattern = any_of([glob])
+
+        for unit in ("a", "a/", "/", "aab"):
+            prepared = partial(_matched, pattern, unit)
+            assert grows(prepared, SIZES) is None, (glob, unit)
+
+
+def _matched(pattern: re.Pattern[str], unit: str, size: int) -> Any:
+    return partial(pattern.fullmatch, unit * (size // len(unit)) + "\x01")
+
+
+def test_patterns_for_the_words_of_a_query_take_linear_time() -> None:
+    pattern = snippet_pattern(Query.parse('prefix* word "some phrase" 漢字 aa*'))
+    assert pattern is not None
+
+    for unit in ("prefix", "word", "words ", "a", " ", "漢", "some phrase", "\n"):
+        assert grows(partial(_found, pattern, unit), SIZES) is None, unit
+
+
+def _found(pattern: re.Pattern[str], unit: str, size: int) -> Any:
+    return partial(pattern.sub, "", unit * (size // len(unit)))

@@ -18,7 +18,7 @@ _INLINE = re.compile(
     r"|(?<![\w.-])(?P<word>\w[\w.-]{0,60})__?(?![\w-])"
     r"|\\(?P<escaped>.)"
 )
-_TARGET = re.compile(r"(.*?)\s*<([^<>]+)>$", re.DOTALL)
+_TARGET = re.compile(r"(.*)<([^<>]+)>$", re.DOTALL)
 _PROSE_ROLES = (
     "ref doc term numref any download emphasis strong sub subscript sup superscript title title-reference t abbr"
     " guilabel menuselection dfn index keyword issue user pr gh bpo manpage mailheader newsgroup"
@@ -65,7 +65,7 @@ def _code(words: str) -> str:
 
 def _reference(words: str, names: Names) -> str:
     if found := _TARGET.match(words):
-        label, target = found[1] or found[2], found[2]
+        label, target = found[1].rstrip() or found[2], found[2]
         names.links.setdefault(label.lower(), target)
         target = names.links.get(target.rstrip("_").lower(), target)
         return f"[{label}]({_spent(target)})" if not target.endswith("_") else label
@@ -82,7 +82,7 @@ def _spent(words: str) -> str:
 def _role(role: str, words: str) -> str:
     name = role.strip(":").rpartition(":")[2].lower()
     if found := _TARGET.match(words):
-        words = found[1] or found[2]
+        words = found[1].rstrip() or found[2]
     elif words.startswith("~"):
         words = words.rpartition(".")[2].removeprefix("~")
     words = words.removeprefix("!")
