@@ -26,7 +26,7 @@ used, it has up to 100 characters."""
 
 _MOST_DEPTH = 200
 _DEEPEST = 1_000  # as deep as msgspec reads; the parser of RDF ends the process at some 3,000 levels in a thread
-_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+"|(?P<opens>[\[{])|(?P<closes>[\]}])', re.DOTALL)
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?P<opens>[\[{])|(?P<closes>[\]}])', re.DOTALL)
 
 _PREFIXES = {
     "adms": "http://www.w3.org/ns/adms#",
