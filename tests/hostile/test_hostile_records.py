@@ -217,6 +217,16 @@ async def test_a_name_that_cannot_be_stored_costs_at_most_its_record(house: Hous
                 await trial.make(name, trial.twister.name_at)
 
 
+async def test_json_ld_that_is_nested_too_deeply_does_not_end_the_process(house: House) -> None:
+    kind = KINDS["dcat json-ld"]
+    with closing(kind.portal()) as world:
+        kind.fill(world)
+        async with house.open() as r:
+            trial = Trial(r, house, world, kind)
+            await trial.begin()
+            await trial.make("5000 levels", trial.twister.name_at)
+
+
 async def test_a_run_is_closed_whatever_a_portal_says_is_wrong(house: House) -> None:
     with closing(CkanPortal()) as portal:
         portal.make("a")
