@@ -10,16 +10,16 @@ from rowen.errors import SourceError
 __all__ = ["Bounds", "EndlessError"]
 
 MOST_RECORDS = 10_000_000
-"""No catalog that we know of has half as many. At 3 kB a record this is 30 GB, and two weeks at a page a second."""
+"""A judgement, not a measurement: 30 GB at 3 kB a record. Aggregators may list more, and need the option."""
 
 MOST_UNDECLARED = 1_000_000
-"""Without a declared count: the large catalogs that we know declare one. Some near half of it do not."""
+"""Without a declared count. A judgement as well: 3 GB at 3 kB a record, 10,000 pages of a hundred."""
 
 LEAST_GROWN = 100_000
 """So much a catalog may always have, also beyond twice what it declares: counts are wrong, catalogs are merged."""
 
 MOST_GROWTH = 10
-"""So many times what the last whole walk found: a merger doubles a catalog, an import may make five of one."""
+"""So many times what the last whole walk found: room for a merger or a large import, chosen and not measured."""
 
 
 class EndlessError(SourceError):

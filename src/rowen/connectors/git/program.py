@@ -15,10 +15,10 @@ from rowen.programs import NEUTRAL_FOLDER, environment, find, start
 __all__ = ["MOST_MIRROR_BYTES", "Program", "folder_bytes"]
 
 MOST_MIRROR_BYTES = 4_000_000_000
-"""What one repository may take on disk: without history and unread files, the largest that we know of take half."""
+"""What one repository may take on disk, without history and unread files: chosen to fit on a small disk."""
 
 MOST_PRINTED_BYTES = 512 << 20
-"""What git may print at once: the list of some four million files."""
+"""What git may print at once: at 128 bytes a line, the list of four million files."""
 
 WATCH_S = 0.25
 """How often the size of what is fetched is looked at: a line of 1 GB/s overshoots by as many MB."""

@@ -19,7 +19,7 @@ from rowen.model.url import SEGMENT, quoted
 __all__ = ["MOST_PAGES", "Pages", "issues", "releases"]
 
 MOST_PAGES = 10_000
-"""A million issues: the largest repository that we know of has a third of that."""
+"""A million issues or releases, at a hundred a page."""
 
 _TAG = "/" + SEGMENT
 
