@@ -53,7 +53,7 @@ def grows(work: Callable[[int], Callable[[], object]], sizes: tuple[int, ...]) -
     """
     prepared = [work(size) for size in sizes]
     try:
-        if cheapest_s(prepared[-1], limit_s=5.0) < FLOOR_S:
+        if cheapest_s(prepared[-1], limit_s=10.0) < FLOOR_S:
             return None
         for smaller, larger in pairwise(prepared):
             if not any(_is_calm(smaller, larger) for _ in range(4)):

@@ -39,7 +39,7 @@ _MOST_DEPTH = 10_000
 _MOST_DEEP = 10
 _FIRST_LOOK_BYTES = 1 << 12
 # Between a bracket and the name behind it.
-_MOST_BLANK = 1 << 10
+_MOST_BLANK = 1 << 8
 # What is left of a number, a word or an escape that the end of the text has cut off.
 _CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
 _DECODER = json.JSONDecoder()
