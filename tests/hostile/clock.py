@@ -34,7 +34,7 @@ def _at_most(limit_s: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def cheapest_s(work: Callable[[], object], *, tries: int = 1, limit_s: float = 2.0) -> float:
+def cheapest_s(work: Callable[[], object], *, tries: int = 1, limit_s: float = 10.0) -> float:
     """The price of the cheapest of a few tries, in seconds of the processor; raises where one takes too long."""
     cheapest = float("inf")
     for _ in range(tries):
@@ -46,14 +46,14 @@ def cheapest_s(work: Callable[[], object], *, tries: int = 1, limit_s: float = 2
     return cheapest
 
 
-def grows(work: Callable[[int], Callable[[], object]], sizes: tuple[int, ...]) -> str | None:
+def grows(work: Callable[[int], Callable[[], object]], sizes: tuple[int, ...], *, limit_s: float = 1.0) -> str | None:
     """What is wrong with how the price grows from each size to the next, which is twice as large; None if nothing is.
 
     `work` gets a size and prepares what is measured. What looks wrong is measured again before it is told.
     """
     prepared = [work(size) for size in sizes]
     try:
-        if cheapest_s(prepared[-1], limit_s=10.0) < FLOOR_S:
+        if cheapest_s(prepared[-1], limit_s=limit_s) < FLOOR_S:
             return None
         for smaller, larger in pairwise(prepared):
             if not any(_is_calm(smaller, larger) for _ in range(4)):

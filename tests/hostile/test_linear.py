@@ -201,4 +201,4 @@ def _growth(parse: Callable[[str], object], unit: str) -> str | None:
 
         return work
 
-    return grows(prepared, SIZES)
+    return grows(prepared, SIZES, limit_s=10)
