@@ -12,7 +12,7 @@ from rowen.connectors.catalog.text import plain
 from rowen.connectors.catalog.xml import Reader, plain_tree, read_xml
 from rowen.connectors.datajson.naming import is_record
 from rowen.connectors.dcat.syntax import format_of, read_graph
-from rowen.connectors.files.gitignore import Rules
+from rowen.connectors.files.gitignore import Rules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.hints import recommended
 from rowen.connectors.web.sitemap import read_entries
@@ -274,6 +274,7 @@ def description(data: bytes) -> None:
     "gitignore",
     seeds=[b"*.pyc\n/a/**/b\n!c\n[a-z]?\\ \n"],
     tokens=[b"**", b"*", b"/", b"!", b"[", b"]", b"[!", b"\\", b"?", b"#", b"{"],
+    allowed=(_TooManyError,),
 )
 def gitignore(data: bytes) -> None:
     rules = Rules(_text(data))
