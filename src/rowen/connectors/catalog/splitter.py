@@ -7,7 +7,6 @@ A broken record may hide its own end, as a stray quote does: everything after it
 record looks like has such a piece end where the next record begins.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.answers import UnreadableError, read_json
+from rowen.connectors.catalog.decoding import Trouble, Value, decoded, looked_at, read_at
 
 __all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter", "depths_at"]
 
@@ -37,12 +37,18 @@ _PAIRS = {b"}": b"{", b"]": b"["}
 _MOST_DEPTH = 10_000
 # Below each bracket of such a nest Python's decoder fails only after a thousand others.
 _MOST_DEEP = 10
-_FIRST_LOOK_BYTES = 1 << 12
 # Between a bracket and the name behind it.
 _MOST_BLANK = 1 << 8
-# What is left of a number, a word or an escape that the end of the text has cut off.
-_CUT_WORD = re.compile(r"[-+.\\\w]{0,12}")
-_DECODER = json.JSONDecoder()
+# Once a record was broken, others may be: those to come are doubted when they are so long. Before that, honest ones of
+# 16 kB would be read twice.
+_DOUBTED_BYTES = 1 << 11
+# How much may be looked at for what came. A record that hides its end costs a look at all that is in the buffer; a
+# catalog in which each of 1,000 records is broken comes to 20 bytes for each byte, and one that is made for it to
+# thousands.
+_WORK_FACTOR = 50
+_WORK_BYTES = 64 << 20
+# Copying is so much cheaper than looking.
+_COPIED_AT_ONCE = 100
 
 
 class Cut(NamedTuple):
@@ -77,18 +83,6 @@ class _Lost:
     deep: int = 0
 
 
-class _Value(NamedTuple):
-    value: Any
-    end: int
-
-
-class _Trouble(NamedTuple):
-    """Why something is no JSON; without a place where it could not be found out."""
-
-    why: str
-    at: int | None
-
-
 class Splitter:
     """Fed with pieces of a document, it gives the objects in the lists of the given names, or in a list at the top.
 
@@ -120,6 +114,8 @@ class Splitter:
         self._number = 0
         self._offset = 0
         self._doubted_bytes = 0
+        self._first_doubt_bytes = _KEPT_BYTES
+        self._work_bytes = _WORK_BYTES
         self._lost: _Lost | None = None
         self._started = self._ended = self._starved = False
 
@@ -127,14 +123,15 @@ class Splitter:
         """The records that end in this piece."""
         for at in range(0, len(piece), _PIECE_BYTES):
             self._buffer += piece[at : at + _PIECE_BYTES]
+            self._work_bytes += _WORK_FACTOR * min(_PIECE_BYTES, len(piece) - at)
             if not self._started:
                 self._start()
-            yield from self._work(final=False)
+            yield from self._go_on(final=False)
             self._forget()
 
     def finish(self) -> Iterator[Cut]:
         """The records that can still be told from each other when nothing more comes."""
-        yield from self._work(final=True)
+        yield from self._go_on(final=True)
 
     def close(self) -> None:
         """Say that nothing more comes; raises if the document did not end."""
@@ -148,7 +145,7 @@ class Splitter:
                 f"The document ends too early, at byte {self._size_bytes}.", hint="Nothing was deleted."
             )
 
-    def _work(self, *, final: bool) -> Iterator[Cut]:
+    def _go_on(self, *, final: bool) -> Iterator[Cut]:
         self._starved = False
         while not self._starved:
             if self._lost is not None:
@@ -158,7 +155,10 @@ class Splitter:
             elif not self._inside and self._is_record and self._open and self._open[-1][1] == "records":
                 yield from self._step_in_list(final=final)
             elif (bracket := self._next_bracket()) is None:
+                self._starved = True
                 self._doubt(final=final)
+            elif self._inside and self._at - (self._begin or 0) > self._doubted_bytes and self._doubt(final=False):
+                continue
             elif self._inside:
                 yield from self._step_inside(bracket)
             else:
@@ -247,7 +247,7 @@ class Splitter:
         self._begin, self._head, self._inside = begin, None, 1
         self._number += 1
         self._offset = self._passed_bytes + begin
-        self._doubted_bytes = _KEPT_BYTES
+        self._doubted_bytes = self._first_doubt_bytes
 
     def _step_inside(self, bracket: bytes) -> Iterator[Cut]:
         self._inside += 1 if bracket not in _PAIRS else -1
@@ -307,26 +307,39 @@ class Splitter:
         else:
             self._lose("nothing that belongs into a list", self._at + 1 if is_bracket else None)
 
-    def _doubt(self, *, final: bool) -> None:
-        """More of the document is needed, unless the record that has begun is broken already."""
-        self._starved = True
+    def _doubt(self, *, final: bool) -> bool:
+        """Find out whether the record that has begun is broken already, each time that it has doubled."""
         if not self._inside or self._is_record is None or self._head is not None:
-            return
-        body = self._buffer[self._begin or 0 :]
-        if final or len(body) >= self._doubted_bytes:
-            self._doubted_bytes = 2 * len(body)
-            read = _decode(body.decode("latin-1"), 0)
-            if isinstance(read, _Trouble) and read.at is not None:
-                self._lose(read.why, None)
-                self._starved = False
+            return False
+        begin = self._begin or 0
+        size_bytes = len(self._buffer) - begin
+        if not final and size_bytes < self._doubted_bytes:
+            return False
+        body = self._buffer[begin : begin + (size_bytes if final else max(self._doubted_bytes, self._at - begin))]
+        self._doubted_bytes = 2 * len(body)
+        self._work(len(body))
+        read = decoded(body.decode("latin-1"), 0)
+        if not isinstance(read, Trouble) or read.at is None:
+            return False
+        self._lose(read.why, None)
+        self._starved = False
+        return True
+
+    def _work(self, size_bytes: int) -> None:
+        """Count what was looked at; raises where that is more than a catalog with broken records can need."""
+        self._work_bytes -= size_bytes
+        if self._work_bytes < 0:
+            raise self._unreadable("is broken, and finding its end would take too long")
 
     def _lose(self, problem: str, end: int | None, *, torn: bool = False) -> None:
         begin, self._begin = self._begin or 0, None
+        self._work(self._at - begin + len(self._buffer) // _COPIED_AT_ONCE)
+        self._first_doubt_bytes = _DOUBTED_BYTES
         self._drop(begin)
         self._inside, self._in_string = 0, False
-        read = _read(self._buffer, 0)
-        error_at = read.at if isinstance(read, _Trouble) else None
-        why = read.why if isinstance(read, _Trouble) and error_at is not None else problem
+        read = read_at(self._buffer, 0)
+        error_at = read.at if isinstance(read, Trouble) else None
+        why = read.why if isinstance(read, Trouble) and error_at is not None else problem
         place = f" (byte {self._offset + error_at})" if error_at is not None else ""
         self._lost = _Lost(f"{why.rstrip('.')}{place}", error_at, None if end is None else end - begin, torn)
 
@@ -354,27 +367,30 @@ class Splitter:
         stop = len(self._buffer) if limit is None else limit + _MOST_BLANK
         while found := _NEXT_OBJECT.search(self._buffer, lost.looked, stop):
             at = found.start(1)
+            self._work(at - lost.looked)
             if limit is not None and at >= limit:
                 return None
             if at in lost.hopeless:
                 lost.looked = at
                 continue
-            read = _read(self._buffer, at)
+            read = read_at(self._buffer, at)
+            self._work(looked_at(read, at, len(self._buffer)))
             if read is None and not final and len(self._buffer) - at < self._most_bytes:
                 self._starved = True
                 return None
-            if isinstance(read, _Value) and self._is_record(read.value):
+            if isinstance(read, Value) and self._is_record(read.value):
                 return at
             # The bracket before stays in view: what follows upon it may be a record.
-            lost.looked = read.end - 1 if isinstance(read, _Value) else at
-            if not isinstance(read, _Value):
+            lost.looked = read.end - 1 if isinstance(read, Value) else at
+            if not isinstance(read, Value):
                 self._give_up(lost, at, read)
             if lost.deep > _MOST_DEEP:
                 return None
+        self._work(max(0, stop - lost.looked))
         lost.looked = max(lost.looked, len(self._buffer.rstrip(b" \t\r\n{")) - 1)
         return None
 
-    def _give_up(self, lost: _Lost, at: int, read: "_Trouble | None") -> None:
+    def _give_up(self, lost: _Lost, at: int, read: "Trouble | None") -> None:
         """Note where no record begins: an error is one for all that is open there, and need not be met again."""
         if read is not None and read.at is None:
             lost.deep += 1
@@ -397,8 +413,8 @@ class Splitter:
         if found is None:
             self._starved = not final and len(self._buffer) - lost.error_at < _KEPT_BYTES
             return None
-        read = _read(self._buffer, found.start(1), before="{")
-        if isinstance(read, _Value):
+        read = read_at(self._buffer, found.start(1), before="{")
+        if isinstance(read, Value):
             return self._proved(read.end, final=final)
         self._starved = read is None and not final
         return None
@@ -443,32 +459,6 @@ def _open_at(body: bytes, begin: int, end: int) -> Iterator[int]:
         elif opened:
             opened.pop()
     return iter(opened)
-
-
-def _read(body: bytes, at: int, *, before: str = "") -> _Value | _Trouble | None:
-    """What a body says from a place on; places are the body's own. It is decoded only as far as is needed."""
-    size_bytes = _FIRST_LOOK_BYTES
-    while True:
-        read = _decode(before + body[at : at + size_bytes].decode("latin-1"), 0)
-        if read is None and at + size_bytes < len(body):
-            size_bytes *= 4
-            continue
-        shift = at - len(before)
-        if isinstance(read, _Value):
-            return _Value(read.value, read.end + shift)
-        return _Trouble(read.why, read.at + shift) if read and read.at is not None else read
-
-
-def _decode(text: str, at: int) -> _Value | _Trouble | None:
-    """What a text says from a place on; nothing if it ends too early."""
-    try:
-        return _Value(*_DECODER.raw_decode(text, at))
-    except json.JSONDecodeError as problem:
-        if problem.msg.startswith("Unterminated string") or _CUT_WORD.fullmatch(text, problem.pos):
-            return None
-        return _Trouble(problem.msg, problem.pos)
-    except (ValueError, RecursionError):
-        return _Trouble("it cannot be read", None)
 
 
 def _after(buffer: bytes, at: int) -> bytes:
