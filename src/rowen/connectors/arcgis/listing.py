@@ -12,7 +12,7 @@ from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
-from rowen.connectors.catalog.rows import row_of
+from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.fetch.response import Response
@@ -81,7 +81,7 @@ class ArcGisListing:
         url = self._dialect.ask(question.after, skip=question.skip, rows=rows)
         response = await self._talk.get(url, could_be_less=rows > 1)
         found = self._found(response)
-        return Answer([*map(self._row, found.records)], found.total, self._talk.clock(response), found.more)
+        return Answer(await one_by_one(self._row, found.records), found.total, self._talk.clock(response), found.more)
 
     def _found(self, response: Response) -> Found:
         return self._dialect.understand(read(response.body, redact(response.url)))

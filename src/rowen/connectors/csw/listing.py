@@ -10,6 +10,7 @@ from rowen.connectors.catalog import chronology
 from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.listing import FAR_PAST, Page, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
+from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.catalog.written import written
 from rowen.connectors.catalog.xml import Found
@@ -213,7 +214,7 @@ class Catalogue:
             answer = await self._ask(replace(question, size=size))
         except UnreadableError:
             return _Window([], question.at - 1, size)
-        return _Window([self._row(found) for found in answer.records], answer.matched, size)
+        return _Window(await one_by_one(self._row, answer.records), answer.matched, size)
 
     async def _dated(self, place: Any) -> AsyncGenerator[Page]:
         """The pages by date: no window ends them, but records without a date are in none of them."""
@@ -248,7 +249,7 @@ class Catalogue:
         except (UnreadableError, BodyTooLargeError) as problem:
             return await self._hole(question, problem)
         self._holes = 0
-        return _Window([self._row(found) for found in answer.records], answer.matched, sizes[-1])
+        return _Window(await one_by_one(self._row, answer.records), answer.matched, sizes[-1])
 
     async def _hole(self, question: Question, problem: SourceError) -> _Window:
         """A single record that cannot be read: its identifier may still be had, in the plainest form."""

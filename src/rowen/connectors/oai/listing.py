@@ -11,6 +11,7 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Page, Row, Tokens
 from rowen.connectors.catalog.memory import stamp
 from rowen.connectors.catalog.notes import Noted
+from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.catalog.written import written
 from rowen.connectors.catalog.xml import Element, Found, local, said
@@ -184,7 +185,7 @@ class Repository:
                 answer.size = len(answer.records)
             if is_over or passed > given:
                 given = passed
-                yield self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
+                yield await self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
             if is_over:
                 return
             token = answer.token
@@ -197,7 +198,7 @@ class Repository:
         except NothingError:
             return Answer(size=0)
 
-    def _page(self, answer: Answer, number: int, *, is_over: bool, begun_anew: bool) -> Page:
+    async def _page(self, answer: Answer, number: int, *, is_over: bool, begun_anew: bool) -> Page:
         following = (number + 1, None) if is_over else (number, answer.token)
         declared = answer.size if len(self._sets) == 1 else None
         doubt = None
@@ -208,7 +209,7 @@ class Repository:
         elif begun_anew and declared is None:
             doubt = "A token expired, and nothing tells how many records there should be. Nothing was deleted."
         return Page(
-            [self._row(one) for one in answer.records],
+            await one_by_one(self._row, answer.records),
             place=None if following[0] == len(self._sets) else {"set": following[0], "token": following[1]},
             declared=declared,
             clock=answer.clock,

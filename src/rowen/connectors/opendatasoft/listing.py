@@ -9,7 +9,7 @@ from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Page, Row, Tokens
-from rowen.connectors.catalog.rows import row_of
+from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.opendatasoft.address import Address
 from rowen.connectors.opendatasoft.options import OpenDataSoftOptions
@@ -63,7 +63,7 @@ class OpenDataSoftListing:
 
     async def _page(self, question: Question, rows: int) -> Answer:
         response = await self._talk.get(self._question(question, rows), could_be_less=rows > 1)
-        return self._answer(response, question, [])
+        return await self._answer(response, question, [])
 
     async def _unread(self, question: Question, problem: SourceError) -> Answer:
         """The place of a record that cannot be received: its identifier alone mostly can.
@@ -72,7 +72,7 @@ class OpenDataSoftListing:
         """
         try:
             response = await self._talk.get(self._question(question, 1, select="dataset_id"))
-            return self._answer(response, question, [str(problem)])
+            return await self._answer(response, question, [str(problem)])
         except (UnreadableError, TooMuchError, FetchTimeoutError):
             if self._talk.unread >= MOST_UNREAD or await self.count() is None:
                 raise
@@ -80,11 +80,11 @@ class OpenDataSoftListing:
         row = Row(Failed(f"{self._address.site}#/unread/{second}/{question.skip}", str(problem)))
         return Answer([row], None, None, True, f"A dataset could not be received: {problem} Nothing was deleted.")
 
-    def _answer(self, response: Response, question: Question, problems: list[str]) -> Answer:
+    async def _answer(self, response: Response, question: Question, problems: list[str]) -> Answer:
         data = self._read(response, "a list of datasets")
         match data:
             case {"results": list(found)} | {"datasets": list(found)}:
-                rows = [self._row(unwrapped(record), problems) for record in found]
+                rows = await one_by_one(lambda record: self._row(unwrapped(record), problems), found)
             case _:
                 raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of datasets.")
         total = _total(data)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Page, Row, Tokens
-from rowen.connectors.catalog.rows import row_of
+from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.socrata.address import domain_of, item
 from rowen.connectors.socrata.options import SocrataOptions
@@ -185,7 +185,7 @@ class SocrataListing:
             case {"error": said, **rest} if "results" not in rest:
                 raise SourceError(f"{self._url} reports an error: {said}.", hint=_NO_DELETION)
             case {"results": list(found), "resultSetSize": int(total)}:
-                rows = [self._row(record) for record in found]
+                rows = await one_by_one(self._row, found)
                 return _Answer([*map(identifier_of, found)], rows, total, self._talk.clock(response))
         raise UnreadableError(f"{redact(url)} answered with JSON that is no list of assets.", hint=_NO_DELETION)
 

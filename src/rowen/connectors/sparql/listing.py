@@ -9,6 +9,7 @@ from rowen.connectors.catalog.answers import UnreadableError, payload_of
 from rowen.connectors.catalog.dcat import dataset_of, item_url
 from rowen.connectors.catalog.graph import Graph, Iri, Literal, short
 from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.sparql.endpoint import Endpoint, Rows
 from rowen.connectors.sparql.options import SparqlOptions
@@ -112,7 +113,7 @@ class Identified:
             return rows + (rest if rest is not None else await self._cut(asked[0], graph, answer))
         self._succeed(len(asked))
         items = frozenset(map(Iri, asked))
-        return rows + [self._row(Iri(iri), graph, items, since) for iri in asked]
+        return rows + await one_by_one(lambda iri: self._row(Iri(iri), graph, items, since), asked)
 
     async def _described(self, iris: Sequence[str]) -> Rows:
         """The answer for some datasets. One alone is asked for a second time, once the endpoint answers at all."""

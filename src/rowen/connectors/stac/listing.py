@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk, TooMuchError
 from rowen.connectors.stac.address import item_url
 from rowen.connectors.stac.record import dataset_of, joined, links_of
@@ -120,7 +121,7 @@ class Collections:
         self, at: _Question, tokens: Tokens | None, *, could_be_less: bool = False
     ) -> tuple[Response, Page]:
         response = await self._answer(at, tokens, could_be_less=could_be_less)
-        return response, Page(()) if response.not_modified else self._page(response, at)
+        return response, Page(()) if response.not_modified else await self._page(response, at)
 
     async def _answer(self, at: _Question, tokens: Tokens | None, *, could_be_less: bool) -> Response:
         if self._first is not None and at == (self._url, None):
@@ -134,11 +135,11 @@ class Collections:
             at.url, body, media_type=_MEDIA_TYPE, accept=_MEDIA_TYPE, could_be_less=could_be_less
         )
 
-    def _page(self, response: Response, asked: _Question) -> Page:
+    async def _page(self, response: Response, asked: _Question) -> Page:
         data = read_json(response.body, redact(response.url))
         if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
             raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of collections.")
-        rows = [self._row(record, response.url) for record in data["collections"]]
+        rows = await one_by_one(lambda record: self._row(record, response.url), data["collections"])
         return Page(rows, _following(data, response.url, asked), _declared(data), self._talk.clock(response))
 
     def _row(self, record: Any, base: str) -> Row:
