@@ -233,7 +233,7 @@ async def test_a_site_that_now_asks_for_a_login_keeps_its_pages(house: House, si
 
 async def test_an_address_with_a_password_is_refused_before_it_is_stored(house: House) -> None:
     async with house.open() as r:
-        with pytest.raises(UsageError, match="password") as caught:
+        with pytest.raises(UsageError, match="a login") as caught:
             await r.add("https://someone:hunter2@example.org/")
 
         assert "hunter2" not in str(caught.value) + str(caught.value.hint)

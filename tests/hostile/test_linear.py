@@ -1,5 +1,6 @@
 """What reads outside text takes linear time: twice as much of the worst costs at most three times as much."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -15,7 +16,7 @@ from rowen.connectors.catalog.text import plain
 from rowen.connectors.csw.answer import read as read_csw
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.dcat.syntax import read_graph
-from rowen.connectors.files.gitignore import Rules
+from rowen.connectors.files.gitignore import Rules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.sitemap import read_entries
 from rowen.content.chunks import split
@@ -107,7 +108,11 @@ def _answer(text: str, media_type: str = "text/xml") -> Response:
 
 def _oai(text: str) -> None:
     head = '<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><ListRecords>'
-    read_oai(_answer(f"{head}{text}<resumptionToken/></ListRecords></OAI-PMH>"), "https://example.org/")
+    asyncio.run(read_oai(_answer(f"{head}{text}<resumptionToken/></ListRecords></OAI-PMH>"), "https://example.org/"))
+
+
+def _csw(text: str) -> None:
+    asyncio.run(read_csw(_answer(f"<GetRecordsResponse>{text}</GetRecordsResponse>"), "here"))
 
 
 def _oai_with_long_head(text: str) -> None:
@@ -156,7 +161,7 @@ PARSERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "links": (next_link, ("<", ">", "<a>", "<a>;", ";", ",", ' rel="next"', "<a>; rel=a,", " ", "rel=")),
     "oai": (_oai, RECORDS),
     "oai with a long head": (_oai_with_long_head, ("x",)),
-    "csw": (lambda text: read_csw(_answer(f"<GetRecordsResponse>{text}</GetRecordsResponse>"), "here"), RECORDS),
+    "csw": (_csw, RECORDS),
     "data.json": (_split, BRACKETS),
     "turtle": (partial(_graph, "turtle"), STATEMENTS),
     "ntriples": (partial(_graph, "ntriples"), STATEMENTS),
@@ -196,7 +201,7 @@ def _growth(parse: Callable[[str], object], unit: str) -> str | None:
         text = unit * (size // len(unit))
 
         def work() -> None:
-            with suppress(RowenError, UnreadableError, ValueError, RecursionError):
+            with suppress(RowenError, UnreadableError, _TooManyError, ValueError, RecursionError):
                 parse(text)
 
         return work

@@ -37,7 +37,7 @@ _PAIRS = {b"}": b"{", b"]": b"["}
 _MOST_DEPTH = 10_000
 # Below each bracket of such a nest Python's decoder fails only after a thousand others.
 _MOST_DEEP = 10
-# Between a bracket and the name behind it.
+# Between a bracket and the name behind it, or before it.
 _MOST_BLANK = 1 << 8
 # Once a record was broken, others may be: those to come are doubted when they are so long. Before that, honest ones of
 # 16 kB would be read twice.
@@ -228,7 +228,7 @@ class Splitter:
             return {"records": "record", "catalogs": "catalog"}[around] if bracket == b"{" else "other"
         if around != "catalog":
             return "other"
-        key = _KEY.search(self._buffer, max(0, self._at - 1 - _KEPT_BYTES), self._at - 1)
+        key = _KEY.search(self._buffer, max(0, self._at - 1 - 2 * _MOST_BLANK), self._at - 1)
         name = key[1].decode("utf-8", "replace") if key else ""
         if name in self._names:
             self.found = True
