@@ -32,13 +32,18 @@
     ├── ExportError            a snapshot could not be written or read      exit 1
     └── ItemError              one item could not be read                   exit 3
 
-A class knows whether trying again can help (`retryable`), whether it counts against a circuit
-(`trips_circuit`), the exit code of the CLI, and, in `hint`, what to do next.
+A class knows its stable name (`code`), whether trying again can help (`retryable`), whether it counts against a
+circuit (`trips_circuit`), the exit code of the CLI and the status of HTTP. An error says in its `hint` what to do next;
+actions that the hint names stand there as values, so that each door can offer them in its own way.
 """
 
-from typing import ClassVar
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 __all__ = [
+    "Action",
     "AddressRefusedError",
     "BadAnswerError",
     "BadUrlError",
@@ -53,6 +58,7 @@ __all__ = [
     "ExportError",
     "FetchError",
     "FetchTimeoutError",
+    "Hint",
     "ItemError",
     "NewerDatabaseError",
     "NotFoundError",
@@ -70,15 +76,79 @@ __all__ = [
     "TlsError",
     "TruncatedError",
     "UsageError",
+    "action",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something to do next: what a door calls it, what it is done to, and how."""
+
+    name: str
+    target: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """The action as a command line, which is its usual notation."""
+        options = (f"--{name.replace('_', '-')}" + _value(value) for name, value in self.options.items())
+        return " ".join(["rowen", self.name, *([self.target] if self.target else []), *options])
+
+    def to_json(self) -> dict[str, Any]:
+        """The action as plain values."""
+        return {"action": self.name, "target": self.target, "options": dict(self.options)}
+
+
+def _value(value: Any) -> str:
+    return "" if value is True else f" {value}"
+
+
+def action(name: str, target: str | None = None, **options: Any) -> Action:
+    """An action: `action("sync", "docs", accept_deletions=True)`."""
+    return Action(name, target, options)
+
+
+class Hint(str):
+    """What to do next: a sentence with `{}` for each action that it names.
+
+    As text it names them as commands; a door that has others words them with `worded`.
+    """
+
+    actions: tuple[Action, ...]
+    _template: str
+
+    def __new__(cls, template: str, *actions: Action) -> Self:
+        """Word the hint as commands."""
+        hint = super().__new__(cls, _filled(template, [f"`{one.command}`" for one in actions]))
+        hint._template, hint.actions = template, actions
+        return hint
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self._template, *self.actions)
+
+    def worded(self, word: Callable[[Action], str]) -> str:
+        """The sentence with a door's own words for the actions."""
+        return _filled(self._template, [word(one) for one in self.actions])
+
+
+def _filled(template: str, words: list[str]) -> str:
+    parts = template.split("{}") if words else [template]
+    return parts[0] + "".join(word + part for word, part in zip(words, parts[1:], strict=True))
 
 
 class RowenError(Exception):
     """Something went wrong that Rowen can name."""
 
+    code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
     trips_circuit: ClassVar[bool] = False
     exit_code: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+
+    def __init_subclass__(cls) -> None:
+        """Name the class for programs: `NotFoundError` is `not_found`. A test pins all names."""
+        super().__init_subclass__()
+        cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__.removesuffix("Error")).lower()
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message or (self.__doc__ or "").partition("\n")[0])
@@ -89,32 +159,40 @@ class UsageError(RowenError):
     """The call does not make sense as given."""
 
     exit_code = 2
+    http_status = 400
 
 
 class ConfigurationError(UsageError):
     """The settings cannot be read."""
+
+    http_status = 500
 
 
 class NotFoundError(RowenError):
     """There is nothing of that name."""
 
     exit_code = 4
+    http_status = 404
 
 
 class RefusedError(RowenError):
     """Rowen will not do this as asked."""
 
     exit_code = 5
+    http_status = 403
 
 
 class BusyError(RefusedError):
     """Another live run has the source."""
 
     retryable = True
+    http_status = 409
 
 
 class NewerDatabaseError(RefusedError):
     """The database was made by a later version of Rowen."""
+
+    http_status = 503
 
 
 class StoreError(RowenError):
@@ -125,6 +203,7 @@ class StoreUnavailableError(StoreError):
     """The database cannot be reached."""
 
     retryable = True
+    http_status = 503
 
 
 class StoreUnfitError(StoreError):
@@ -134,15 +213,20 @@ class StoreUnfitError(StoreError):
 class StoreFullError(StoreError):
     """The database has no space left."""
 
+    http_status = 507
+
 
 class StoreRejectedError(StoreError):
     """The database refused a value."""
+
+    http_status = 422
 
 
 class SourceError(RowenError):
     """A source could not be read as a whole; what is stored of it was left untouched."""
 
     retryable = True
+    http_status = 502
 
 
 class FetchError(SourceError):
@@ -157,6 +241,7 @@ class AddressRefusedError(FetchError):
     retryable = False
     trips_circuit = False
     exit_code = 5
+    http_status = 403
 
 
 class BadAnswerError(FetchError):
@@ -171,6 +256,7 @@ class BadUrlError(FetchError):
 
     retryable = False
     trips_circuit = False
+    http_status = 400
 
 
 class BodyTooLargeError(FetchError):
@@ -185,6 +271,7 @@ class CircuitOpenError(FetchError):
 
     retryable = False
     trips_circuit = False
+    http_status = 503
 
     def __init__(self, message: str = "", *, retry_in_s: float = 0.0, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -197,6 +284,8 @@ class ConnectError(FetchError):
 
 class FetchTimeoutError(FetchError):
     """A server took too long."""
+
+    http_status = 504
 
 
 class RedirectError(FetchError):
@@ -223,6 +312,8 @@ class SourceGoneError(SourceError):
 class EmbeddingError(RowenError):
     """Texts could not be turned into vectors; they are stored, found by their words, and wait for their turn."""
 
+    http_status = 502
+
 
 class BadVectorsError(EmbeddingError):
     """An embedder's answer is no use; nothing of it was stored."""
@@ -232,6 +323,7 @@ class EmbedderDownError(EmbeddingError):
     """An embedder cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be tried again."""
 
     retryable = True
+    http_status = 503
 
     def __init__(
         self, message: str = "", *, retry_in_s: float = 0.0, busy: bool = False, hint: str | None = None
@@ -253,3 +345,4 @@ class ItemError(RowenError):
     """One item could not be read; the others were."""
 
     exit_code = 3
+    http_status = 422

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from rowen.cli.tally import exit_code, plain, remarks, worst
+from rowen.cli.tally import exit_code, plain, worst
 from rowen.model.run import Run, Tally
+from rowen.service.tally import remarks
 
 
 def run(status: str = "completed", *, kind: str = "files", error: str | None = None, **counts: Any) -> Run:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from rowen.cli.since import parse
 from rowen.cli.snippet import highlight, pattern, snippet
-from rowen.cli.words import age, clean, count, seconds, size
+from rowen.cli.words import clean
 from rowen.model.query import Query
+from rowen.model.wording import age, count, seconds, size
 
 LONG = "\n\n".join(f"Paragraph {n} about fences and rain." for n in range(20)) + "\n\nThe goats ate the paint.\n\nEnd."
 

@@ -224,7 +224,7 @@ async def test_a_start_that_robots_txt_forbids_is_a_clear_error(house: House, si
 async def test_requests_keep_their_distance(house: House, site: Site) -> None:
     time = FakeTime()
     async with house.open() as r:
-        r._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        r._engine._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
         run = await keep(r, site, delay_s=2)
 
     assert run.tally.requests == 14
@@ -235,7 +235,7 @@ async def test_a_crawl_delay_is_honoured(house: House, site: Site) -> None:
     site.pages["/robots.txt"] = Page(b"User-agent: *\nCrawl-delay: 7")
     time = FakeTime()
     async with house.open() as r:
-        r._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        r._engine._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
         run = await keep(r, site)
 
     assert run.tally.requests == 14

@@ -11,6 +11,8 @@ from rowen.enrich import registry
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
 from rowen.errors import UsageError
 from rowen.harvest import embed as flow
+from rowen.model.database import Tidied
+from rowen.service.questions import Questions
 from rowen.store.embeddings import Claim
 from tests.conftest import House
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, vectors_of
@@ -227,8 +229,8 @@ async def test_a_third_party_kind_joins_by_being_registered(house: House, monkey
 async def test_a_question_is_asked_once(house: House, provider: Provider) -> None:
     async with house.open(**provider.settings) as r:
         await sync(r, *pages(1))
-        first = await r._embedding.question("what about one?")
-        again = await r._embedding.question("what about one?")
+        first = await Questions(r._engine).vector_of("what about one?")
+        again = await Questions(r._engine).vector_of("what about one?")
 
     assert first.vector is not None
     assert is_direction_of(first.vector, "what about one?")
@@ -242,9 +244,9 @@ async def test_vectors_of_texts_that_are_gone_are_kept_for_a_while(house: House,
         shows(Gone("https://example.org/2"))
         await r.sync(ADDRESS)
 
-        assert await r.tidy() == (1, 0)
+        assert await r.tidy() == Tidied(dropped=0, kept=1)
     async with house.open(**provider.settings, embeddings_kept_days=0) as r:
-        assert await r.tidy() == (0, 1)
+        assert await r.tidy() == Tidied(dropped=1, kept=0)
         run = await sync(r, *pages(1, 2, 3))
 
         assert (run.tally.embedded, run.tally.embeddings_reused) == (1, 0)
@@ -279,7 +281,7 @@ async def test_gemini_is_asked_in_its_own_way(house: House, provider: Provider) 
     settings = {"embedder": "gemini", "embedder_url": f"{provider.url}/v1beta", "embedder_key": "k"}
     async with house.open(**settings) as r:
         await sync(r, *pages(1, 2))
-        question = await r._embedding.question("why?")
+        question = await Questions(r._engine).vector_of("why?")
 
     assert question.vector is not None
     assert provider.keys[0] == "k"
@@ -321,10 +323,10 @@ async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_w
     house.execute("update embedding_model set name = 'openai:before'")
     async with house.open(embedder=None) as r:
         run = await sync(r, *pages(1, 2))
-        question = await r._embedding.question("what now?")
+        question = await Questions(r._engine).vector_of("what now?")
         remarks = r.embedding_remarks()
         report = await r.embed()
-        after = await r._embedding.question("what now?")
+        after = await Questions(r._engine).vector_of("what now?")
 
     assert (run.tally.embedded, run.tally.embeddings_pending) == (0, 1)
     assert question.vector is None

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from rowen.cli.answers import markdown
 from rowen.model.query import Answer, Hit, Passage, Twin
+from rowen.service.markdown import markdown
 from tests.cli.conftest import Cli
 
 FORGED = """Hay is dry.

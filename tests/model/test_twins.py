@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.model.item import Document
-from rowen.model.twins import DATASET, Families, Listing, as_array, marks, marks_of, named_hosts, original
+from rowen.model.twins import DATASET, Families, TwinItem, as_array, marks, marks_of, named_hosts, original
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 HEX = UUID.replace("-", "")
@@ -147,9 +147,9 @@ def test_what_one_source_has_twice_is_no_group() -> None:
     assert list(families) == []
 
 
-def listing(number: int, host: str, *names: str, issued: str = "", day: int = 1) -> Listing:
+def listing(number: int, host: str, *names: str, issued: str = "", day: int = 1) -> TwinItem:
     created = datetime(2024, 1, day, tzinfo=UTC)
-    return Listing(number, host, f"https://{host}/{number}", "Wells", b"", host, issued, created, frozenset(names))
+    return TwinItem(number, host, f"https://{host}/{number}", "Wells", b"", host, issued, created, frozenset(names))
 
 
 def test_the_original_is_the_one_that_the_copies_point_to() -> None:

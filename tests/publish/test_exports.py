@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowen.errors import ExportError, NotFoundError, RefusedError, UsageError
+from rowen.model.export import Export
 from rowen.publish import lines
 from rowen.publish.formats import FORMATS, Format
 from rowen.publish.row import COLUMNS
-from rowen.service.export import Export
 from tests.conftest import House
 from tests.portals.datajson import DataJsonSite
 from tests.refresh.machine import at_statement

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen.errors import ConfigurationError, NotFoundError, RefusedError, UsageError
-from rowen.service.apply import Deed
+from rowen.model.source import AppliedSource
 from tests.conftest import House
 from tests.refresh.machine import at_statement
 
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def applied(house: House, path: Path, **how: Any) -> list[Deed]:
+async def applied(house: House, path: Path, **how: Any) -> list[AppliedSource]:
     async with house.open() as rowen:
         return await rowen.apply(path, trust=True, **how)
 
@@ -44,8 +44,8 @@ def rows(house: House) -> list[tuple[Any, ...]]:
     return house.query("select xmin::text, name, kind, url, options, schedule, state, cursor from source order by id")
 
 
-def told(deeds: list[Deed]) -> dict[str, str]:
-    return {deed.source: deed.deed for deed in deeds}
+def told(deeds: list[AppliedSource]) -> dict[str, str]:
+    return {deed.source: deed.action for deed in deeds}
 
 
 async def test_a_file_declares_sources_and_the_second_time_nothing_is_written(house: House, file: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rowen.connectors import registry
-from rowen.service.portals import read
+from rowen.service.declarations import read
 from tests.conftest import House
 
 FILE = Path(__file__).parents[2] / "examples" / "portals.toml"
@@ -47,6 +47,6 @@ async def test_it_can_be_applied_and_the_giants_wait(house: House) -> None:
         again = await rowen.apply(FILE, dry_run=True)
         states = {source.name: source.state for source in await rowen.sources()}
 
-    assert {deed.deed for deed in again} == {"unchanged"}
+    assert {deed.action for deed in again} == {"unchanged"}
     assert {name for name, state in states.items() if state == "paused"} >= {"data.gov", "data.europa.eu", "zenodo"}
     assert states["new-york-city"] == "active"

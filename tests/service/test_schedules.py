@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rowen.errors import ConfigurationError, UsageError
-from rowen.service.portals import read
+from rowen.service.declarations import read
 from rowen.service.schedule import schedule_of
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Run
-from rowen.service.turns import Turns
+from rowen.service.runs import Turns
 from tests.conftest import House
 from tests.portals.datajson import DataJsonSite
 

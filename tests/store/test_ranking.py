@@ -74,7 +74,7 @@ async def test_words_are_ranked_as_by_bm25(house: House) -> None:
         for words in (["balx"], ["balx", "dulx", "kutx"], ["kotx", "kunx", "gutx", "bamx"]):
             scores = bm25(bodies, words)
             best = sorted(scores, key=lambda n: -scores[n])[:5]
-            async with r._database.connection() as c:
+            async with r._engine.database.connection() as c:
                 found, _ = await ask(c, " ".join(words))
 
             assert [scores[n] for n in found[:5]] == pytest.approx([scores[n] for n in best], rel=0.03)
@@ -84,7 +84,7 @@ async def test_common_words_are_not_looked_up_when_rare_ones_suffice(house: Hous
     bounds(CANDIDATES=40)
     async with house.open() as r:
         await harvest(r, [*("common text here" for _ in range(200)), "common quinces", "quinces alone"])
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             found, told = await ask(c, "common quinces")
 
     assert found == [200, 201]
@@ -98,7 +98,7 @@ async def test_words_that_are_all_common_are_looked_up_together(house: House, bo
     async with house.open() as r:
         bodies = ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320 + ["apples and pears"]
         await harvest(r, bodies)
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             found, told = await ask(c, "apples pears")
 
     assert found == [400]
@@ -112,7 +112,7 @@ async def test_common_words_that_never_stand_together_are_looked_up_apart(
     bounds(CANDIDATES=35)
     async with house.open() as r:
         await harvest(r, ["apples only"] * 40 + ["pears only"] * 40 + ["neither"] * 320)
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             found, told = await ask(c, "apples pears")
 
     assert len(found) == 10
@@ -125,7 +125,7 @@ async def test_a_phrase_is_looked_up_by_itself_and_not_by_rarer_words(
     bounds(CANDIDATES=10)
     async with house.open() as r:
         await harvest(r, ["red apples here"] * 30 + ["a quince"] * 2 + ["red and green apples"] * 20)
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             found, told = await ask(c, '"red apples" quince')
 
     assert len(found) == 10
@@ -137,7 +137,7 @@ async def test_a_single_common_word_is_still_answered(house: House, bounds: Call
     bounds(CANDIDATES=10)
     async with house.open() as r:
         await harvest(r, [f"apples {n}" for n in range(100)])
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             found, told = await ask(c, "apples")
 
     assert len(found) == 10
@@ -148,7 +148,7 @@ async def test_a_large_filter_gives_the_same_answer_as_a_small_one(house: House,
     async with house.open() as r:
         await harvest(r, texts(60), name="one")
         await harvest(r, texts(60, seed=9), name="two")
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             two = Filters(source_ids=[(await r.source("two")).id])
             small = await ask(c, "kotx kunx", filters=two)
             bounds(SMALL_FILTER=3, SMALL_FOR_MEANING=3, FILTER_BOUND=4)
@@ -172,10 +172,10 @@ async def test_counts_of_a_sample_are_scaled_up(house: House, monkeypatch: pytes
 async def test_a_count_waits_for_nobody_and_nobody_for_it(house: House) -> None:
     async with house.open() as r:
         await harvest(r, ["apple"])
-        async with r._database.connection() as other, other.transaction():
+        async with r._engine.database.connection() as other, other.transaction():
             await other.execute("insert into term values ('x', 1)")
             await other.execute("select pg_advisory_xact_lock(hashtext('rowen.terms'))")
-            counted = await terms.note(r._database, 100)
+            counted = await terms.note(r._engine.database, 100)
             await harvest(r, ["apple", "pear"], name="two")
 
     assert counted is False

@@ -7,10 +7,9 @@ from random import Random
 import pytest
 
 from rowen import Rowen
-from rowen.model.twins import as_array
+from rowen.model.twins import TwinGroup, as_array
 from rowen.store import twins
 from rowen.store.exports import snapshot
-from rowen.store.twins import Group
 from tests.conftest import House
 from tests.portals.ckan import CkanPortal
 from tests.portals.datajson import DataJsonSite
@@ -43,7 +42,7 @@ async def read_all(rowen: Rowen, city: DataJsonSite, region: CkanPortal, nation:
         assert (await rowen.sync(name)).status == "completed"
 
 
-def sources_of(group: Group | None) -> list[str]:
+def sources_of(group: TwinGroup | None) -> list[str]:
     return [] if group is None else [one.source for one in group.members]
 
 
@@ -185,9 +184,9 @@ async def test_the_database_groups_as_the_program_does(
             held = {item: as_array(tuple(set(chance.choices(marks, k=chance.randrange(4))))) for item in ids}
             values = ", ".join(f"({item}, '{array}')" for item, array in held.items())
             house.execute(f"update item set twins = v.t::bigint[] from (values {values}) v(id, t) where item.id = v.id")
-            async with rowen._database.connection() as c:
+            async with rowen._engine.database.connection() as c:
                 one_by_one = {item: group.original.key for item, group in (await twins.groups(c, ids)).items()}
-            async with snapshot(rowen._database) as index:
+            async with snapshot(rowen._engine.database) as index:
                 count = await index.find_twins()
                 rows = await (await index._c.execute("select item_id, original_key from twin_of")).fetchall()
 

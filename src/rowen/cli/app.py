@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from rowen.cli.command import LazyGroup
-from rowen.cli.door import Door
+from rowen.cli.invocation import Invocation
 from rowen.cli.words import clean
 from rowen.errors import RowenError
 from rowen.version import __version__
@@ -43,6 +43,7 @@ _SECTIONS = {
         "embed": ("embed", "Make the vectors that are missing, or those of another model."),
         "status": ("status", "Show how sources and database are doing."),
         "runs": ("runs", "List the last runs, newest first."),
+        "cancel": ("runs", "End a live run early, whichever process it runs in."),
         "run": ("runs", "Show one run with its whole tally."),
         "quarantine": ("runs", "List what could not be read, and why."),
         "db": ("db", "Look at the database itself."),
@@ -71,19 +72,19 @@ def main() -> None:
 
 
 def _call(arguments: Sequence[str]) -> int:
-    door = Door()
+    call = Invocation()
     try:
-        answer = app.main(list(arguments), prog_name="rowen", standalone_mode=False, obj=door)
+        answer = app.main(list(arguments), prog_name="rowen", standalone_mode=False, obj=call)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except Exception as problem:  # noqa: BLE001 (the outermost edge: whatever it is, it is told and not thrown)
-        door.json = door.json or "--json" in arguments
-        return _tell(door, problem)
+        call.json = call.json or "--json" in arguments
+        return _tell(call, problem)
     return answer if isinstance(answer, int) else 0
 
 
-def _tell(door: Door, problem: Exception) -> int:
-    if door.verbose > 1:
+def _tell(call: Invocation, problem: Exception) -> int:
+    if call.verbose > 1:
         print(clean("".join(traceback.format_exception(problem))), file=sys.stderr)
     match problem:
         case click.exceptions.NoArgsIsHelpError():
@@ -91,14 +92,14 @@ def _tell(door: Door, problem: Exception) -> int:
             return problem.exit_code
         case click.UsageError():
             path = problem.ctx.command_path if problem.ctx else "rowen"
-            return door.out.fail(
+            return call.out.fail(
                 problem.format_message(), hint=f"`{path} --help` shows how it is used.", exit_code=problem.exit_code
             )
         case RowenError():
-            return door.out.fail(str(problem), hint=problem.hint, exit_code=problem.exit_code)
+            return call.out.fail_with(problem)
         case OSError():
-            return door.out.fail(str(problem), exit_code=1)
-    return door.out.fail(
+            return call.out.fail(str(problem), exit_code=1)
+    return call.out.fail(
         f"Unexpected: {type(problem).__name__}: {problem}",
         hint="What was committed is kept. This is a bug in Rowen; the same command with -vv shows where.",
         exit_code=1,

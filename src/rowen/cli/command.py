@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rowen.cli.door import Door
+from rowen.cli.invocation import Invocation
 
 __all__ = ["Command", "Group", "LazyGroup", "command"]
 
@@ -24,10 +24,10 @@ class Shared(click.Option):
 
 
 def _note(ctx: click.Context, option: click.Parameter, value: Any) -> None:
-    door = ctx.find_object(Door)
-    if door is None or not value or option.name is None:
+    call = ctx.find_object(Invocation)
+    if call is None or not value or option.name is None:
         return
-    setattr(door, option.name, door.verbose + value if option.name == "verbose" else value)
+    setattr(call, option.name, call.verbose + value if option.name == "verbose" else value)
 
 
 def _shared() -> list[click.Parameter]:
@@ -124,7 +124,7 @@ class LazyGroup(Group):
 
 
 def command(name: str) -> Callable[[Callable[..., Any]], Command]:
-    """Declare a command; its function gets the door first."""
+    """Declare a command; its function gets the call first."""
 
     def declare(function: Callable[..., Any]) -> Command:
         return click.command(name, cls=Command)(click.pass_obj(function))

@@ -17,7 +17,7 @@ _GOODS = {
     "honey": ("Honey", "Linden and clover. The angry hive's is sold separately, in smaller jars, with a warning."),
     "hay": ("Hay", "First cut and second cut. The second is finer, and costs you nothing but the looking again."),
     "quinces": ("Quinces", "Hard, sour, and worth the wait. Not for eating raw, whatever the goat says."),
-    "cider": ("Cider", "Pressed in October. The barrel by the door is spoken for."),
+    "cider": ("Cider", "Pressed in October. The barrel by the call is spoken for."),
     "walnuts": ("Walnuts", "As many as the squirrels leave, which some years is none."),
     "goat": ("About the goat", "Bartleby is not for sale. He would prefer not to."),
 }

@@ -10,8 +10,8 @@ from rowen.cli.demo_portal import WEEK, Portal, open_portal
 from rowen.cli.demo_site import OVERNIGHT, open_shop, overnight, set_up
 from rowen.cli.output import Output
 from rowen.cli.tally import line
-from rowen.cli.words import seconds, size
 from rowen.model.run import Run, Tally
+from rowen.model.wording import seconds, size
 from rowen.service import Rowen
 
 __all__ = ["Story", "side_by_side"]

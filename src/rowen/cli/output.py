@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowen.cli.words import clean, escaped
+from rowen.errors import Hint, RowenError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,16 +92,23 @@ class Output:
         if not self.quiet:
             print(clean(text), file=sys.stderr, flush=True)
 
-    def fail(self, error: str, *, exit_code: int, hint: str | None = None, source: str | None = None) -> int:
-        """Tell of an error, and return its exit code."""
+    def fail(self, error: str, *, exit_code: int, hint: str | None = None, **more: Any) -> int:
+        """Tell of an error, and return its exit code; `more` is for programs."""
         print(clean(f"Error: {error}"), file=sys.stderr)
         if hint:
             print(clean(f"  {hint}"), file=sys.stderr)
         if self.json:
-            fact = {"error": error, "hint": hint, "exit_code": exit_code}
-            print(_dumped(fact | {"source": source} if source else fact), file=sys.stderr)
+            print(_dumped({"error": error, "hint": hint, "exit_code": exit_code, **more}), file=sys.stderr)
         sys.stderr.flush()
         return exit_code
+
+    def fail_with(self, problem: RowenError, *, hint: str | None = None, **more: Any) -> int:
+        """The same for an error of ours, with its code and the actions that it names."""
+        hint = hint or problem.hint
+        actions = [one.to_json() for one in hint.actions] if isinstance(hint, Hint) else []
+        return self.fail(
+            str(problem), exit_code=problem.exit_code, hint=hint, code=problem.code, actions=actions, **more
+        )
 
     def _table(self, names: Sequence[str], rows: Sequence[Sequence[str | Piece]]) -> None:
         from rich.box import SIMPLE_HEAD

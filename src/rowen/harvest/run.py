@@ -32,10 +32,16 @@ from rowen.store.database import Database
 
 __all__ = ["Harvest", "Order"]
 
+# One group waits while one is worked on: a stage is never idle, and memory holds a few groups.
 QUEUE_GROUPS = 1
+# While one transaction waits for its turn to commit, another is being sent, another executed; a fourth gained nothing.
 WRITERS = 3
+# A slow source is searchable after a second, and a fast one fills its groups in less.
 PATIENCE_S = 1.0
+# A task that has not ended by then has lost its cancellation; a transaction ends in a fraction of it.
 PERSISTENCE_S = 5.0
+# Who watches or cancels a run from elsewhere waits no longer; a row of 1 kB at that pace costs the database nothing.
+RENEWAL_S = 5.0
 
 _ENDINGS = frozenset({Complete, Incomplete})
 
@@ -97,7 +103,7 @@ class Harvest:
         """Do it; raises only when the store fails or the source has another live run."""
         started = time.monotonic()
         if self._order.dry_run:
-            return await self._rehearse(started)
+            return await self._dry_run(started)
         lease = await runs.Lease.take(
             self._database, self._source, mode=self._order.mode, lease_s=self._settings.lease_s
         )
@@ -116,7 +122,7 @@ class Harvest:
         log.info("run closed", extra={"fields": run.to_json()})
         return run
 
-    async def _rehearse(self, started: float) -> Run:
+    async def _dry_run(self, started: float) -> Run:
         """Find out what a run would do; nothing is written, not even that it was tried."""
         planner = await self._planner()
         await _together(self._pull(), self._plan(planner, readers=1), self._count(planner))
@@ -264,9 +270,10 @@ class Harvest:
 
     async def _renew(self, lease: runs.Lease) -> None:
         while True:
-            await asyncio.sleep(lease.lease_s / 3)
+            await asyncio.sleep(min(RENEWAL_S, lease.lease_s / 3))
             self._meter_to_tally()
-            await lease.renew(self.tally)
+            if await lease.renew(self.tally):
+                self.stop()
 
     async def _finish(self, run_id: int, planner: Planner) -> Status:
         if self._crashed and not self._order.dry_run:

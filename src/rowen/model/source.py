@@ -7,9 +7,10 @@ from typing import Any, Literal, TypeAlias
 
 from rowen.model.item import Cursor
 
-__all__ = ["Source", "SourceState"]
+__all__ = ["AppliedSource", "Source", "SourceAction", "SourceState"]
 
 SourceState: TypeAlias = Literal["active", "paused"]
+SourceAction: TypeAlias = Literal["added", "changed", "paused", "resumed", "unchanged", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +36,16 @@ class Source:
     def family(self) -> str:
         """What the versions of one package have in common: its address without a version."""
         return self.url.partition("@")[0] if self.url.startswith("pkg:") else self.url
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedSource:
+    """What a file that declares sources did to one of them; `changes` holds before and after of each setting."""
+
+    source: str
+    action: SourceAction
+    kind: str
+    url: str
+    changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    items: int = 0
+    schedule: str | None = None

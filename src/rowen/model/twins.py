@@ -23,7 +23,8 @@ __all__ = [
     "MOST_HOLDERS",
     "MOST_OF_ONE",
     "Families",
-    "Listing",
+    "TwinGroup",
+    "TwinItem",
     "as_array",
     "host_of",
     "marks",
@@ -68,7 +69,7 @@ _VALUES = ("@value", "@id", "value", "identifier", "notation", "#text")
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class TwinItem:
     """One item among its twins. `names` are the hosts that its record points to."""
 
     id: int
@@ -80,6 +81,24 @@ class Listing:
     issued: str
     created_at: datetime
     names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TwinGroup:
+    """One dataset in several sources; `copies` are all listings but the original, by source and URL."""
+
+    original: TwinItem
+    copies: tuple[TwinItem, ...]
+
+    @property
+    def name(self) -> str:
+        """A short name that all members share, and no other group has."""
+        return self.original.key.hex()[:16]
+
+    @property
+    def members(self) -> tuple[TwinItem, ...]:
+        """All listings, the original first."""
+        return (self.original, *self.copies)
 
 
 def marks(document: Document) -> tuple[int, ...] | None:
@@ -128,14 +147,14 @@ def host_of(url: str) -> str:
     return ""
 
 
-def original(listings: Collection[Listing]) -> Listing:
+def original(listings: Collection[TwinItem]) -> TwinItem:
     """The one that the others were taken from.
 
     It is the one that points to no other's host and that most others point to; if that does not tell, the one issued
     first, and then the one that we met first.
     """
 
-    def rank(one: Listing) -> tuple[bool, int, str, datetime, int]:
+    def rank(one: TwinItem) -> tuple[bool, int, str, datetime, int]:
         others = [other for other in listings if other.host != one.host]
         points_elsewhere = any(other.host in one.names for other in others)
         pointed_at = sum(one.host in other.names for other in others)

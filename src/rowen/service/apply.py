@@ -1,72 +1,49 @@
 """Making the sources be what a file declares, and saying what that changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from rowen.connectors import registry
-from rowen.errors import RefusedError, UsageError
+from rowen.errors import Hint, RefusedError, UsageError, action
 from rowen.fetch.credentials import references, shown
-from rowen.model.source import Source, SourceState
-from rowen.service import agreements
-from rowen.service.manage import Managing
-from rowen.service.portals import Declared, read
+from rowen.harvest import agreements
+from rowen.model.source import AppliedSource, Source, SourceState
+from rowen.service.declarations import Declared, read
+from rowen.settings import Settings
 from rowen.store import sources
-from rowen.store.database import Connection
+from rowen.store.database import Connection, Database
 
-__all__ = ["Applying", "Deed"]
-
-DeedKind: TypeAlias = Literal["added", "changed", "paused", "resumed", "unchanged", "removed"]
+__all__ = ["apply"]
 
 
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """What becomes of one source; `changes` holds before and after of each thing that changes.
-
-    `schedule` is how often it is to be looked at, which nothing does yet.
-    """
-
-    source: str
-    deed: DeedKind
-    kind: str
-    url: str
-    changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    items: int = 0
-    schedule: str | None = None
-
-
-class Applying(Managing):
-    """Sources from a file."""
-
-    async def apply(self, path: Path, *, dry_run: bool = False, prune: bool = False, trust: bool = False) -> list[Deed]:
-        """Make the sources be as the file declares them, all in one transaction; returns what became of each.
-
-        Sources that the file does not name stay as they are; with `prune` they are removed, with their items. Without
-        `trust` the file may not bring in references to secrets of this machine, nor folders to write to.
-        """
-        declared = read(path)
-        if prune and not declared:
-            raise RefusedError(
-                f"{path} declares no source at all, and would remove every one. Nothing was changed.",
-                hint="`rowen remove NAME` removes a source for certain.",
-            )
-        async with self._database.transaction() as c:
-            await sources.take_turns(c)
-            held = await sources.every(c)
-            plan = list(_plan(declared, held, prune=prune))
-            if not trust:
-                _refuse_reaches(path, plan)
-            if not dry_run:
-                await _write(c, plan)
-        for one in declared if trust and not dry_run else ():
-            agreements.agree(self.settings, one.kind, one.url, one.options)
-        return [replace(deed, schedule=one.schedule) if one else deed for deed, one, _ in plan]
+async def apply(
+    database: Database, settings: Settings, path: Path, *, dry_run: bool, prune: bool, trust: bool
+) -> list[AppliedSource]:
+    """Make the sources be as the file declares them, all in one transaction; returns what became of each."""
+    declared = read(path)
+    if prune and not declared:
+        raise RefusedError(
+            f"{path} declares no source at all, and would remove every one. Nothing was changed.",
+            hint=Hint("{} removes a source for certain.", action("remove", "NAME")),
+        )
+    async with database.transaction() as c:
+        await sources.take_turns(c)
+        held = await sources.every(c)
+        plan = list(_plan(declared, held, prune=prune))
+        if not trust:
+            _refuse_reaches(path, plan)
+        if not dry_run:
+            await _write(c, plan)
+    for one in declared if trust and not dry_run else ():
+        agreements.agree(settings, one.kind, one.url, one.options)
+    return [replace(applied, schedule=one.schedule) if one else applied for applied, one, _ in plan]
 
 
-Step = tuple[Deed, Declared | None, Source | None]
+Step = tuple[AppliedSource, Declared | None, Source | None]
 
 
 def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> Iterator[Step]:
@@ -77,7 +54,7 @@ def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) 
         source = by_name.get(one.name) or _renamed(one, left)
         if source is None:
             paused = {"state": (None, "paused")} if one.enabled is False else {}
-            yield Deed(one.name, "added", one.kind, one.url, paused), one, None
+            yield AppliedSource(one.name, "added", one.kind, one.url, paused), one, None
         elif (source.kind, source.url) != (one.kind, one.url):
             wrong.append(f"  {one.name} is kept as {source.kind} {source.url}, and declared as {one.kind} {one.url}.")
         else:
@@ -90,7 +67,7 @@ def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) 
         )
     if prune:
         for source in left:
-            yield Deed(source.name, "removed", source.kind, source.url, items=source.items), None, source
+            yield AppliedSource(source.name, "removed", source.kind, source.url, items=source.items), None, source
 
 
 def _refuse_reaches(path: Path, plan: Sequence[Step]) -> None:
@@ -125,7 +102,7 @@ def _renamed(one: Declared, left: Sequence[Source]) -> Source | None:
     return found[0] if len(found) == 1 else None
 
 
-def _compare(one: Declared, source: Source) -> Deed:
+def _compare(one: Declared, source: Source) -> AppliedSource:
     changes: dict[str, tuple[Any, Any]] = {}
     if one.name != source.name:
         changes["name"] = (source.name, one.name)
@@ -138,10 +115,10 @@ def _compare(one: Declared, source: Source) -> Deed:
     state = _state(one, source)
     if changes:
         moved = {"state": (source.state, state)} if state != source.state else {}
-        return Deed(one.name, "changed", one.kind, one.url, {**changes, **moved}, source.items)
+        return AppliedSource(one.name, "changed", one.kind, one.url, {**changes, **moved}, source.items)
     if state == source.state:
-        return Deed(one.name, "unchanged", one.kind, one.url, items=source.items)
-    return Deed(one.name, "paused" if state == "paused" else "resumed", one.kind, one.url, items=source.items)
+        return AppliedSource(one.name, "unchanged", one.kind, one.url, items=source.items)
+    return AppliedSource(one.name, "paused" if state == "paused" else "resumed", one.kind, one.url, items=source.items)
 
 
 def _state(one: Declared, source: Source) -> SourceState:
@@ -151,14 +128,14 @@ def _state(one: Declared, source: Source) -> SourceState:
 
 
 async def _write(c: Connection, plan: Sequence[Step]) -> None:
-    for deed, one, source in plan:
-        if one is None or deed.deed == "unchanged":
+    for applied, one, source in plan:
+        if one is None or applied.action == "unchanged":
             continue
         if source is None:
             source = await sources.add(
                 c, one.name, kind=one.kind, url=one.url, options=one.options, schedule=one.schedule
             )
-        elif deed.deed == "changed":
+        elif applied.action == "changed":
             await _edit(c, one, source)
         if (state := _state(one, source)) != source.state:
             await sources.set_state(c, source.id, state)

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, Unpack
 
+from rowen.model.library import Entry
 from rowen.model.query import Answer, Narrowing
 from rowen.model.run import Change, Run
 from rowen.model.source import Source
 from rowen.service import Rowen
-from rowen.service.read import Entry
 from rowen.settings import Settings, load
 
 __all__ = ["BlockingRowen", "open_blocking"]

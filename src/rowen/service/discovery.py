@@ -10,7 +10,7 @@ from rowen.errors import FetchError, SourceError
 from rowen.model.source import Source
 from rowen.settings import Settings
 
-__all__ = ["Discovery", "Teller", "discover", "kept_as"]
+__all__ = ["Announce", "Discovery", "discover", "kept_as"]
 
 LIMIT_S = 20.0
 MOST_DELAY_S = 0.2
@@ -29,7 +29,7 @@ class Discovery(NamedTuple):
     url: str
 
 
-Teller = Callable[[Discovery], None]
+Announce = Callable[[Discovery], None]
 
 
 async def discover(url: str, settings: Settings) -> Discovery | None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from rowen.errors import NotFoundError, UsageError
+from rowen.harvest.engine import Engine
 from rowen.model.excerpt import within
 from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, plain
 from rowen.model.source import Source
 from rowen.model.version import Wish
-from rowen.service.read import Reading
-from rowen.service.vectors import Question
+from rowen.service.items import Items
+from rowen.service.questions import Question, Questions
 from rowen.store import embeddings, search, terms
 from rowen.store import filters as filter_store
 from rowen.store import sources as source_store
@@ -20,14 +21,19 @@ from rowen.store.database import Connection
 from rowen.store.ranking import Meaning
 from rowen.store.search import Found
 
-__all__ = ["Searching"]
+__all__ = ["Search"]
 
 TELLING_WORDS = 12
 MOST_CORRECTED = 4
 
 
-class Searching(Reading):
-    """Search, and all other questions."""
+class Search:
+    """Finding items."""
+
+    def __init__(self, engine: Engine, items: Items) -> None:
+        self._database = engine.database
+        self._items = items
+        self._questions = Questions(engine)
 
     async def search(
         self,
@@ -50,7 +56,7 @@ class Searching(Reading):
         if not query:
             return Answer(notes=("There is no word to search for.",) if words.strip() else ())
         began = time.perf_counter()
-        question = await self._embedding.question(plain(words)) if meaning else Question(None)
+        question = await self._questions.vector_of(plain(words)) if meaning else Question(None)
         asked_s = time.perf_counter() - began
         async with self._database.connection() as c:
             filters = await _filters(c, sources, version, narrowing)
@@ -69,7 +75,7 @@ class Searching(Reading):
         **narrowing: Unpack[Narrowing],
     ) -> Answer:
         """The items that are most like one that is held, by meaning and by the words that tell it from others."""
-        entry = await self.get(url, source=source)
+        entry = await self._items.get(url, source=source)
         async with self._database.connection() as c:
             query = Query(lexemes=tuple(await terms.telling(c, entry.id, limit=TELLING_WORDS)))
             model = await embeddings.active(c)

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import psycopg
@@ -12,18 +13,62 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from rowen.errors import RowenError, StoreError, StoreFullError, StoreRejectedError, StoreUnavailableError
+from rowen.errors import Hint, RowenError, StoreError, StoreFullError, StoreRejectedError, StoreUnavailableError, action
 from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
 from rowen.store.migrate import SCHEMA, migrate
 from rowen.store.selftest import check_vectors
 
-__all__ = ["Connection", "Database", "in_our_words", "without_password"]
+__all__ = ["Connection", "Connections", "Database", "in_our_words", "without_password"]
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
-POOL_SIZE = 8
-RUN_NEEDS = 5
+# Three writers, the planner, and a connector that reads what we hold: with fewer, they could wait for each other.
+RUN_CONNECTIONS = 5
+# A lease lives as long as its session, so that the server frees it when the process dies.
+LEASE_CONNECTIONS = 1
+# Questions of doors, the claim of the embedder, the listener to the change log, and one to spare.
+SHARED_CONNECTIONS = 4
+# Left to other processes, such as a search beside a sync; they wait for each other when there are more.
+SPARE_CONNECTIONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """The server's connections: how many it allows us, how many were in use when we came, how many we take at most."""
+
+    allowed: int
+    in_use: int
+    taken: int
+
+    @classmethod
+    def budget(cls, allowed: int, in_use: int, *, runs: int) -> "Connections":
+        """Enough for so many runs, if the server has them; never fewer than one run needs."""
+        one = RUN_CONNECTIONS + LEASE_CONNECTIONS
+        free = allowed - in_use - SPARE_CONNECTIONS
+        return cls(allowed, in_use, max(SHARED_CONNECTIONS + one, min(SHARED_CONNECTIONS + runs * one, free)))
+
+    @property
+    def runs(self) -> int:
+        """How many runs may be live at a time."""
+        return (self.taken - SHARED_CONNECTIONS) // (RUN_CONNECTIONS + LEASE_CONNECTIONS)
+
+
+CROWDED_S = 0.2
+"""How long to wait before asking a full server again: a session of ours ends in less than that."""
+
+_TOO_MANY = "53300"
+_TOO_MANY_WORDS = ("too many clients", "too many connections", "remaining connection slots")
+
+# A limit of -1 is none. `reserved_connections` is there from PostgreSQL 16 on.
+_CONNECTIONS = """
+select least(current_setting('max_connections')::integer
+             - current_setting('superuser_reserved_connections')::integer
+             - coalesce(current_setting('reserved_connections', true)::integer, 0),
+             (select nullif(datconnlimit, -1) from pg_database where datname = current_database()),
+             (select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user)),
+       (select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid())
+"""
 
 
 class Database:
@@ -32,8 +77,10 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.embedded: EmbeddedServer | None = None
+        self.connections = Connections.budget(0, 0, runs=1)
         self._conninfo = ""
         self._pool: AsyncConnectionPool[Connection] | None = None
+        self._places = asyncio.Semaphore(0)
 
     async def open(self) -> None:
         """Start or find the server, bring the schema up to date, open the pool."""
@@ -55,11 +102,15 @@ class Database:
         with in_our_words(self.place):
             async with await self.connect() as connection:
                 await migrate(connection)
+                allowed, in_use = await _server_connections(connection)
             await asyncio.to_thread(check_vectors, self._conninfo)
+        self.connections = Connections.budget(allowed, in_use, runs=self.settings.side_by_side)
+        pooled = SHARED_CONNECTIONS + self.connections.runs * RUN_CONNECTIONS
+        self._places = asyncio.Semaphore(pooled)
         self._pool = AsyncConnectionPool(
             self._conninfo,
             min_size=1,
-            max_size=max(POOL_SIZE, RUN_NEEDS * self.settings.side_by_side),
+            max_size=pooled,
             open=False,
             timeout=self.settings.database_patience_s,
             configure=_configure,
@@ -95,7 +146,7 @@ class Database:
     async def connect(self) -> Connection:
         """A connection of its own, outside the pool: for locks that live as long as it does."""
         with in_our_words(self.place):
-            connection = await AsyncConnection.connect(self._conninfo, autocommit=True, **self._options)
+            connection = await self._connected()
             try:
                 await _configure(connection)
             except BaseException:
@@ -103,13 +154,28 @@ class Database:
                 raise
             return connection
 
+    async def _connected(self) -> Connection:
+        """A new connection; where the server has none left, one is waited for."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.settings.database_patience_s
+        while True:
+            try:
+                return await AsyncConnection.connect(self._conninfo, autocommit=True, **self._options)
+            except psycopg.OperationalError as problem:
+                if not _is_crowded(problem) or loop.time() > until:
+                    raise
+            await asyncio.sleep(CROWDED_S)
+
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A pooled connection in autocommit mode, for reading."""
+        """A pooled connection in autocommit mode, for reading.
+
+        Who has to wait for another task of this process waits as long as it takes; patience ends only with the server.
+        """
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
         with in_our_words(self.place), _cancellable():
-            async with self._pool.connection() as connection:
+            async with self._places, self._pool.connection() as connection:
                 _mind_cancellation()
                 yield connection
 
@@ -135,6 +201,18 @@ def _mind_cancellation() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
+
+
+def _is_crowded(problem: psycopg.OperationalError) -> bool:
+    """Whether all connections of the server are in use; before a session begins there is only the text to tell."""
+    return problem.sqlstate == _TOO_MANY or any(words in str(problem) for words in _TOO_MANY_WORDS)
+
+
+async def _server_connections(connection: Connection) -> tuple[int, int]:
+    """How many connections the server allows us, and how many others have."""
+    row = await (await connection.execute(_CONNECTIONS)).fetchone()
+    assert row is not None  # noqa: S101 (it has no table to find nothing in)
+    return int(row[0]), int(row[1])
 
 
 async def _alive(connection: Connection) -> None:
@@ -175,7 +253,10 @@ def in_our_words(place: str) -> Iterator[None]:
     except (psycopg.OperationalError, PoolTimeout) as problem:
         raise StoreUnavailableError(
             f"Lost or could not reach {place}: {_first_line(problem)}",
-            hint="What was committed is kept; the next sync goes on from there. `rowen doctor` looks at the database.",
+            hint=Hint(
+                "What was committed is kept; the next sync goes on from there. {} looks at the database.",
+                action("doctor"),
+            ),
         ) from problem
     except psycopg.Error as problem:
         raise StoreError(f"{place}: {_first_line(problem)}") from problem

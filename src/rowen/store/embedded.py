@@ -6,11 +6,11 @@ so there is no count that could be wrong: who can have the lock alone is the las
 
 import threading
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from rowen.errors import StoreError, StoreUnavailableError
+from rowen.model.database import ServerStatus
 from rowen.store.server_access import await_recovery, by_socket, by_tcp, store_password, welcoming
 from rowen.store.server_account import run_as
 from rowen.store.server_binaries import choose_binaries
@@ -27,24 +27,10 @@ from rowen.store.server_site import (
     site_folder,
 )
 
-__all__ = ["EmbeddedServer", "ServerStatus"]
+__all__ = ["EmbeddedServer"]
 
 _START_S = 300
 _RECOVERY_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """What can be told of a server without starting it; `version` is the major version that made the cluster."""
-
-    running: bool
-    data_folder: Path
-    pid: int | None = None
-    socket_folder: Path | None = None
-    port: int | None = None
-    address: str | None = None
-    version: str | None = None
-    log_path: Path | None = None
 
 
 class EmbeddedServer:

@@ -1,64 +1,12 @@
 """Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-
 from psycopg.rows import class_row
 
 from rowen.model.hashes import Hash
+from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
 
-__all__ = ["Entry", "Overview", "Revision", "entries", "overview", "revisions"]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One item as it is stored."""
-
-    id: int
-    source: str
-    url: str
-    title: str
-    text: str
-    tags: list[str]
-    record: Mapping[str, Any]
-    language: str | None
-    media_type: str | None
-    remarks: list[str]
-    revision: int
-    created_at: datetime
-    updated_at: datetime
-    checked_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """One distinct text of an item."""
-
-    number: int
-    at: datetime
-    title: str
-    text: str
-    tags: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """How a source is doing."""
-
-    name: str
-    kind: str
-    url: str
-    state: str
-    items: int
-    quarantined: int
-    deletions_held: int
-    last_status: str | None
-    last_run_at: datetime | None
-    last_complete_at: datetime | None
-    last_error: str | None
+__all__ = ["entries", "overview", "revisions"]
 
 
 async def entries(c: Connection, key: Hash) -> list[Entry]:

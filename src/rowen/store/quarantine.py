@@ -1,31 +1,17 @@
 """What could not be read, kept with its error until it can."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 
 from psycopg.rows import class_row
 
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed
+from rowen.model.library import QuarantinedItem
 from rowen.store.database import Connection
 
-__all__ = ["Case", "is_unsettled", "keys", "put", "read", "release"]
+__all__ = ["is_unsettled", "keys", "put", "read", "release"]
 
 PAYLOAD_KEPT_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One item in quarantine."""
-
-    source: str
-    url: str
-    error: str
-    hint: str | None
-    tries: int
-    first_at: datetime
-    last_at: datetime
 
 
 async def keys(c: Connection, source_id: int) -> set[Hash]:
@@ -72,9 +58,9 @@ async def release(c: Connection, source_id: int, released: Sequence[Hash]) -> No
         await c.execute("delete from quarantine where source_id = %s and key = any(%s)", [source_id, list(released)])
 
 
-async def read(c: Connection, *, source: str | None = None, limit: int = 100) -> list[Case]:
+async def read(c: Connection, *, source: str | None = None, limit: int = 100) -> list[QuarantinedItem]:
     """The items in quarantine, newest trouble first."""
-    cursor = c.cursor(row_factory=class_row(Case))
+    cursor = c.cursor(row_factory=class_row(QuarantinedItem))
     await cursor.execute(
         """
         select source.name as source, quarantine.url, error, hint, tries, first_at, last_at

@@ -10,13 +10,13 @@ from typing import Any
 
 from psycopg.rows import TupleRow
 
-from rowen.errors import BusyError, NotFoundError
+from rowen.errors import BusyError, Hint, NotFoundError, RefusedError, action
 from rowen.model.caps import error_within
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.store.database import Connection, Database, in_our_words
 
-__all__ = ["Lease", "amend", "fence", "get", "recent"]
+__all__ = ["Lease", "amend", "fence", "get", "live_of", "recent", "request_cancel"]
 
 _LOCK_CLASS = 0x526F77
 _ABANDONED = "its process ended without closing it; what it had committed is kept"
@@ -44,16 +44,18 @@ class Lease:
             raise
         return cls(database, connection, run_id, lease_s)
 
-    async def renew(self, tally: Tally) -> None:
-        """Say that we are alive, and how far we are."""
+    async def renew(self, tally: Tally) -> bool:
+        """Say that we are alive, and how far we are; tells whether somebody asked the run to end."""
         with in_our_words(self._place):
             renewed = await self._connection.execute(
                 "update run set lease_until = now() + make_interval(secs => %s), tally = %s::jsonb"
-                " where id = %s and status = 'running'",
+                " where id = %s and status = 'running' returning cancel_requested_at is not null",
                 [self.lease_s, json.dumps(tally.to_json()), self.run_id],
             )
-        if not renewed.rowcount:
+            row = await renewed.fetchone()
+        if row is None:
             raise BusyError(f"Run {self.run_id} was taken over by another one after it had been silent for too long.")
+        return bool(row[0])
 
     async def close(self, status: Status, *, complete: bool, tally: Tally, error: str | None) -> None:
         """End the run and give the source free."""
@@ -100,12 +102,43 @@ async def _bury_dead_run(c: Connection, source: Source) -> None:
     if not dead:
         raise BusyError(
             f"Source {source.name!r} is being synced by run {run_id}, since {started_at:%H:%M:%S} UTC.",
-            hint=f"`rowen run {run_id}` shows how far it is.",
+            hint=Hint("{} shows how far it is.", action("run", str(run_id))),
         )
     await c.execute(
         "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s where id = %s",
         [_ABANDONED, run_id],
     )
+
+
+async def live_of(c: Connection, source: Source) -> int:
+    """The number of a source's live run."""
+    row = await (
+        await c.execute("select id from run where source_id = %s and status = 'running'", [source.id])
+    ).fetchone()
+    if row is None:
+        raise NotFoundError(
+            f"Source {source.name!r} has no live run.",
+            hint=Hint("{} lists the last ones.", action("runs", source.name)),
+        )
+    return int(row[0])
+
+
+async def request_cancel(c: Connection, run_id: int) -> Run:
+    """Ask a live run to end as cancelled; one whose holder is dead is closed as failed. Returns the run as it is."""
+    run = await get(c, run_id)
+    if run.status != "running":
+        raise RefusedError(f"Run {run_id} of {run.source!r} ended already: {run.status}.")
+    await c.execute(
+        "update run set cancel_requested_at = coalesce(cancel_requested_at, now())"
+        " where id = %s and status = 'running'",
+        [run_id],
+    )
+    await c.execute(
+        "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s"
+        " where id = %s and status = 'running' and (lease_until < now() or pg_try_advisory_xact_lock(%s, id::integer))",
+        [_ABANDONED, run_id, _LOCK_CLASS],
+    )
+    return await get(c, run_id)
 
 
 async def fence(c: Connection, run_id: int) -> None:
@@ -142,7 +175,7 @@ async def get(c: Connection, run_id: int) -> Run:
     """One run."""
     row = await (await c.execute(_SELECT + " where run.id = %s", [run_id])).fetchone()
     if row is None:
-        raise NotFoundError(f"There is no run {run_id}.", hint="`rowen runs` lists them.")
+        raise NotFoundError(f"There is no run {run_id}.", hint=Hint("{} lists them.", action("runs")))
     return _run(row)
 
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from rowen.errors import StoreUnavailableError
+from rowen.errors import Hint, StoreUnavailableError, action
 from rowen.store.server_files import Postmaster, settled
 
 __all__ = ["await_recovery", "by_socket", "by_tcp", "store_password", "welcoming"]
@@ -44,7 +44,7 @@ def welcoming(data: Path) -> Postmaster | None:
         if waited_s > (_RECOVERY_S if greeting == "later" else _SILENCE_S):
             raise StoreUnavailableError(
                 f"The server in {data} (process {server.pid}) takes no connections at {server.socket_folder}.",
-                hint="Its log tells more; `rowen db stop` stops it if nobody uses it.",
+                hint=Hint("Its log tells more; {} stops it if nobody uses it.", action("db stop")),
             )
         time.sleep(_POLL_S)
     return None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped] # its stubs are another package
 
-from rowen.errors import StoreUnavailableError
+from rowen.errors import Hint, StoreUnavailableError, action
 from rowen.store.server_account import Account, run_as
 
 __all__ = ["FileLock", "Postmaster", "exclusive", "find_server", "halt", "settled"]
@@ -176,7 +176,7 @@ def halt(server: Postmaster, data: Path) -> None:
 def _busy(path: Path) -> StoreUnavailableError:
     return StoreUnavailableError(
         f"Another process has been starting or stopping the embedded PostgreSQL in {path.parent} for too long.",
-        hint="Try again; `rowen db` shows whether the server runs.",
+        hint=Hint("Try again; {} shows whether the server runs.", action("db status")),
     )
 
 

@@ -7,7 +7,7 @@ from psycopg import errors
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from rowen.errors import NotFoundError, UsageError
+from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.model.hashes import canonical_json
 from rowen.model.item import Cursor
 from rowen.model.source import Source, SourceState
@@ -49,7 +49,8 @@ async def add(
         )
     except errors.UniqueViolation:
         raise UsageError(
-            f"There is a source named {name!r} already.", hint=f"Choose another --name, or look at `rowen show {name}`."
+            f"There is a source named {name!r} already.",
+            hint=Hint("Choose another name, or look at {}.", action("show", name)),
         ) from None
     return await get(c, name)
 
@@ -65,7 +66,7 @@ async def get(c: Connection, name: str) -> Source:
     cursor = c.cursor(row_factory=class_row(Source))
     source = await (await cursor.execute(_SELECT + " where source.name = %s", [name])).fetchone()
     if source is None:
-        raise NotFoundError(f"There is no source named {name!r}.", hint="`rowen sources` lists them.")
+        raise NotFoundError(f"There is no source named {name!r}.", hint=Hint("{} lists them.", action("sources")))
     return source
 
 

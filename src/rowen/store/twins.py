@@ -1,43 +1,24 @@
 """Datasets that several portals list: who else has an item, and which of them is the original."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rowen.model import twins
-from rowen.model.twins import Families, Listing
+from rowen.model.twins import Families, TwinGroup, TwinItem
 from rowen.store.database import Connection, Database
 
-__all__ = ["MAKE_LISTING", "Group", "fill", "group_of", "groups", "listing"]
+__all__ = ["MAKE_LISTING", "fill", "group_of", "groups", "listing"]
 
 # City, region, nation, union: a dataset has few stations. The bound is for those who would make a long chain.
 _STEPS = 8
 _FILLED_AT_ONCE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One dataset in several sources; `copies` are all listings but the original, by source and URL."""
-
-    original: Listing
-    copies: tuple[Listing, ...]
-
-    @property
-    def name(self) -> str:
-        """A short name that all members share, and no other group has."""
-        return self.original.key.hex()[:16]
-
-    @property
-    def members(self) -> tuple[Listing, ...]:
-        """All listings, the original first."""
-        return (self.original, *self.copies)
-
-
-async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, Group]:
+async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinGroup]:
     """The group of each of these items, and of every other member; items that nobody else lists are left out."""
     families = [family for family in await _families(c, item_ids) if not set(item_ids).isdisjoint(family)]
     listings = await _read(c, [item for family in families for item in family])
-    found: dict[int, Group] = {}
+    found: dict[int, TwinGroup] = {}
     for family in families:
         members = [listings[item] for item in family if item in listings]
         if len(members) > 1:
@@ -45,10 +26,12 @@ async def groups(c: Connection, item_ids: Sequence[int]) -> dict[int, Group]:
     return found
 
 
-def group_of(members: Sequence[Listing]) -> Group:
+def group_of(members: Sequence[TwinItem]) -> TwinGroup:
     """The group of listings that belong together."""
     first = twins.original(members)
-    return Group(first, tuple(sorted((m for m in members if m is not first), key=lambda one: (one.source, one.url))))
+    return TwinGroup(
+        first, tuple(sorted((m for m in members if m is not first), key=lambda one: (one.source, one.url)))
+    )
 
 
 async def _families(c: Connection, item_ids: Sequence[int]) -> Families:
@@ -93,16 +76,16 @@ select item.id, source.name, item.url, item.title, item.key, source.url, item.cr
 """
 
 
-def listing(row: Sequence[Any]) -> Listing:
+def listing(row: Sequence[Any]) -> TwinItem:
     """A row of `MAKE_LISTING`."""
     item, source, url, title, key, portal, created_at, record = row
     issued = str(record.get("issued") or "")
-    return Listing(
+    return TwinItem(
         *(item, source, url, title, key, twins.host_of(portal), issued, created_at, twins.named_hosts(record))
     )
 
 
-async def _read(c: Connection, item_ids: Sequence[int]) -> dict[int, Listing]:
+async def _read(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinItem]:
     if not item_ids:
         return {}
     statement = MAKE_LISTING.format(more="", join="where item.id = any(%s)")

@@ -1,22 +1,14 @@
 """Vectors of questions, and of texts that are gone: kept for a while, then forgotten."""
 
-from typing import NamedTuple
-
+from rowen.model.database import Tidied
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database
 from rowen.store.embeddings import hold_passages
 
-__all__ = ["Tidied", "collect", "keep_query", "query_vector"]
+__all__ = ["collect", "keep_query", "query_vector"]
 
 _QUERIES_KEPT = 5_000
 _BATCH = 5_000
-
-
-class Tidied(NamedTuple):
-    """What became of vectors whose text no passage has."""
-
-    kept: int
-    dropped: int
 
 
 async def query_vector(c: Connection, model_id: int, text_hash: Hash) -> str | None:
@@ -51,7 +43,7 @@ async def collect(database: Database, *, kept_days: float) -> Tidied:
         dropped += gone
     async with database.connection() as c:
         row = await (await c.execute("select count(*) from embedding_unused")).fetchone()
-    return Tidied(int(row[0]) if row else 0, dropped)
+    return Tidied(dropped=dropped, kept=int(row[0]) if row else 0)
 
 
 async def _mark(c: Connection) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
+from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
-from rowen.cli.words import count
+from rowen.model.wording import count
 
 if TYPE_CHECKING:
-    from rowen.service.apply import Deed
+    from rowen.model.source import AppliedSource
 
 __all__ = ["COMMANDS"]
 
@@ -25,51 +25,40 @@ _STYLES = {"added": "green", "changed": "yellow", "paused": "yellow", "resumed":
 @click.option("--dry-run", is_flag=True, help="Say what would change; write nothing.")
 @click.option("--prune", is_flag=True, help="Remove the sources that the file does not name, with all their items.")
 @click.option("--trust", is_flag=True, help="Let the file refer to secrets (env:, file:) and folders of this machine.")
-def apply(door: Door, path: Path, dry_run: bool, prune: bool, trust: bool) -> None:
+def apply(call: Invocation, path: Path, dry_run: bool, prune: bool, trust: bool) -> None:
     """Make the sources be what a file declares."""
-    deeds = door.ask(lambda rowen: rowen.apply(path, dry_run=dry_run, prune=prune, trust=trust))
-    for deed in deeds:
-        if door.out.json:
-            door.out.emit(_fact(deed, dry=dry_run))
-        elif deed.deed != "unchanged":
-            door.out.line(*_line(deed))
-    door.out.say(_summary(deeds, dry=dry_run))
-    if any(deed.schedule for deed in deeds):
-        door.out.say("Schedules are kept, but not run yet: `rowen sync` syncs all sources that are not paused.")
+    from rowen.service.facts import fact
+
+    applied = call.ask(lambda rowen: rowen.apply(path, dry_run=dry_run, prune=prune, trust=trust))
+    for one in applied:
+        if call.out.json:
+            call.out.emit({**fact(one), "dry_run": dry_run})
+        elif one.action != "unchanged":
+            call.out.line(*_line(one))
+    call.out.say(_summary(applied, dry=dry_run))
+    if any(one.schedule for one in applied):
+        call.out.say("Schedules are kept, but not run yet: `rowen sync` syncs all sources that are not paused.")
 
 
-def _fact(deed: "Deed", *, dry: bool) -> dict[str, Any]:
-    changes = {name: {"before": before, "after": after} for name, (before, after) in deed.changes.items()}
-    return {
-        "source": deed.source,
-        "deed": deed.deed,
-        "kind": deed.kind,
-        "url": deed.url,
-        "changes": changes,
-        "items": deed.items,
-        "dry_run": dry,
-    }
-
-
-def _line(deed: "Deed") -> list[str | Piece]:
-    match deed.deed:
+def _line(one: "AppliedSource") -> list[str | Piece]:
+    match one.action:
         case "changed":
             told = ", ".join(
-                f"{name}: {_said(before)} → {_said(after)}" for name, (before, after) in deed.changes.items()
+                f"{name}: {_said(before)} → {_said(after)}" for name, (before, after) in one.changes.items()
             )
         case "removed":
-            told = f"{deed.kind}\t{deed.url}\t{count(deed.items, 'item')}"
+            told = f"{one.kind}\t{one.url}\t{count(one.items, 'item')}"
         case _:
-            told = f"{deed.kind}\t{deed.url}" + ("\tpaused" if deed.deed == "added" and deed.changes else "")
-    return [(deed.source, "bold"), "\t", (deed.deed, _STYLES.get(deed.deed, "")), f"\t{told}"]
+            told = f"{one.kind}\t{one.url}" + ("\tpaused" if one.action == "added" and one.changes else "")
+    return [(one.source, "bold"), "\t", (one.action, _STYLES.get(one.action, "")), f"\t{told}"]
 
 
 def _said(value: Any) -> str:
     return "default" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _summary(deeds: list["Deed"], *, dry: bool) -> str:
-    counts = Counter(deed.deed for deed in deeds)
+def _summary(applied: list["AppliedSource"], *, dry: bool) -> str:
+    counts = Counter(one.action for one in applied)
     told = ", ".join(f"{number:,} {deed}" for deed, number in counts.most_common()) or "no sources"
     if dry:
         return f"Would be: {told}. Nothing was written."

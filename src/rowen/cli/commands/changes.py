@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
+from rowen.cli.invocation import Invocation
 from rowen.cli.since import Since
-from rowen.cli.words import moment
+from rowen.model.wording import moment
 
 if TYPE_CHECKING:
     from rowen.cli.output import Output
@@ -31,49 +31,49 @@ _STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "delete
 @click.option("--source", metavar="NAME", help="Only of this source.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many lines.")
 @click.option("--follow", is_flag=True, help="Go on with each new line as it is written, until Ctrl-C.")
-def changes(door: Door, since: Start | None, source: str | None, limit: int | None, follow: bool) -> None:
+def changes(call: Invocation, since: Start | None, source: str | None, limit: int | None, follow: bool) -> None:
     """Read the change log, or follow it."""
 
     async def asked(rowen: "Rowen") -> None:
-        start = await _start(rowen, door, since, narrowed=bool(source or limit))
+        start = await _start(rowen, call, since, narrowed=bool(source or limit))
         if follow:
-            await _follow(rowen, door, start, source, limit)
+            await _follow(rowen, call, start, source, limit)
         else:
-            await _read(rowen, door, start, source, limit)
+            await _read(rowen, call, start, source, limit)
 
-    door.ask(asked)
+    call.ask(asked)
 
 
-async def _start(rowen: "Rowen", door: Door, since: Start | None, *, narrowed: bool) -> Start:
+async def _start(rowen: "Rowen", call: Invocation, since: Start | None, *, narrowed: bool) -> Start:
     """Where to begin; a screen gets the last lines only, where nothing else was asked for."""
     if since is not None:
         return since
     last = await rowen.last_change()
-    if narrowed or not door.out.terminal or last <= SCREEN_LINES:
+    if narrowed or not call.out.terminal or last <= SCREEN_LINES:
         return 0
-    door.out.say(f"The last {SCREEN_LINES} of {last:,} lines; `rowen changes --since 0` shows all.")
+    call.out.say(f"The last {SCREEN_LINES} of {last:,} lines; `rowen changes --since 0` shows all.")
     return last - SCREEN_LINES
 
 
-async def _read(rowen: "Rowen", door: Door, start: Start, source: str | None, limit: int | None) -> None:
+async def _read(rowen: "Rowen", call: Invocation, start: Start, source: str | None, limit: int | None) -> None:
     """Page by page, so that a long log never stands in memory."""
     left = limit
     while left is None or left > 0:
         page = PAGE_LINES if left is None else min(left, PAGE_LINES)
         found = await rowen.changes(since=start, source=source, limit=page)
         for change in found:
-            show_change(door.out, change)
+            show_change(call.out, change)
         if len(found) < page:
             return
         start = found[-1].number
         left = None if left is None else left - page
 
 
-async def _follow(rowen: "Rowen", door: Door, start: Start, source: str | None, limit: int | None) -> None:
+async def _follow(rowen: "Rowen", call: Invocation, start: Start, source: str | None, limit: int | None) -> None:
     async with aclosing(rowen.follow(since=start, source=source)) as lines:
         shown = 0
         async for change in lines:
-            show_change(door.out, change)
+            show_change(call.out, change)
             shown += 1
             if shown == limit:
                 return
@@ -81,10 +81,10 @@ async def _follow(rowen: "Rowen", door: Door, start: Start, source: str | None, 
 
 def show_change(out: "Output", change: "Change") -> None:
     """One line of the log."""
-    from rowen.cli.facts import change_fact
+    from rowen.service.facts import fact
 
     if out.json:
-        out.emit(change_fact(change))
+        out.emit(fact(change))
     elif out.terminal:
         kind = (f"{change.kind:<8}", _STYLES[change.kind])
         before = f"  (before: {change.moved_from})" if change.moved_from else ""

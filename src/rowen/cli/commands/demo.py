@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
-from rowen.cli.words import seconds
+from rowen.cli.invocation import Invocation
 from rowen.errors import RefusedError
+from rowen.model.wording import seconds
 
 if TYPE_CHECKING:
     from rowen.service import Rowen
@@ -26,39 +26,39 @@ _FIELD = "rowen-hill"
 
 @command("demo")
 @click.option("--keep", is_flag=True, help="Leave the demo's folder and database behind.")
-def demo(door: Door, keep: bool) -> None:
+def demo(call: Invocation, keep: bool) -> None:
     """See the whole thing at work on a small world, offline."""
-    from rowen.cli.house import ask
+    from rowen.cli.event_loop import ask
 
     started = time.monotonic()
-    if not door.json:
-        door.out.line("Welcome. First a database of its own, so that nothing of yours is touched ...")
-    with _place(door, keep=keep) as (home, field):
+    if not call.json:
+        call.out.line("Welcome. First a database of its own, so that nothing of yours is touched ...")
+    with _place(call, keep=keep) as (home, field):
         # A demo never writes into the database that the settings name, unless it was named for the demo.
-        url = door.settings.database_url if door.database_url else None
+        url = call.settings.database_url if call.database_url else None
         loopback = {"allow_addresses": (IPv4Network("127.0.0.0/8"),), "host_delay_s": 0.0}
         # Nor does it spend anything at a provider.
-        free = {"embedder": "none" if door.settings.embedder == "none" else "local"}
-        settings = door.settings.model_copy(update={"home": home, "database_url": url, **loopback, **free})
+        free = {"embedder": "none" if call.settings.embedder == "none" else "local"}
+        settings = call.settings.model_copy(update={"home": home, "database_url": url, **loopback, **free})
 
         async def asked(rowen: "Rowen") -> None:
             from rowen.cli.demo_story import Story
 
-            await Story(rowen, door.out, field).tell()
+            await Story(rowen, call.out, field).tell()
 
         ask(settings, asked)
-    if not door.json:
-        _farewell(door, time.monotonic() - started)
+    if not call.json:
+        _farewell(call, time.monotonic() - started)
 
 
 @contextmanager
-def _place(door: Door, *, keep: bool) -> Iterator[tuple[Path, Path]]:
+def _place(call: Invocation, *, keep: bool) -> Iterator[tuple[Path, Path]]:
     """The demo's data folder and its world. A folder that was named by the user is never removed."""
-    if door.home is not None:
-        field = door.home / _FIELD
+    if call.home is not None:
+        field = call.home / _FIELD
         if field.exists():
-            raise RefusedError(f"There was a demo in {door.home} before.", hint="Choose another --home, or none.")
-        yield door.home, field
+            raise RefusedError(f"There was a demo in {call.home} before.", hint="Choose another --home, or none.")
+        yield call.home, field
         return
     folder = Path(tempfile.mkdtemp(prefix="rowen-demo-"))
     # Root lends the server another account, which has to pass through here.
@@ -67,21 +67,21 @@ def _place(door: Door, *, keep: bool) -> Iterator[tuple[Path, Path]]:
         yield folder / "home", folder / _FIELD
     finally:
         if keep:
-            door.out.say(f"Kept: `rowen --home {folder / 'home'} search goat` looks into it.")
+            call.out.say(f"Kept: `rowen --home {folder / 'home'} search goat` looks into it.")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _farewell(door: Door, elapsed_s: float) -> None:
-    door.out.line()
-    door.out.line(f"That was all, in {seconds(elapsed_s)}. Now with something of yours:")
+def _farewell(call: Invocation, elapsed_s: float) -> None:
+    call.out.line()
+    call.out.line(f"That was all, in {seconds(elapsed_s)}. Now with something of yours:")
     for line in (
         ("   rowen sync ./folder       ", "read a folder; again whenever you like, it costs what changed"),
         ('   rowen search "words"      ', "find it"),
         ("   rowen changes --follow    ", "watch what changes"),
         ("   rowen status              ", "see how all of it is doing"),
     ):
-        door.out.line((line[0], "bold"), (line[1], "dim"))
+        call.out.line((line[0], "bold"), (line[1], "dim"))
 
 
 COMMANDS = {"demo": demo}

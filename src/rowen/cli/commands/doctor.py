@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
-from rowen.cli.words import size
+from rowen.cli.invocation import Invocation
 from rowen.errors import RowenError, UsageError
+from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
     from rowen.model.source import Source
@@ -35,27 +35,27 @@ class Finding:
 
 
 @command("doctor")
-def doctor(door: Door) -> int:
+def doctor(call: Invocation) -> int:
     """Check that everything works, and say what to do if not."""
-    from rowen.cli.house import run
+    from rowen.cli.event_loop import run
 
     async def examined() -> list[Finding]:
         findings = []
-        async for finding in _examine(door.settings):
-            _show(door, finding)
+        async for finding in _examine(call.settings):
+            _show(call, finding)
             findings.append(finding)
         return findings
 
     wrong = sum(not finding.ok for finding in run(examined))
-    door.out.say("All is well." if not wrong else f"{wrong} of these need your attention.")
+    call.out.say("All is well." if not wrong else f"{wrong} of these need your attention.")
     return 1 if wrong else 0
 
 
-def _show(door: Door, finding: Finding) -> None:
+def _show(call: Invocation, finding: Finding) -> None:
     word = ("ok    ", "green") if finding.ok else ("wrong ", "bold red")
-    door.out.answer(asdict(finding), word, (f"{finding.check}: ", "bold"), finding.found)
-    if finding.hint and not door.out.json:
-        door.out.line(f"      {finding.hint}")
+    call.out.answer(asdict(finding), word, (f"{finding.check}: ", "bold"), finding.found)
+    if finding.hint and not call.out.json:
+        call.out.line(f"      {finding.hint}")
 
 
 async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
@@ -69,6 +69,7 @@ async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
         opened = await _try("database", _opened(rowen))
         yield opened
         if opened.ok:
+            yield await _try("connections", _connections(rowen))
             yield await _try("vectors", _vectors(rowen))
         yield await _try("workers", _workers(rowen))
         if opened.ok:
@@ -78,7 +79,7 @@ async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 def _machine(settings: "Settings") -> Iterator[Finding]:
-    from rowen.service.care import kinds
+    from rowen.service.maintenance import kinds
 
     yield Finding("python", True, f"{sys.version.split()[0]} at {sys.executable}")
     for name, origin in settings.origins.items():
@@ -139,6 +140,16 @@ async def _opened(rowen: "Rowen") -> str:
     await rowen.start()
     facts = await rowen.database()
     return f"{facts.place}, PostgreSQL {facts.server_version}, schema {facts.schema}"
+
+
+async def _connections(rowen: "Rowen") -> str:
+    facts = await rowen.database()
+    told = (
+        f"the server allows {facts.connections_allowed}, of which others had {facts.connections_in_use};"
+        f" this process takes up to {facts.connections_taken}, for {count(facts.runs_at_once, 'run')} at a time"
+    )
+    wanted = rowen.settings.side_by_side
+    return told if facts.runs_at_once == wanted else f"{told} (ROWEN_SIDE_BY_SIDE asks for {wanted}; the others wait)"
 
 
 async def _vectors(rowen: "Rowen") -> str:

@@ -1,6 +1,5 @@
 """export."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
-from rowen.cli.words import count, size
+from rowen.cli.invocation import Invocation
+from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
+    from rowen.model.export import Export
     from rowen.publish.formats import Format
-    from rowen.service.export import Export
 
 __all__ = ["COMMANDS"]
 
@@ -27,13 +26,15 @@ _path = click.Path(path_type=Path)
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
 @click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
 def export(
-    door: Door, form: "Format", to: Path | None, sources: tuple[str, ...], previous: Path | None, excel: bool
+    call: Invocation, form: "Format", to: Path | None, sources: tuple[str, ...], previous: Path | None, excel: bool
 ) -> None:
     """Write a snapshot of all items into a new folder."""
+    from rowen.service.facts import fact
+
     now = datetime.now(UTC)
     target = to or Path(f"rowen-{form}-{now:%Y%m%d-%H%M%S}")
-    done = door.ask(lambda rowen: rowen.export(form, target, sources=sources, previous=previous, excel=excel, now=now))
-    door.out.answer({**asdict(done), "seconds": round((datetime.now(UTC) - now).total_seconds(), 3)}, _line(done))
+    done = call.ask(lambda rowen: rowen.export(form, target, sources=sources, previous=previous, excel=excel, now=now))
+    call.out.answer({**fact(done), "seconds": round((datetime.now(UTC) - now).total_seconds(), 3)}, _line(done))
 
 
 def _line(done: "Export") -> str:

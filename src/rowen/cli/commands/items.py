@@ -1,17 +1,17 @@
 """get, diff, history."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
-from rowen.cli.words import count, moment
+from rowen.cli.invocation import Invocation
+from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
+    from rowen.model.library import Entry
+    from rowen.model.twins import TwinGroup
     from rowen.service import Rowen
-    from rowen.service.read import Entry, Group
 
 __all__ = ["COMMANDS"]
 
@@ -22,27 +22,26 @@ _STYLES = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"
 @command("get")
 @click.argument("url", metavar="URL|PATH")
 @_source
-def get(door: Door, url: str, source: str | None) -> None:
+def get(call: Invocation, url: str, source: str | None) -> None:
     """Print the text of one item, as Markdown."""
+    from rowen.service.facts import fact
 
-    async def asked(rowen: "Rowen") -> tuple["Entry", "Group | None"]:
+    async def asked(rowen: "Rowen") -> tuple["Entry", "TwinGroup | None"]:
         return await rowen.get(url, source=source), await rowen.twins(url, source=source)
 
-    entry, group = door.ask(asked)
+    entry, group = call.ask(asked)
     others = [one for one in group.members if one.id != entry.id] if group else []
-    if door.out.json:
-        fact = asdict(entry)
-        del fact["id"]
+    if call.out.json:
         listed = [{"source": one.source, "url": one.url} for one in others]
-        door.out.emit({**fact, "original": group.original.url if group else None, "also_listed_by": listed})
+        call.out.emit({**fact(entry), "original": group.original.url if group else None, "also_listed_by": listed})
         return
-    door.out.line(entry.text)
+    call.out.line(entry.text)
     for remark in entry.remarks:
-        door.out.say(remark)
+        call.out.say(remark)
     if group:
         listed_by = ", ".join(f"{one.source} ({one.url})" for one in others)
         original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
-        door.out.say(f"Also listed by {listed_by}. The original is {original}.")
+        call.out.say(f"Also listed by {listed_by}. The original is {original}.")
 
 
 @command("diff")
@@ -52,34 +51,36 @@ def get(door: Door, url: str, source: str | None) -> None:
     "--from", "older", type=click.IntRange(min=0), metavar="N", help="Older revision; default: the one before."
 )
 @click.option("--to", "newer", type=click.IntRange(min=1), metavar="N", help="Newer revision; default: the last.")
-def diff(door: Door, url: str, source: str | None, older: int | None, newer: int | None) -> None:
+def diff(call: Invocation, url: str, source: str | None, older: int | None, newer: int | None) -> None:
     """Show what changed between two texts of an item."""
 
     async def asked(rowen: "Rowen") -> tuple[str, int]:
         kept = await rowen.history(url, source=source)
         return await rowen.diff(url, source=source, older=older, newer=newer), kept[-1].number
 
-    text, last = door.ask(asked)
+    text, last = call.ask(asked)
     newer = last if newer is None else newer
     older = newer - 1 if older is None else older
-    if door.out.json:
-        door.out.emit({"url": url, "older": older, "newer": newer, "diff": text})
+    if call.out.json:
+        call.out.emit({"url": url, "older": older, "newer": newer, "diff": text})
         return
     for line in text.splitlines():
-        door.out.line((line, next((style for mark, style in _STYLES.items() if line.startswith(mark)), "")))
+        call.out.line((line, next((style for mark, style in _STYLES.items() if line.startswith(mark)), "")))
     if not older:
-        door.out.say("This is its first text: all of it is new.")
+        call.out.say("This is its first text: all of it is new.")
     elif not text:
-        door.out.say(f"The texts of revisions {older} and {newer} are the same; title or tags differ.")
+        call.out.say(f"The texts of revisions {older} and {newer} are the same; title or tags differ.")
 
 
 @command("history")
 @click.argument("url", metavar="URL|PATH")
 @_source
-def history(door: Door, url: str, source: str | None) -> None:
+def history(call: Invocation, url: str, source: str | None) -> None:
     """List all texts that an item had."""
-    found = door.ask(lambda rowen: rowen.history(url, source=source))
-    door.out.listing(
+    from rowen.service.facts import fact
+
+    found = call.ask(lambda rowen: rowen.history(url, source=source))
+    call.out.listing(
         found,
         {
             "revision": lambda revision: str(revision.number),
@@ -87,18 +88,10 @@ def history(door: Door, url: str, source: str | None) -> None:
             "length": lambda revision: count(len(revision.text), "character"),
             "title": lambda revision: (revision.title, "bold"),
         },
-        fact=lambda revision: {
-            "url": url,
-            "number": revision.number,
-            "at": revision.at,
-            "title": revision.title,
-            "tags": revision.tags,
-            "characters": len(revision.text),
-            "current": revision is found[-1],
-        },
+        fact=lambda revision: {"url": url, **fact(revision), "current": revision is found[-1]},
     )
     if len(found) > 1:
-        door.out.say(f"`rowen diff {url}` shows the last difference.")
+        call.out.say(f"`rowen diff {url}` shows the last difference.")
 
 
 COMMANDS = {"get": get, "diff": diff, "history": history}

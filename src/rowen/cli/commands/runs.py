@@ -1,15 +1,14 @@
-"""runs, run, quarantine."""
+"""runs, run, cancel, quarantine."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
+from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
-from rowen.cli.words import age, moment, seconds
+from rowen.model.wording import age, moment, seconds
 
 if TYPE_CHECKING:
     from rowen.model.run import Run
@@ -22,49 +21,68 @@ _STATUS = {"completed": "green", "partial": "yellow", "cancelled": "yellow", "fa
 @command("runs")
 @click.argument("name", required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
-def runs(door: Door, name: str | None, limit: int) -> None:
+def runs(call: Invocation, name: str | None, limit: int) -> None:
     """List the last runs, newest first."""
-    found = door.ask(lambda rowen: rowen.runs(name, limit=limit))
+    from rowen.service.facts import fact
+
+    found = call.ask(lambda rowen: rowen.runs(name, limit=limit))
     now = datetime.now(UTC)
-    door.out.listing(
+    call.out.listing(
         found,
         {
             "run": lambda run: str(run.id),
             "source": lambda run: (run.source, "bold"),
             "mode": lambda run: run.mode,
             "status": _status,
-            "started": lambda run: age(run.started_at, now) if door.out.terminal else moment(run.started_at),
+            "started": lambda run: age(run.started_at, now) if call.out.terminal else moment(run.started_at),
             "took": lambda run: seconds(run.tally.seconds),
             "what": _what,
         },
-        fact=lambda run: run.to_json(),
+        fact=fact,
     )
     if not found:
-        door.out.say("There were no runs yet. `rowen sync` makes one.")
+        call.out.say("There were no runs yet. `rowen sync` makes one.")
 
 
 @command("run")
 @click.argument("number", type=int)
-def run(door: Door, number: int) -> None:
+def run(call: Invocation, number: int) -> None:
     """Show one run with its whole tally."""
-    from rowen.cli.tally import remarks
+    from rowen.service.facts import fact
+    from rowen.service.tally import remarks
 
-    found = door.ask(lambda rowen: rowen.run(number))
-    fact = found.to_json()
+    found = call.ask(lambda rowen: rowen.run(number))
+    told = fact(found)
     always = ("run", "source", "kind", "mode", "status", "complete", "started_at", "finished_at")
-    lines = {name.replace("_", " "): str(value) for name, value in fact.items() if value or name in always}
-    door.out.card(fact, lines)
+    lines = {name.replace("_", " "): str(value) for name, value in told.items() if value or name in always}
+    call.out.card(told, lines)
     for remark in remarks(found):
-        door.out.say(remark)
+        call.out.say(remark)
+
+
+@command("cancel")
+@click.argument("target", metavar="NAME|RUN")
+def cancel(call: Invocation, target: str) -> None:
+    """End a live run early, whichever process it runs in.
+
+    It ends as cancelled within a few seconds. What was read is kept, and the next sync goes on from there.
+    """
+    from rowen.service.facts import fact
+
+    found = call.ask(lambda rowen: rowen.cancel(target))
+    ended = "asked to end" if found.status == "running" else f"{found.status}: {found.error}"
+    call.out.answer(fact(found), (f"run {found.id}", "bold"), f"\t{found.source}\t{ended}")
 
 
 @command("quarantine")
 @click.argument("name", required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
-def quarantine(door: Door, name: str | None, limit: int) -> None:
+def quarantine(call: Invocation, name: str | None, limit: int) -> None:
     """List what could not be read, and why."""
-    found = door.ask(lambda rowen: rowen.quarantine(name, limit=limit))
-    door.out.listing(
+    from rowen.service.facts import fact
+
+    found = call.ask(lambda rowen: rowen.quarantine(name, limit=limit))
+    call.out.listing(
         found,
         {
             "source": lambda case: (case.source, "bold"),
@@ -74,12 +92,12 @@ def quarantine(door: Door, name: str | None, limit: int) -> None:
             "since": lambda case: moment(case.first_at),
             "url": lambda case: case.url,
         },
-        fact=asdict,
+        fact=fact,
     )
     if not found:
-        door.out.say("Nothing is in quarantine.")
+        call.out.say("Nothing is in quarantine.")
     else:
-        door.out.say("Their last good copies stay; each sync tries them again.")
+        call.out.say("Their last good copies stay; each sync tries them again.")
 
 
 def _status(run: "Run") -> Piece:
@@ -92,4 +110,4 @@ def _what(run: "Run") -> str:
     return run.error or " · ".join(text for text, _ in counts(run.tally)) or "nothing there"
 
 
-COMMANDS = {"runs": runs, "run": run, "quarantine": quarantine}
+COMMANDS = {"runs": runs, "run": run, "cancel": cancel, "quarantine": quarantine}

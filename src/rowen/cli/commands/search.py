@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
+from rowen.cli.invocation import Invocation
 from rowen.cli.since import Since
 
 if TYPE_CHECKING:
     from rowen.cli.output import Output
-    from rowen.model.query import Answer
+    from rowen.model.query import Answer, Hit
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS", "show_hits"]
@@ -37,7 +37,7 @@ MARKDOWN_BUDGET = 4_000
 @click.option("--budget", type=click.IntRange(min=200), metavar="CHARS", help="Passages of so many characters in all.")
 @click.option("--explain", is_flag=True, help="Say how the ranking came about.")
 def search(
-    door: Door,
+    call: Invocation,
     words: tuple[str, ...],
     similar: str | None,
     form: str,
@@ -53,16 +53,14 @@ def search(
         raise click.UsageError("Give words to search for, or --similar with the URL of an item.")
     if form == "markdown" and how["budget"] is None:
         how["budget"] = MARKDOWN_BUDGET
-    answer, held = door.ask(lambda rowen: _asked(rowen, query, similar, how))
-    _show(door.out, answer, query or f"what is like {similar}", form)
+    answer, held = call.ask(lambda rowen: _asked(rowen, query, similar, how))
+    _show(call.out, answer, query or f"what is like {similar}", form)
     if explain:
-        from rowen.cli.answers import explained
-
-        explained(door.out, answer)
+        _explain(call.out, answer)
     if not held:
-        door.out.say("Nothing is stored yet. `rowen sync ./folder` reads a folder.")
+        call.out.say("Nothing is stored yet. `rowen sync ./folder` reads a folder.")
     elif not answer:
-        door.out.say(f"No results for {query!r}. Fewer or other words may find more; word* finds beginnings.")
+        call.out.say(f"No results for {query!r}. Fewer or other words may find more; word* finds beginnings.")
 
 
 async def _asked(rowen: "Rowen", query: str, similar: str | None, how: dict[str, Any]) -> tuple["Answer", int]:
@@ -95,7 +93,7 @@ def _show(out: "Output", answer: "Answer", query: str, form: str) -> None:
     for note in answer.notes:
         out.say(note)
     if form == "markdown" and not out.json:
-        from rowen.cli.answers import markdown
+        from rowen.service.markdown import markdown
 
         out.line(markdown(answer))
     else:
@@ -104,14 +102,14 @@ def _show(out: "Output", answer: "Answer", query: str, form: str) -> None:
 
 def show_hits(out: "Output", answer: "Answer", query: str) -> None:
     """Each hit with the lines that answer, and where they stand."""
-    from rowen.cli.facts import hit_fact
     from rowen.cli.snippet import highlight, pattern, snippet
     from rowen.model.query import Query
+    from rowen.service.facts import fact
 
     wanted = pattern(Query.parse(query).replacing(answer.corrections))
     for rank, hit in enumerate(answer, start=1):
         if out.json:
-            out.emit(hit_fact(hit))
+            out.emit(fact(hit))
             continue
         out.line((f"{rank:>2}  ", "dim"), (hit.title or hit.url, "bold"), (f"  {hit.source}", "cyan"))
         if path := hit.path:
@@ -121,6 +119,35 @@ def show_hits(out: "Output", answer: "Answer", query: str) -> None:
         out.line((f"    {hit.link}", "blue"))
         for twin in hit.twins:
             out.line((f"    {'the original' if twin.original else 'also'} in {twin.source}: {twin.url}", "dim"))
+
+
+def _explain(out: "Output", answer: "Answer") -> None:
+    """The words with their weights, the ways that were taken, the ranks of each part."""
+    told = answer.explanation
+    if out.json:
+        out.emit({"explanation": dict(told)})
+        return
+    out.line()
+    for word in told.get("words") or ():
+        out.line((f"{word['word']:<20}", "bold"), f" {word['query']}  in {word['passages']} passages", _weight(word))
+    for name in ("looked_up", "scored", "near", "filtered", "model", "unknown", "question_ms", "search_ms"):
+        if told.get(name) not in (None, [], {}):
+            out.line((f"{name:<20}", "dim"), f" {told[name]}")
+    for number, hit in enumerate(answer, start=1):
+        out.line((f"{number:>2}  ", "dim"), f"{hit.score:.5f}  {_reason(hit)}  ", (hit.title, "bold"))
+
+
+def _weight(word: dict[str, Any]) -> str:
+    return f", weighs {word['weight']:.2f}"
+
+
+def _reason(hit: "Hit") -> str:
+    by = []
+    if hit.keyword_rank is not None:
+        by.append(f"words #{hit.keyword_rank} ({', '.join(hit.words)})")
+    if hit.vector_rank is not None:
+        by.append(f"meaning #{hit.vector_rank} ({hit.similarity:.2f})")
+    return ", ".join(by)
 
 
 COMMANDS = {"search": search}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
-from rowen.cli.words import age, count, moment
+from rowen.cli.invocation import Invocation
 from rowen.errors import RefusedError, UsageError
+from rowen.model.wording import age, count, moment
 
 if TYPE_CHECKING:
     from rowen.model.source import Source
@@ -29,7 +29,7 @@ _option = click.option(
 @click.option("--kind", help="The kind of source, where the address does not tell.")
 @click.option("--name", help="Its name from now on; default: made from the address.")
 @_option
-def add(door: Door, address: str, kind: str | None, name: str | None, options: tuple[str, ...]) -> None:
+def add(call: Invocation, address: str, kind: str | None, name: str | None, options: tuple[str, ...]) -> None:
     """Keep a copy of something from now on.
 
     The address tells the kind. One that may be any site's is asked whether it is a catalog.
@@ -37,23 +37,23 @@ def add(door: Door, address: str, kind: str | None, name: str | None, options: t
     from rowen.cli.found import found_words
 
     wanted = parse_options(options)
-    source = door.ask(
+    source = call.ask(
         lambda rowen: rowen.add(
-            address, name=name, kind=kind, options=wanted, found=lambda what: door.out.say(found_words(what))
+            address, name=name, kind=kind, options=wanted, found=lambda what: call.out.say(found_words(what))
         )
     )
-    _answer(door, source, "added")
-    door.out.say(f"Next: `rowen sync {source.name}` reads it for the first time.")
+    _answer(call, source, "added")
+    call.out.say(f"Next: `rowen sync {source.name}` reads it for the first time.")
 
 
 @command("sources")
-def sources(door: Door) -> None:
+def sources(call: Invocation) -> None:
     """List all sources."""
-    from rowen.cli.facts import source_fact
+    from rowen.service.facts import fact
 
-    found = door.ask(lambda rowen: rowen.sources())
+    found = call.ask(lambda rowen: rowen.sources())
     now = datetime.now(UTC)
-    door.out.listing(
+    call.out.listing(
         found,
         {
             "name": lambda source: (source.name, "bold"),
@@ -63,20 +63,20 @@ def sources(door: Door) -> None:
             "last run": lambda source: age(source.last_run_at, now),
             "url": lambda source: source.url,
         },
-        fact=source_fact,
+        fact=fact,
     )
     if not found:
-        door.out.say("There are no sources yet. `rowen add ./folder` keeps a copy of one.")
+        call.out.say("There are no sources yet. `rowen add ./folder` keeps a copy of one.")
 
 
 @command("show")
 @click.argument("name")
-def show(door: Door, name: str) -> None:
+def show(call: Invocation, name: str) -> None:
     """Show all that is known of one source."""
-    from rowen.cli.facts import source_fact
     from rowen.fetch.credentials import shown
+    from rowen.service.facts import fact
 
-    source = door.ask(lambda rowen: rowen.source(name))
+    source = call.ask(lambda rowen: rowen.source(name))
     options = {f"option {key}": json.dumps(value, ensure_ascii=False) for key, value in shown(source.options).items()}
     lines = {
         "name": source.name,
@@ -92,7 +92,7 @@ def show(door: Door, name: str) -> None:
         "last run": moment(source.last_run_at),
         "last seen whole": moment(source.last_complete_at),
     }
-    door.out.card(source_fact(source), lines)
+    call.out.card(fact(source), lines)
 
 
 @command("edit")
@@ -100,53 +100,53 @@ def show(door: Door, name: str) -> None:
 @click.option("--rename", metavar="NEW", help="A new name.")
 @_option
 @click.option("--reset", multiple=True, metavar="KEY", help="Set an option back to its default; may be repeated.")
-def edit(door: Door, name: str, rename: str | None, options: tuple[str, ...], reset: tuple[str, ...]) -> None:
+def edit(call: Invocation, name: str, rename: str | None, options: tuple[str, ...], reset: tuple[str, ...]) -> None:
     """Change a source's name or options."""
     if not (rename or options or reset):
         raise UsageError("Nothing to change was given.", hint="Give --rename, --option or --reset.")
     wanted = {**parse_options(options), **dict.fromkeys(reset)}
-    source = door.ask(lambda rowen: rowen.edit(name, rename=rename, options=wanted))
-    _answer(door, source, "changed")
+    source = call.ask(lambda rowen: rowen.edit(name, rename=rename, options=wanted))
+    _answer(call, source, "changed")
     if options or reset:
-        door.out.say(f"Next: `rowen sync {source.name}` reads it under the new options.")
+        call.out.say(f"Next: `rowen sync {source.name}` reads it under the new options.")
 
 
 @command("pause")
 @click.argument("name")
-def pause(door: Door, name: str) -> None:
+def pause(call: Invocation, name: str) -> None:
     """Leave a source out of sync until it is resumed."""
 
     async def asked(rowen: "Rowen") -> "Source":
         await rowen.pause(name)
         return await rowen.source(name)
 
-    _answer(door, door.ask(asked), "paused")
-    door.out.say(f"`rowen resume {name}` takes it in again; what is stored can still be found.")
+    _answer(call, call.ask(asked), "paused")
+    call.out.say(f"`rowen resume {name}` takes it in again; what is stored can still be found.")
 
 
 @command("resume")
 @click.argument("name")
-def resume(door: Door, name: str) -> None:
+def resume(call: Invocation, name: str) -> None:
     """Take a paused source in again."""
 
     async def asked(rowen: "Rowen") -> "Source":
         await rowen.resume(name)
         return await rowen.source(name)
 
-    _answer(door, door.ask(asked), "active")
-    door.out.say(f"Next: `rowen sync {name}`.")
+    _answer(call, call.ask(asked), "active")
+    call.out.say(f"Next: `rowen sync {name}`.")
 
 
 @command("remove")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def remove(door: Door, name: str, yes: bool) -> None:
+def remove(call: Invocation, name: str, yes: bool) -> None:
     """Forget a source with all its items."""
     if not yes:
-        source = door.ask(lambda rowen: rowen.source(name))
+        source = call.ask(lambda rowen: rowen.source(name))
         _confirm(f"Remove {name!r} and its {count(source.items, 'item')} from the index?")
-    removed = door.ask(lambda rowen: rowen.remove(name))
-    door.out.answer({"source": name, "removed": removed}, f"{name} removed, with {count(removed, 'item')}")
+    removed = call.ask(lambda rowen: rowen.remove(name))
+    call.out.answer({"source": name, "removed": removed}, f"{name} removed, with {count(removed, 'item')}")
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -174,10 +174,10 @@ def _confirm(question: str) -> None:
         raise RefusedError("Nothing was removed.")
 
 
-def _answer(door: Door, source: "Source", deed: str) -> None:
-    from rowen.cli.facts import source_fact
+def _answer(call: Invocation, source: "Source", deed: str) -> None:
+    from rowen.service.facts import fact
 
-    door.out.answer(source_fact(source), (source.name, "bold"), f"\t{deed}\t{source.kind}\t{source.url}")
+    call.out.answer(fact(source), (source.name, "bold"), f"\t{deed}\t{source.kind}\t{source.url}")
 
 
 COMMANDS = {

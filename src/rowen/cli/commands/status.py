@@ -1,64 +1,69 @@
 """status."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowen.cli.command import command
-from rowen.cli.door import Door
+from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
-from rowen.cli.words import age, count, moment
+from rowen.model.wording import age, count, moment
 
 if TYPE_CHECKING:
+    from rowen.model.database import DatabaseStatus
+    from rowen.model.embedding import ModelStatus
+    from rowen.model.library import Overview
     from rowen.service import Rowen
-    from rowen.service.care import DatabaseFacts
-    from rowen.service.embed import ModelFacts
-    from rowen.service.read import Overview
 
 __all__ = ["COMMANDS"]
 
 
 @command("status")
-def status(door: Door) -> None:
+def status(call: Invocation) -> None:
     """Show how sources and database are doing."""
+    from rowen.service.tally import remarks_on_source
 
-    async def asked(rowen: "Rowen") -> tuple[list["Overview"], list["ModelFacts"], "DatabaseFacts"]:
+    async def asked(rowen: "Rowen") -> tuple[list["Overview"], list["ModelStatus"], "DatabaseStatus"]:
         return await rowen.overview(), await rowen.embeddings(), await rowen.database()
 
-    sources, models, database = door.ask(asked)
-    _show_sources(door, sources)
+    sources, models, database = call.ask(asked)
+    _show_sources(call, sources)
     for model in models:
-        _show_model(door, model)
-    _show_database(door, database)
+        _show_model(call, model)
+    _show_database(call, database)
     for source in sources:
-        for step in next_steps(source):
-            door.out.say(step)
+        for step in remarks_on_source(source):
+            call.out.say(step)
     if not sources:
-        door.out.say("There are no sources yet. `rowen sync ./folder` adds one and reads it.")
+        call.out.say("There are no sources yet. `rowen sync ./folder` adds one and reads it.")
 
 
-def _show_sources(door: Door, sources: list["Overview"]) -> None:
+def _show_sources(call: Invocation, sources: list["Overview"]) -> None:
+    from rowen.service.facts import fact
+
     now = datetime.now(UTC)
     columns: dict[str, Callable[[Overview], str | Piece]] = {
         "source": lambda source: (source.name, "bold"),
         "state": lambda source: source.state,
         "items": lambda source: str(source.items),
         "last run": lambda source: source.last_status or "never",
-        "when": lambda source: age(source.last_run_at, now) if door.out.terminal else moment(source.last_run_at),
+        "when": lambda source: age(source.last_run_at, now) if call.out.terminal else moment(source.last_run_at),
         "unreadable": lambda source: (str(source.quarantined), "red" if source.quarantined else "dim"),
         "held back": lambda source: (str(source.deletions_held), "red" if source.deletions_held else "dim"),
     }
-    if not door.out.terminal:
+    if not call.out.terminal:
         # In a pipe the first cell tells sources from the database.
         columns = {"what": lambda _: "source", **columns}
-    if sources or not door.out.terminal:
-        door.out.listing(sources, columns, fact=asdict)
+    if sources or not call.out.terminal:
+        call.out.listing(sources, columns, fact=fact)
 
 
-def _show_model(door: Door, model: "ModelFacts") -> None:
-    if door.out.json:
-        door.out.emit({"embeddings": asdict(model)})
+def _show_model(call: Invocation, model: "ModelStatus") -> None:
+    from rowen.service.facts import fact
+    from rowen.service.tally import remarks_on_model
+
+    if call.out.json:
+        call.out.emit({"embeddings": fact(model)})
         return
     told = (
         "embeddings",
@@ -69,14 +74,16 @@ def _show_model(door: Door, model: "ModelFacts") -> None:
         *([f"{model.refused:,} refused"] if model.refused else []),
         "indexed" if model.indexed else "no index yet",
     )
-    door.out.line((", " if door.out.terminal else "\t").join(told))
-    for step in next_steps_of_model(model):
-        door.out.say(step)
+    call.out.line((", " if call.out.terminal else "\t").join(told))
+    for step in remarks_on_model(model):
+        call.out.say(step)
 
 
-def _show_database(door: Door, database: "DatabaseFacts") -> None:
-    if door.out.json:
-        door.out.emit({"database": asdict(database)})
+def _show_database(call: Invocation, database: "DatabaseStatus") -> None:
+    from rowen.service.facts import fact
+
+    if call.out.json:
+        call.out.emit({"database": fact(database)})
         return
     told = (
         "database",
@@ -85,40 +92,7 @@ def _show_database(door: Door, database: "DatabaseFacts") -> None:
         f"schema {database.schema}",
         count(database.last_change, "change"),
     )
-    door.out.line((", " if door.out.terminal else "\t").join(told))
-
-
-def next_steps_of_model(model: "ModelFacts") -> Iterator[str]:
-    """What somebody should do about a model."""
-    if model.trouble:
-        circuits = [f"{name} is {stats['state']}" for name, stats in model.trouble["circuits"].items()]
-        told = f" (circuit of {', '.join(circuits)})" if circuits else ""
-        yield f"{model.name}: embedding stopped{told}: {model.trouble['error']}"
-    if model.pending and model.state == "active":
-        yield f"{model.name}: {count(model.pending, 'passage')} found by words only so far; `rowen embed` goes on."
-    if model.state == "building":
-        yield f"{model.name}: not complete, so search does not use it; the `rowen embed` that began it goes on."
-    if model.state == "retired":
-        yield f"{model.name}: not used any more; `rowen embed --drop-old` forgets its vectors."
-
-
-def next_steps(source: "Overview") -> Iterator[str]:
-    """What somebody should do about a source."""
-    name = source.name
-    if source.state == "paused":
-        yield f"{name}: paused; `rowen resume {name}` takes it in again."
-    elif source.last_status is None:
-        yield f"{name}: not read yet; `rowen sync {name}` does."
-    elif source.last_status in ("failed", "partial"):
-        why = f" ({source.last_error})" if source.last_error else ""
-        yield f"{name}: the last run was {source.last_status}{why}; `rowen sync {name}` tries again."
-    elif source.last_status == "cancelled":
-        yield f"{name}: the last run was stopped early; `rowen sync {name}` goes on."
-    if source.quarantined:
-        yield f"{name}: {count(source.quarantined, 'item')} could not be read; `rowen quarantine {name}` says why."
-    if source.deletions_held:
-        held = count(source.deletions_held, "item")
-        yield f"{name}: {held} vanished and were kept; `rowen sync {name} --accept-deletions` lets them go."
+    call.out.line((", " if call.out.terminal else "\t").join(told))
 
 
 COMMANDS = {"status": status}

@@ -1,49 +1,52 @@
-"""What every door may ask about the house itself: the database, the worker processes, the kinds."""
+"""The database, the worker processes and the kinds: what they are, and whether they work."""
 
 import asyncio
-from dataclasses import dataclass
 
 from rowen.connectors import registry
 from rowen.errors import StoreError
 from rowen.harvest import sandbox
+from rowen.harvest.engine import Engine
 from rowen.harvest.prepare import INLINE_BYTES
+from rowen.model.database import DatabaseStatus, ServerStatus
 from rowen.model.item import Raw
-from rowen.model.source import Source
-from rowen.service.embed import EmbeddingDoor
 from rowen.settings import Settings
 from rowen.store import changes, migrate
 from rowen.store.database import without_password
-from rowen.store.embedded import EmbeddedServer, ServerStatus
+from rowen.store.embedded import EmbeddedServer
 from rowen.store.selftest import check_vectors
 
-__all__ = ["Caring", "DatabaseFacts", "ServerStatus", "kinds", "server_status", "stop_server"]
+__all__ = ["Maintenance", "kinds", "server_status", "stop_server"]
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseFacts:
-    """The open database."""
+class Maintenance:
+    """Looking after the database and this process."""
 
-    place: str
-    embedded: bool
-    server_version: str
-    schema: int
-    last_change: int
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._database = engine.database
 
-
-class Caring(EmbeddingDoor):
-    """Looking after the house."""
-
-    async def database(self) -> DatabaseFacts:
+    async def database(self) -> DatabaseStatus:
         """Which database this is; an open one has the newest schema that the program knows."""
         async with self._database.connection() as c:
             number = c.info.server_version
             last = await changes.last_number(c)
         version = f"{number // 10_000}.{number % 10_000}"
-        return DatabaseFacts(self._database.place, self._database.embedded is not None, version, migrate.latest(), last)
+        connections = self._database.connections
+        return DatabaseStatus(
+            place=self._database.place,
+            embedded=self._database.embedded is not None,
+            server_version=version,
+            schema=migrate.latest(),
+            last_change=last,
+            connections_allowed=connections.allowed,
+            connections_in_use=connections.in_use,
+            connections_taken=connections.taken,
+            runs_at_once=self._engine.places,
+        )
 
     async def conninfo(self) -> str:
         """What a PostgreSQL client needs to connect, password included."""
-        url = self.settings.database_url
+        url = self._engine.settings.database_url
         if url is not None:
             return url.get_secret_value()
         if self._database.embedded is None:
@@ -61,14 +64,9 @@ class Caring(EmbeddingDoor):
     async def check_workers(self) -> tuple[int, list[str]]:
         """Send a document through a worker process; returns how many bytes of text came back, and which locks hold."""
         body = b"# Well\n\n" + b"Water, clear and cold.\n\n" * (INLINE_BYTES // 20)
-        document = await self._workers.read(Raw("file:///well.md", body, "well.md", "text/markdown"))
-        _, locks = await self._workers.call(sandbox.report, body)
+        document = await self._engine.workers.read(Raw("file:///well.md", body, "well.md", "text/markdown"))
+        _, locks = await self._engine.workers.call(sandbox.report, body)
         return len(document.text), locks
-
-    def check_source(self, source: Source) -> None:
-        """Whether a source's root and options still make sense; raises where they do not. Nothing is read."""
-        registry.recognise(source.url, source.kind)
-        registry.check_options(source.kind, dict(source.options))
 
 
 def kinds() -> tuple[str, ...]:

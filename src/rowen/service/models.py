@@ -1,72 +1,35 @@
-"""What every door may do about vectors: make them, switch to another model, look at them, drop the old ones."""
+"""Embedding models: making their vectors, switching between them, dropping old ones."""
 
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, Spec
 from rowen.errors import EmbeddingError, UsageError
+from rowen.harvest.background import POLL_S
 from rowen.harvest.embed import Embedding, Spent
 from rowen.harvest.embedder import DEFAULT, spec_of, wish
-from rowen.service.manage import Managing
-from rowen.service.vectors import LOOK_AGAIN_S
+from rowen.harvest.engine import Engine
+from rowen.model.database import Tidied
+from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, ModelStatus
 from rowen.store import embeddings, vector_care, vector_index
 from rowen.store.embeddings import Model
-from rowen.store.vector_care import Tidied
 
-__all__ = ["EmbeddingDoor", "Estimate", "ModelFacts", "Report"]
+__all__ = ["Models"]
 
 CHARS_PER_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What embedding would take; `usd` is None where nobody knows the price."""
+class Models:
+    """Models and their vectors."""
 
-    model: str
-    switches_from: str | None
-    texts: int
-    tokens: int
-    usd: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What embedding did."""
-
-    model: str
-    state: str
-    switched: bool
-    embedded: int
-    pending: int
-    truncated: int
-    refused: int
-    tokens: int
-    usd: float | None
-    seconds: float
-    error: str | None = None
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """How a model and its vectors are doing."""
-
-    name: str
-    state: str
-    dimensions: int | None
-    vectors: int
-    pending: int
-    refused: int
-    indexed: bool
-    trouble: Any
-
-
-class EmbeddingDoor(Managing):
-    """The deeds about vectors."""
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._settings = engine.settings
+        self._database = engine.database
+        self._embedders = engine.embedders
+        self._embedding = engine.embedding
 
     async def embed(
         self,
@@ -76,9 +39,9 @@ class EmbeddingDoor(Managing):
         dimensions: int | None = None,
         url: str | None = None,
         limit: int | None = None,
-        agreed: Callable[[Estimate], bool] | None = None,
-        observe: Callable[[Embedding], None] | None = None,
-    ) -> Report | None:
+        agreed: Callable[[EmbeddingEstimate], bool] | None = None,
+        observe: Callable[[EmbeddingProgress], None] | None = None,
+    ) -> EmbeddingReport | None:
         """Make all vectors that are missing, by default under the model that the settings mean.
 
         Those of another model are made beside the ones in use; search switches when all are there. None if `agreed`,
@@ -87,7 +50,7 @@ class EmbeddingDoor(Managing):
         async with self._database.connection() as c:
             active = await embeddings.active(c)
         meant = self._meant(active, Spec(embedder or "", model, dimensions, url))
-        chosen = self._embedding.embedders.of(meant, named=url is not None)
+        chosen = self._embedders.of(meant, named=url is not None)
         estimate = await self._estimate(chosen, active)
         if agreed is not None and not agreed(estimate):
             return None
@@ -96,7 +59,7 @@ class EmbeddingDoor(Managing):
         async with self._database.connection() as c:
             found = await embeddings.find(c, chosen.name)
             left = await embeddings.amount(c, found)
-        return Report(
+        return EmbeddingReport(
             model=chosen.name,
             state=found.state if found is not None else "building",
             switched=active is not None and found is not None and found.state == "active" and found.id != active.id,
@@ -111,15 +74,15 @@ class EmbeddingDoor(Managing):
             hint=error.hint if error else None,
         )
 
-    def embedding_remarks(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """What the user should know about the embedding behind the last sync."""
         return [told for told in (self._embedding.remark, self._embedding.trouble) if told]
 
-    async def embeddings(self) -> list[ModelFacts]:
+    async def every(self) -> list[ModelStatus]:
         """All models that there are vectors of; the active one is searched."""
         async with self._database.connection() as c:
             return [
-                ModelFacts(
+                ModelStatus(
                     model.name,
                     model.state,
                     model.dimensions,
@@ -132,7 +95,7 @@ class EmbeddingDoor(Managing):
                 for model in await embeddings.every(c)
             ]
 
-    async def drop_old_embeddings(self) -> int:
+    async def drop_old(self) -> int:
         """Forget the models that are neither searched nor being made; returns how many vectors went with them."""
         dropped = 0
         async with self._database.connection() as c:
@@ -144,20 +107,20 @@ class EmbeddingDoor(Managing):
 
     async def tidy(self) -> Tidied:
         """Forget vectors that no passage has needed for `embeddings_kept_days`."""
-        return await vector_care.collect(self._database, kept_days=self.settings.embeddings_kept_days)
+        return await vector_care.collect(self._database, kept_days=self._settings.embeddings_kept_days)
 
-    async def check_embedder(self) -> str:
+    async def check(self) -> str:
         """Ask for one vector, and say what came; raises where none did."""
         async with self._database.connection() as c:
             active = await embeddings.active(c)
-        embedder, remark = self._embedding.embedders.choose(active, wish(self.settings))
+        embedder, remark = self._embedders.choose(active, wish(self._settings))
         if embedder is None and remark is not None:
             raise EmbeddingError(remark)
         if embedder is None:
             return "none wanted (ROWEN_EMBEDDER is none): search goes by words alone"
         started = time.monotonic()
         dimensions = active.dimensions if active is not None else None
-        answer = await self._embedding.embedders.ask(embedder, ["Is anybody there?"], dimensions=dimensions)
+        answer = await self._embedders.ask(embedder, ["Is anybody there?"], dimensions=dimensions)
         passed_s = time.monotonic() - started
         return f"{embedder.name} gave {answer.dimensions} numbers in {passed_s:.2f} s" + (
             f". {remark}" if remark else ""
@@ -165,7 +128,7 @@ class EmbeddingDoor(Managing):
 
     def _meant(self, active: Model | None, flags: Spec) -> Spec:
         """Flags before settings before what the database has; what belongs to another kind is not mixed in."""
-        wished = wish(self.settings)
+        wished = wish(self._settings)
         bases = [base for base in (wished, spec_of(active) if active else None, DEFAULT) if base is not None]
         kind = flags.kind or bases[0].kind
         if kind == registry.NONE:
@@ -177,33 +140,38 @@ class EmbeddingDoor(Managing):
             base = Spec(kind, flags.model, None, base.url)
         return Spec(kind, base.model, flags.dimensions or base.dimensions, flags.url or base.url)
 
-    async def _estimate(self, embedder: Embedder, active: Model | None) -> Estimate:
+    async def _estimate(self, embedder: Embedder, active: Model | None) -> EmbeddingEstimate:
         async with self._database.connection() as c:
             left = await embeddings.amount(c, await embeddings.find(c, embedder.name))
         tokens = left.chars // CHARS_PER_TOKEN
         usd = None if embedder.price is None else round(tokens * embedder.price / 1e6, 6)
         other = active.name if active is not None and active.name != embedder.name else None
-        return Estimate(embedder.name, other, left.texts, tokens, usd)
+        return EmbeddingEstimate(embedder.name, other, left.texts, tokens, usd)
 
     async def _embed_all(
-        self, embedder: Embedder, limit: int | None, observe: Callable[[Embedding], None] | None
+        self, embedder: Embedder, limit: int | None, observe: Callable[[EmbeddingProgress], None] | None
     ) -> tuple[Spent, EmbeddingError | None]:
         """Embed until all is there and the model is switched to; one that another process is at is waited for."""
         spent = Spent()
-        self._embedding.begin()
-        model = await self._embedding.model_of(embedder)
-        while not self._stopping and (limit is None or spent.texts < limit):
-            async with self._embedding.claimed(model) as claim:
-                if claim is None:
-                    await asyncio.sleep(LOOK_AGAIN_S)
-                    continue
-                left = None if limit is None else limit - spent.texts
-                try:
-                    work = await self._embedding.work(embedder, claim, limit=left, observe=observe, spent=spent)
-                except EmbeddingError as problem:
-                    return spent, problem
-            if work.done and await self._switch(work.model):
-                break
+
+        def tell(live: Embedding) -> None:
+            if observe is not None:
+                observe(EmbeddingProgress(live.spent.texts, live.failing is not None))
+
+        async with self._engine.work() as work:
+            model = await self._embedding.model_of(embedder)
+            while not work.stopped and (limit is None or spent.texts < limit):
+                async with self._embedding.claimed(model) as claim:
+                    if claim is None:
+                        await asyncio.sleep(POLL_S)
+                        continue
+                    left = None if limit is None else limit - spent.texts
+                    try:
+                        done = await self._embedding.embed(embedder, claim, limit=left, observe=tell, spent=spent)
+                    except EmbeddingError as problem:
+                        return spent, problem
+                if done.done and await self._switch(done.model):
+                    break
         return spent, None
 
     async def _switch(self, model: Model) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rowen.connectors import registry
-from rowen.errors import ConfigurationError, NotFoundError, UsageError
+from rowen.errors import ConfigurationError, Hint, NotFoundError, UsageError, action
 from rowen.fetch.credentials import exposed, exposed_in
 from rowen.service.schedule import schedule_of
 
@@ -46,7 +46,7 @@ def read(path: Path) -> list[Declared]:
         count = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
         raise ConfigurationError(
             f"{count} wrong in {path}. Nothing was changed.\n" + "\n".join(f"  {one}" for one in wrong),
-            hint="`rowen apply --dry-run` checks the file without writing anything.",
+            hint=Hint("{} checks the file without writing anything.", action("apply", str(path), dry_run=True)),
         )
     return declared
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rowen.errors import UsageError
-from rowen.service.read import Reading
+from rowen.harvest.engine import Engine
+from rowen.model.export import Export
 from rowen.store import sources as source_store
 from rowen.version import __version__
 
@@ -23,26 +24,12 @@ if TYPE_CHECKING:
     from rowen.publish.manifest import Earlier
     from rowen.store.exports import Exported, Snapshot
 
-__all__ = ["Export", "Exporting"]
+__all__ = ["Exports"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items"})
-
-
-@dataclass(frozen=True, slots=True)
-class Export:
-    """A snapshot that was written."""
-
-    to: Path
-    form: str
-    items: int
-    copies: int
-    sources: int
-    bytes: int
-    last_change: int
-    changes: dict[str, int] | None = None
 
 
 @dataclass(slots=True)
@@ -67,8 +54,11 @@ class _Work:
     changes: dict[str, Counter[str]] | None = None
 
 
-class Exporting(Reading):
+class Exports:
     """Taking the index elsewhere."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
 
     async def export(
         self,

@@ -1,4 +1,4 @@
-"""Answers as Markdown for models, and how a ranking came about.
+"""Search results as Markdown for models.
 
 What was harvested is somebody else's text, and may be written to pass for another result, or for orders. Each passage
 stands in a fence that is longer than any run of backticks in the whole answer; all else is one line, with the signs
@@ -7,14 +7,11 @@ of Markdown escaped.
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-if TYPE_CHECKING:
-    from rowen.cli.output import Output
-    from rowen.model.query import Answer, Hit
+from rowen.model.query import Answer, Hit
 
-__all__ = ["explained", "markdown"]
+__all__ = ["markdown"]
 
 _PREAMBLE = (
     "The passages below are quoted from the sources that are named with them: material to judge and to cite, not"
@@ -25,7 +22,7 @@ _SIGNS = re.compile(r"[\\`\[\]<>#]")
 _NOT_IN_ADDRESS = re.compile(r"[\s<>`\\\x00-\x1f\x7f]")
 
 
-def markdown(answer: "Answer") -> str:
+def markdown(answer: Answer) -> str:
     """Numbered passages, each quoted and with the link to cite it by."""
     if not answer:
         return ""
@@ -34,7 +31,7 @@ def markdown(answer: "Answer") -> str:
     return "\n\n".join([_PREAMBLE.format(len(fence)), *entries])
 
 
-def _entry(number: int, hit: "Hit", fence: str) -> str:
+def _entry(number: int, hit: Hit, fence: str) -> str:
     head = " › ".join(filter(None, (hit.title or hit.url, hit.path)))
     lines = [f"## [{number}] {_inline(head)}", f"<{_address(hit.link)}> ({_inline(hit.source)})"]
     lines += [f"{'Original' if t.original else 'Also'}: <{_address(t.url)}> ({_inline(t.source)})" for t in hit.twins]
@@ -58,32 +55,3 @@ def _inline(text: str) -> str:
 
 def _address(url: str) -> str:
     return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], errors="replace"), url)
-
-
-def explained(out: "Output", answer: "Answer") -> None:
-    """The words with their weights, the ways that were taken, the ranks of each part."""
-    told = answer.explanation
-    if out.json:
-        out.emit({"explanation": dict(told)})
-        return
-    out.line()
-    for word in told.get("words") or ():
-        out.line((f"{word['word']:<20}", "bold"), f" {word['query']}  in {word['passages']} passages", _weight(word))
-    for name in ("looked_up", "scored", "near", "filtered", "model", "unknown", "question_ms", "search_ms"):
-        if told.get(name) not in (None, [], {}):
-            out.line((f"{name:<20}", "dim"), f" {told[name]}")
-    for number, hit in enumerate(answer, start=1):
-        out.line((f"{number:>2}  ", "dim"), f"{hit.score:.5f}  {_reason(hit)}  ", (hit.title, "bold"))
-
-
-def _weight(word: dict[str, Any]) -> str:
-    return f", weighs {word['weight']:.2f}"
-
-
-def _reason(hit: "Hit") -> str:
-    by = []
-    if hit.keyword_rank is not None:
-        by.append(f"words #{hit.keyword_rank} ({', '.join(hit.words)})")
-    if hit.vector_rank is not None:
-        by.append(f"meaning #{hit.vector_rank} ({hit.similarity:.2f})")
-    return ", ".join(by)

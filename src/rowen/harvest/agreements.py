@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rowen.errors import RefusedError
+from rowen.errors import Hint, RefusedError, action
 from rowen.fetch.credentials import addresses, references
 from rowen.model.hashes import canonical_json
 from rowen.model.source import Source
@@ -54,8 +54,10 @@ def refuse_strange(settings: Settings, source: Source) -> None:
     raise RefusedError(
         f"Source {source.name!r} refers to {wanted}, for {source.url}. That was not agreed to on this machine, and "
         "others may write to the database. Nothing was sent.",
-        hint=f"`rowen edit {source.name} --option KEY=VALUE` with the same values agrees to them; "
-        "ROWEN_TRUST_DATABASE=true agrees to whatever the database says.",
+        hint=Hint(
+            "{} with the same values agrees to them; ROWEN_TRUST_DATABASE=true agrees to whatever the database says.",
+            action("edit", source.name, option="KEY=VALUE"),
+        ),
     )
 
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from rowen.service import Rowen
     from rowen.settings import Settings
 
-__all__ = ["Door"]
+__all__ = ["Invocation"]
 
 T = TypeVar("T")
 
 
 @dataclass
-class Door:
+class Invocation:
     """The options of every command."""
 
     home: Path | None = None
@@ -43,7 +43,7 @@ class Door:
 
     def ask(self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False) -> T:
         """Open the house, ask, and close it. `gently`: the first Ctrl-C lets live runs end properly."""
-        from rowen.cli.house import ask
+        from rowen.cli.event_loop import ask
 
         return ask(self.settings, question, stop=self._stop if gently else None)
 

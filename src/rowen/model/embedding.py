@@ -1,0 +1,57 @@
+"""Models and the vectors that they made, as doors show them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["EmbeddingEstimate", "EmbeddingProgress", "EmbeddingReport", "ModelStatus"]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingEstimate:
+    """What embedding would take; `usd` is None where nobody knows the price."""
+
+    model: str
+    switches_from: str | None
+    texts: int
+    tokens: int
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingProgress:
+    """How far embedding is; `waiting` says that the embedder is down or busy."""
+
+    embedded: int
+    waiting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingReport:
+    """What embedding did."""
+
+    model: str
+    state: str
+    switched: bool
+    embedded: int
+    pending: int
+    truncated: int
+    refused: int
+    tokens: int
+    usd: float | None
+    seconds: float
+    error: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """How a model and its vectors are doing."""
+
+    name: str
+    state: str
+    dimensions: int | None
+    vectors: int
+    pending: int
+    refused: int
+    indexed: bool
+    trouble: Any

@@ -1,0 +1,47 @@
+"""Numbers, sizes and times as people read them."""
+
+from datetime import datetime
+
+__all__ = ["age", "count", "moment", "seconds", "size"]
+
+_AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: 1 file, 1,200 files."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(size_bytes: float) -> str:
+    """Bytes in the unit that fits."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size_bytes < 999.5:
+            return f"{size_bytes:.0f} {unit}" if size_bytes >= 9.95 or unit == "B" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:,.1f} TB"
+
+
+def seconds(time_s: float) -> str:
+    """A length of time."""
+    if time_s < 60:
+        return f"{time_s:.2f} s" if time_s < 0.095 else f"{time_s:.1f} s"
+    minutes, rest = divmod(round(time_s), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(at: datetime | None) -> str:
+    """A point in time, to the second, in UTC."""
+    return f"{at:%Y-%m-%d %H:%M:%S}Z" if at else "never"
+
+
+def age(at: datetime | None, now: datetime) -> str:
+    """How long ago something was."""
+    if at is None:
+        return "never"
+    passed_s = (now - at).total_seconds()
+    for unit_s, unit in _AGES:
+        if passed_s >= unit_s:
+            return f"{passed_s // unit_s:.0f} {unit} ago"
+    return "just now"

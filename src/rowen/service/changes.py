@@ -1,0 +1,43 @@
+"""The change log: reading it from a number on, and following it."""
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+
+from rowen.harvest.engine import Engine
+from rowen.model.run import Change
+from rowen.store import changes
+
+__all__ = ["Changes"]
+
+
+class Changes:
+    """What changed, in order."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+
+    async def read(
+        self, *, since: int | datetime | timedelta = 0, source: str | None = None, limit: int | None = None
+    ) -> list[Change]:
+        """The lines of the change log after a number, or since a moment."""
+        async with self._database.connection() as c:
+            after = since if isinstance(since, int) else await changes.number_before(c, _moment(since))
+            return await changes.read(c, after=after, limit=limit, source=source)
+
+    async def follow(
+        self, *, since: int | datetime | timedelta = 0, source: str | None = None
+    ) -> AsyncGenerator[Change]:
+        """The lines of the change log, and then each new one as it is committed; never ends."""
+        async with self._database.connection() as c:
+            after = since if isinstance(since, int) else await changes.number_before(c, _moment(since))
+        async for change in changes.follow(self._database, after=after, source=source):
+            yield change
+
+    async def last(self) -> int:
+        """The number of the newest line of the change log."""
+        async with self._database.connection() as c:
+            return await changes.last_number(c)
+
+
+def _moment(since: datetime | timedelta) -> datetime:
+    return datetime.now(UTC) - since if isinstance(since, timedelta) else since

@@ -1,0 +1,72 @@
+"""The vectors of questions: made once, under the model that search uses."""
+
+import asyncio
+from typing import NamedTuple
+
+from rowen.enrich import registry
+from rowen.errors import ConfigurationError, EmbeddingError
+from rowen.harvest.embedder import wish
+from rowen.harvest.engine import Engine
+from rowen.model.hashes import text_hash
+from rowen.model.text import normalise
+from rowen.store import embeddings, vector_care
+from rowen.store.embeddings import Model
+
+__all__ = ["Question", "Questions"]
+
+QUESTION_CHARS = 2_000
+"""About 500 tokens, which every model reads whole; a longer question is a document, and its beginning tells enough."""
+
+
+class Question(NamedTuple):
+    """The vector of what is asked, under the model that search uses; or why there is none."""
+
+    vector: list[float] | None
+    model: Model | None = None
+    trouble: str | None = None
+
+
+class Questions:
+    """Turns questions into vectors; those that were asked before are stored."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._settings = engine.settings
+        self._database = engine.database
+        self._embedders = engine.embedders
+
+    async def vector_of(self, text: str) -> Question:
+        """The vector of what is asked; None where only words can be searched for."""
+        text = normalise(text)[:QUESTION_CHARS].strip()
+        if not text or self._settings.embedder == registry.NONE:
+            return Question(None)
+        async with self._database.connection() as c:
+            model = await embeddings.active(c)
+            if model is None or model.dimensions is None:
+                return Question(None, model)
+            known = await vector_care.query_vector(c, model.id, text_hash(text))
+        if known is not None:
+            return Question(_floats(known), model)
+        try:
+            vector = await self._ask(text, model)
+        except (EmbeddingError, ConfigurationError, TimeoutError) as problem:
+            why = str(problem) or f"{model.name} did not answer in {self._settings.embedder_question_limit_s:g} s."
+            return Question(None, model, why)
+        async with self._database.connection() as c:
+            await vector_care.keep_query(c, model.id, text_hash(text), vector)
+        return Question(_floats(vector), model)
+
+    async def _ask(self, text: str, model: Model) -> str:
+        from rowen.enrich.vectors import written
+
+        embedder, remark = self._embedders.choose(model, wish(self._settings))
+        if embedder is None:
+            raise EmbeddingError(remark or f"There is no embedder for {model.name}.")
+        # A model of this machine takes as long to load as it takes; only others can keep one waiting.
+        limit_s = None if embedder.limits.heavy else self._settings.embedder_question_limit_s
+        async with asyncio.timeout(limit_s):
+            answer = await self._embedders.ask(embedder, [text], dimensions=model.dimensions, question=True)
+        return written(answer.vectors[0])
+
+
+def _floats(vector: str) -> list[float]:
+    return [float(number) for number in vector[1:-1].split(",")]

@@ -1,0 +1,170 @@
+"""Runs: starting, stopping and looking at them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from rowen.errors import Hint, RefusedError, action
+from rowen.harvest.engine import Engine, Observer, Order, Work
+from rowen.model.library import QuarantinedItem
+from rowen.model.run import Run
+from rowen.model.source import Source
+from rowen.model.twins import host_of
+from rowen.service.sources import Announce, Sources
+from rowen.store import quarantine, runs
+from rowen.store import sources as source_store
+
+__all__ = ["Runs", "Turns"]
+
+
+class Runs:
+    """Bringing sources up to date."""
+
+    def __init__(self, engine: Engine, sources: Sources) -> None:
+        self._engine = engine
+        self._database = engine.database
+        self._sources = sources
+
+    async def sync(
+        self,
+        target: str,
+        *,
+        full: bool = False,
+        accept_deletions: bool = False,
+        dry_run: bool = False,
+        observe: Observer | None = None,
+        found: Announce | None = None,
+    ) -> Run:
+        """Bring one source up to date. `target` is its name, or an address, which is added if it is new."""
+        async with self._engine.work() as work:
+            return await self._sync(
+                work,
+                target,
+                observe=observe,
+                found=found,
+                full=full,
+                accept_deletions=accept_deletions,
+                dry_run=dry_run,
+            )
+
+    async def sync_all(
+        self,
+        names: Sequence[str] = (),
+        *,
+        observe: Observer | None = None,
+        finished: Callable[[str, Run | Exception], None] | None = None,
+        found: Announce | None = None,
+        **how: bool,
+    ) -> list[Run | Exception]:
+        """Bring several sources up to date side by side, all active ones by default.
+
+        One that fails does not hold the others: its error stands in its place. `finished` is told of each as soon as it
+        is done. After `stop`, those that have not begun are left out.
+        """
+        held = await self._sources.every()
+        targets = list(names) or [source.name for source in held if source.state == "active"]
+        turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in held})
+        results: dict[int, Run | Exception] = {}
+
+        async def sync_in_turn(work: Work) -> None:
+            while (place := turns.take()) is not None:
+                sync = self._sync(work, targets[place], observe=observe, found=found, **how)
+                [result] = await asyncio.gather(sync, return_exceptions=True)
+                turns.give_back(place)
+                if not isinstance(result, Run | Exception):
+                    raise result
+                results[place] = result
+                if finished is not None:
+                    finished(targets[place], result)
+                if work.stopped:
+                    return
+
+        async with self._engine.work() as work:
+            tasks = [asyncio.create_task(sync_in_turn(work)) for _ in range(min(self._engine.places, len(targets)))]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        ids = {source.name: source.id for source in await self._sources.every()}
+        return [await self._embedded_since(results[place], ids) for place in sorted(results)]
+
+    def stop(self) -> None:
+        """End all that is live in this process soon, runs as cancelled; what is asked for afterwards is done."""
+        self._engine.stop()
+
+    async def cancel(self, target: str) -> Run:
+        """Ask a live run, given by its number or its source, to end as cancelled; whichever process it runs in."""
+        async with self._database.transaction() as c:
+            if target.isascii() and target.isdigit():
+                return await runs.request_cancel(c, int(target))
+            source = await source_store.get(c, target)
+            return await runs.request_cancel(c, await runs.live_of(c, source))
+
+    async def recent(self, source: str | None = None, *, limit: int = 20) -> list[Run]:
+        """The last runs, newest first."""
+        async with self._database.connection() as c:
+            if source is not None:
+                await source_store.get(c, source)
+            return await runs.recent(c, source=source, limit=limit)
+
+    async def get(self, run_id: int) -> Run:
+        """One run."""
+        async with self._database.connection() as c:
+            return await runs.get(c, run_id)
+
+    async def quarantine(self, source: str | None = None, *, limit: int = 100) -> list[QuarantinedItem]:
+        """What could not be read, with the reasons."""
+        async with self._database.connection() as c:
+            if source is not None:
+                await source_store.get(c, source)
+            return await quarantine.read(c, source=source, limit=limit)
+
+    async def _sync(
+        self, work: Work, target: str, *, observe: Observer | None, found: Announce | None, **how: bool
+    ) -> Run:
+        source = await self._sources.find_or_add(target, keep=not how.get("dry_run"), found=found)
+        if source.state == "paused":
+            raise RefusedError(
+                f"Source {source.name!r} is paused.", hint=Hint("{} takes it in again.", action("resume", source.name))
+            )
+        return await self._engine.run(source, _order(source, **how), observe=observe, work=work)
+
+    async def _embedded_since(self, result: Run | Exception, ids: Mapping[str, int]) -> Run | Exception:
+        """A run with what was embedded for it after it had ended, while others went on."""
+        if isinstance(result, Exception) or not result.tally.embeddings_pending or result.source not in ids:
+            return result
+        return await self._engine.embedding.record_spend(result, ids[result.source])
+
+
+def _order(source: Source, *, full: bool = False, accept_deletions: bool = False, dry_run: bool = False) -> Order:
+    first = source.last_complete_at is None and source.cursor is None
+    return Order("full" if full or first else "incremental", full, accept_deletions, dry_run)
+
+
+class Turns:
+    """A queue of targets. First comes the host that is asked least at the moment, then the order of the list.
+
+    Those of one slow host do not hold up all others.
+    """
+
+    def __init__(self, targets: Sequence[str], hosts: Mapping[str, str]) -> None:
+        self._waiting = list(range(len(targets)))
+        self._hosts = [hosts.get(target, target) for target in targets]
+        self._live: Counter[str] = Counter()
+
+    def take(self) -> int | None:
+        """The place in the list of the target whose turn it is; None when all are taken."""
+        if not self._waiting:
+            return None
+        chosen = min(self._waiting, key=lambda place: (self._live[self._hosts[place]], place))
+        self._waiting.remove(chosen)
+        self._live[self._hosts[chosen]] += 1
+        return chosen
+
+    def give_back(self, place: int) -> None:
+        """Say that a target is done with."""
+        self._live[self._hosts[place]] -= 1

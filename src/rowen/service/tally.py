@@ -1,0 +1,161 @@
+"""What a run, a source or a model amounts to, in words, and what to do next."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rowen.errors import Hint, action
+from rowen.model.embedding import ModelStatus
+from rowen.model.library import Overview
+from rowen.model.run import Outcome, Run, Status, Tally
+from rowen.model.wording import count, seconds, size
+
+__all__ = [
+    "cost",
+    "counts",
+    "noun",
+    "price",
+    "remarks",
+    "remarks_on_model",
+    "remarks_on_source",
+    "spared",
+    "together",
+]
+
+_ENDS: tuple[Status, ...] = ("completed", "partial", "cancelled", "failed")
+
+
+def noun(kind: str) -> str:
+    """What the items of a kind are called."""
+    return "file" if kind == "files" else "item"
+
+
+def counts(tally: Tally) -> list[tuple[str, Outcome]]:
+    """How many items came to each outcome; what did not occur is left out."""
+    return [(f"{number:,} {outcome}", outcome) for outcome in Outcome if (number := int(getattr(tally, outcome)))]
+
+
+def cost(tally: Tally) -> str:
+    """What was spent."""
+    read = [count(tally.requests, "request")] if tally.requests else []
+    read += [f"read {size(tally.bytes)}" if tally.bytes else "read nothing"]
+    wrote = [f"wrote {count(tally.chunks_written, 'passage')}"] if tally.chunks_written else []
+    wrote += [f"embedded {tally.embedded:,}{price(tally.embedding_usd)}"] if tally.embedded else []
+    return ", ".join([f"{', '.join(read)} in {seconds(tally.seconds)}", *wrote])
+
+
+def price(usd: float | None) -> str:
+    """A price in brackets, where there is one."""
+    return f" ({usd:,.4f} USD)" if usd else ""
+
+
+def spared(tally: Tally, thing: str) -> str:
+    """What was not spent, because it was not needed."""
+    savings = (
+        ("reading", tally.stopped_at_validator, thing),
+        ("parsing", tally.stopped_at_body, thing),
+        ("storing", tally.stopped_at_content, thing),
+        ("rewriting", tally.chunks_kept, "passage"),
+        ("embedding", tally.embeddings_reused, "passage"),
+    )
+    told = [f"{verb} {count(number, what)}" for verb, number, what in savings if number]
+    return f"spared {', '.join(told)}" if told else ""
+
+
+def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
+    """What the reader should know of a run, or do next."""
+    tally, name = run.tally, run.source
+    items = noun(run.kind)
+    if run.status == "cancelled":
+        yield Hint(f"{name}: stopped early; what was read is kept, and the next sync goes on from there.")
+    if run.status == "partial":
+        why = (run.error or "the source did not prove that this was all of it").rstrip(".")
+        yield Hint(
+            _literal(f"{name}: not seen whole ({why}), so what was not seen was kept.") + " {} tries again.",
+            action("sync", name),
+        )
+    if tally.fell_back:
+        yield Hint(f"{name}: the source does not tell reliably what was modified, so it was read whole.")
+    if tally.moved:
+        yield Hint(f"{name}: {count(tally.moved, items)} have other addresses now; their history is kept.")
+    if tally.deletions_held:
+        yield _held(run)
+    if tally.failed and not dry:
+        yield Hint(
+            f"{name}: {count(tally.failed, items)} could not be read. {{}} says why.", action("quarantine", name)
+        )
+    if tally.embeddings_pending:
+        waiting = count(tally.embeddings_pending, "passage")
+        yield Hint(f"{name}: {waiting} found by words only so far; {{}}, or the next sync, goes on.", action("embed"))
+
+
+def _held(run: Run) -> Hint:
+    vanished = count(run.tally.deletions_held, noun(run.kind))
+    if run.complete and not run.tally.seen:
+        return Hint(
+            f"{run.source}: the source came up empty, so all {vanished} were kept. Is a disk not mounted?"
+            " {} forgets them.",
+            action("remove", run.source),
+        )
+    return Hint(
+        f"{run.source}: {vanished} vanished and were kept: more than a run deletes unasked. {{}} lets them go.",
+        action("sync", run.source, accept_deletions=True),
+    )
+
+
+def together(runs: list[Run], *, of: int, expected: int) -> str:
+    """Several runs in one line; `of` counts those as well that failed at once, `expected` those not begun."""
+    statuses = Counter(run.status for run in runs)
+    statuses["failed"] += of - len(runs)
+    ends = [f"{number:,} {status}" for status in _ENDS if (number := statuses[status])]
+    told = ", ".join([*ends, f"{expected - of:,} not begun"] if expected > of else ends)
+    whole = Tally()
+    for run in runs:
+        whole.add({name: int(getattr(run.tally, name)) for name in Outcome})
+    became = " · ".join(text for text, _ in counts(whole)) or "nothing there"
+    return f"{count(expected, 'source')}: {told}; {became}."
+
+
+def remarks_on_source(source: Overview) -> Iterator[Hint]:
+    """What somebody should do about a source."""
+    name = source.name
+    again = action("sync", name)
+    if source.state == "paused":
+        yield Hint(f"{name}: paused; {{}} takes it in again.", action("resume", name))
+    elif source.last_status is None:
+        yield Hint(f"{name}: not read yet; {{}} does.", again)
+    elif source.last_status in ("failed", "partial"):
+        why = f" ({source.last_error})" if source.last_error else ""
+        ended = "failed" if source.last_status == "failed" else "was partial"
+        yield Hint(_literal(f"{name}: the last run {ended}{why};") + " {} tries again.", again)
+    elif source.last_status == "cancelled":
+        yield Hint(f"{name}: the last run was stopped early; {{}} goes on.", again)
+    if source.quarantined:
+        unread = count(source.quarantined, "item")
+        yield Hint(f"{name}: {unread} could not be read; {{}} says why.", action("quarantine", name))
+    if source.deletions_held:
+        held = count(source.deletions_held, "item")
+        yield Hint(
+            f"{name}: {held} vanished and were kept; {{}} lets them go.", action("sync", name, accept_deletions=True)
+        )
+
+
+def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:
+    """What somebody should do about a model."""
+    if model.trouble:
+        circuits = [f"{name} is {stats['state']}" for name, stats in model.trouble["circuits"].items()]
+        told = f" (circuit of {', '.join(circuits)})" if circuits else ""
+        yield Hint(f"{model.name}: embedding stopped{told}: {model.trouble['error']}")
+    if model.pending and model.state == "active":
+        waiting = count(model.pending, "passage")
+        yield Hint(f"{model.name}: {waiting} found by words only so far; {{}} goes on.", action("embed"))
+    if model.state == "building":
+        yield Hint(
+            f"{model.name}: not complete, so search does not use it; the {{}} that began it goes on.", action("embed")
+        )
+    if model.state == "retired":
+        yield Hint(f"{model.name}: not used any more; {{}} forgets its vectors.", action("embed", drop_old=True))
+
+
+def _literal(text: str) -> str:
+    """Text from outside, which must not pass for the place of an action."""
+    return text.replace("{}", "{ }")
