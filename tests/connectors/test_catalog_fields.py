@@ -8,10 +8,8 @@ import pytest
 from rowen.connectors.arcgis.record import dataset_of as of_arcgis
 from rowen.connectors.catalog.dataset import Dataset, place_of
 from rowen.connectors.catalog.dcat import dataset_of as of_dcat
-from rowen.connectors.catalog.graph import Graph, Iri, Literal
 from rowen.connectors.catalog.languages import code_of, codes_of, one_of, wordings
 from rowen.connectors.catalog.resources import format_named, format_of, size_of
-from rowen.connectors.catalog.xml import Reader, read_xml
 from rowen.connectors.ckan.address import Address
 from rowen.connectors.ckan.record import dataset_of as of_ckan
 from rowen.connectors.csw.record import dataset_of as of_csw
@@ -21,6 +19,8 @@ from rowen.connectors.opendatasoft.address import Address as OdsAddress
 from rowen.connectors.opendatasoft.record import dataset_of as of_opendatasoft
 from rowen.connectors.socrata.record import dataset_of as of_socrata
 from rowen.connectors.stac.record import dataset_of as of_stac
+from rowen.formats.rdf.graph import Graph, Iri, Literal
+from rowen.formats.xml import Reader, read_xml
 
 SHAPE = {"type": "Polygon", "coordinates": [[[1, 2], [3, 4], [5, 6], [1, 2]]]}
 SHAPE_TEXT = json.dumps(SHAPE, sort_keys=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rowen.connectors.catalog.xml import Element
 from rowen.connectors.csw import listing
 from rowen.connectors.csw.record import dataset_of
+from rowen.formats.xml import Element
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import contents, titles

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.dcat.syntax import read_graph
-from rowen.fetch.response import Response
+from rowen.formats.rdf.syntax import RdfBody, read_graph
 from tests.conftest import House
 from tests.portals.catalogs import keep
 from tests.portals.dcat import DcatPortal
@@ -38,7 +37,7 @@ def portal() -> Iterator[Spoiled]:
 
 
 def parsed(body: str, name: str = "turtle") -> Any:
-    return read_graph(Response("http://x.example/c", 200, {}, body.encode()), told=name, most_triples=10_000)
+    return read_graph(RdfBody(body.encode(), "http://x.example/c"), told=name, most_triples=10_000)
 
 
 def paragraph(number: int, more: str = "") -> str:

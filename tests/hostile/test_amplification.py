@@ -9,7 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from rowen.connectors.dcat.contexts import settled
+from rowen.formats.rdf.contexts import settled
 from rowen.model.budget import CONSTANT_CHARS, FACTOR
 from tests.content.office_files import (
     Sheet,
@@ -185,11 +185,9 @@ def test_a_reader_makes_no_more_than_its_share_of_what_it_was_given(name):
 MEASURED_RDF = """
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-from multidict import CIMultiDict, CIMultiDictProxy
-from rowen.connectors.catalog.xml import Reader, read_xml
-from rowen.connectors.dcat.syntax import read_graph
+from rowen.formats.xml import Reader, read_xml
+from rowen.formats.rdf.syntax import RdfBody, read_graph
 from rowen.errors import SourceError
-from rowen.fetch.response import Response
 kind = sys.argv[1]
 body = sys.stdin.buffer.read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -199,8 +197,7 @@ try:
         records = read_xml(body, Reader(frozenset({"record"})))
         chars = sum(len(one.tag) for found in records for one in found.tree.iter())
     else:
-        graph = read_graph(Response("https://e.org/", 200, CIMultiDictProxy(CIMultiDict()), body), told=kind,
-                           most_triples=2_000_000).graph
+        graph = read_graph(RdfBody(body, "https://e.org/"), told=kind, most_triples=2_000_000).graph
         for node in graph:
             try:
                 chars += len(json.dumps(graph.written(node)))

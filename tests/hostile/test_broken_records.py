@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import pytest
 
-from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.splitter import Cut, Splitter
 from rowen.connectors.datajson.naming import is_record
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json_records import Cut, Splitter
 from tests.conftest import House
 from tests.hostile.clock import grows
 from tests.portals.site import Page, Site

@@ -8,14 +8,10 @@ from functools import partial
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.charset import Decoder
 from rowen.connectors.catalog.dates import iso
-from rowen.connectors.catalog.splitter import Splitter
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.csw.answer import read as read_csw
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
-from rowen.connectors.dcat.syntax import read_graph
 from rowen.connectors.files.gitignore import Rules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.sitemap import read_entries
@@ -25,6 +21,10 @@ from rowen.errors import RowenError
 from rowen.fetch.links import next_link
 from rowen.fetch.response import Response
 from rowen.fetch.robots import read_rules
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json_records import Splitter
+from rowen.formats.rdf.syntax import RdfBody, read_graph
+from rowen.formats.xml_decoder import Decoder
 from rowen.model.item import Raw
 from rowen.model.query import Query
 from rowen.model.text import normalise
@@ -137,7 +137,11 @@ def _split(text: str) -> None:
 
 
 def _graph(told: str, text: str) -> None:
-    read_graph(_answer(text, "text/turtle"), told=told, most_triples=1_000_000)
+    read_graph(
+        RdfBody(text.encode("utf-8", "replace"), "https://example.org/", "text/turtle"),
+        told=told,
+        most_triples=1_000_000,
+    )
 
 
 def _decoded(text: str) -> None:

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from rowen.connectors.catalog.graph import Blank, Graph, Iri, Literal
 from rowen.connectors.catalog.text import LONGEST_MARKUP, plain
 from rowen.connectors.packages.archive import download
 from rowen.errors import ItemError, SourceError
 from rowen.fetch.client import Client
+from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal
 from rowen.harvest.prepare import Workers
 from tests.connectors.conftest import opened
 from tests.portals.catalogs import keep

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from rowen.content.charset import decode
 from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
 from rowen.content.documents import READERS, read_document
 from rowen.content.html import read_page
@@ -16,6 +15,7 @@ from rowen.content.part import Part
 from rowen.content.rst import read_rst
 from rowen.content.tables import read_csv, read_tsv
 from rowen.errors import ItemError
+from rowen.formats.charset import decode
 from rowen.model.budget import Budget, OverspentError, reading
 from rowen.model.item import Document, Raw
 from rowen.model.media import is_text, language_of, media_type_of

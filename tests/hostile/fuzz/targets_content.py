@@ -1,9 +1,9 @@
 """Every reader of content: bytes of its format become a document and passages, or an `ItemError`."""
 
-from rowen.content.charset import decode
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import ItemError
+from rowen.formats.charset import decode
 from rowen.model.item import Document, Raw
 from tests.content.office_files import Sheet, docx, epub, item, opendocument, packed, paragraph, pdf, pptx, shape, xlsx
 from tests.content.test_documents import ODF_STYLES, ODT, RTF

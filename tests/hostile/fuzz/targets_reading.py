@@ -5,13 +5,9 @@ from contextlib import suppress
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from rowen.connectors.catalog.charset import Decoder
 from rowen.connectors.catalog.dates import iso, moment
-from rowen.connectors.catalog.splitter import Splitter
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.catalog.xml import Reader, plain_tree, read_xml
 from rowen.connectors.datajson.naming import is_record
-from rowen.connectors.dcat.syntax import format_of, read_graph
 from rowen.connectors.files.gitignore import Rules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.hints import recommended
@@ -20,6 +16,10 @@ from rowen.fetch.media import charset, media_type, sniff
 from rowen.fetch.response import Response
 from rowen.fetch.robots import read_rules
 from rowen.fetch.target import join, parse, redact
+from rowen.formats.json_records import Splitter
+from rowen.formats.rdf.syntax import RdfBody, format_of, read_graph
+from rowen.formats.xml import Reader, plain_tree, read_xml
+from rowen.formats.xml_decoder import Decoder
 from rowen.model.url import canonical, key
 from tests.hostile.fuzz.harness import target
 
@@ -120,6 +120,10 @@ def _response(data: bytes, url: str = "https://example.org/a", kind: str | None 
     return Response(url, 200, headers, data, media_type=kind, charset=charset(None, data))
 
 
+def _rdf_body(data: bytes) -> RdfBody:
+    return RdfBody(data, "https://example.org/a", charset=charset(None, data))
+
+
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
@@ -159,9 +163,9 @@ def xml_charset(data: bytes) -> None:
     "rdf", seeds=[_TURTLE, _TRIPLES, _RDF_XML, _JSON_LD], tokens=[*_RDF, *_XML, *_JSON, b'"@context":"x",', b'"@id":']
 )
 def rdf(data: bytes) -> None:
-    response = _response(data)
-    format_of(response)
-    graph = read_graph(response, most_triples=100_000).graph
+    given = _rdf_body(data)
+    format_of(given)
+    graph = read_graph(given, most_triples=100_000).graph
     for node in list(graph)[:50]:
         # Connectors let a record that is nested too deeply cost itself.
         with suppress(ValueError, RecursionError):
@@ -170,8 +174,8 @@ def rdf(data: bytes) -> None:
 
 @target("turtle", seeds=[_TURTLE, _TRIPLES], tokens=_RDF)
 def turtle(data: bytes) -> None:
-    read_graph(_response(data), told="turtle", most_triples=100_000)
-    read_graph(_response(data), told="ntriples", most_triples=100_000)
+    read_graph(_rdf_body(data), told="turtle", most_triples=100_000)
+    read_graph(_rdf_body(data), told="ntriples", most_triples=100_000)
 
 
 @target(

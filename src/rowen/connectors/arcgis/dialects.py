@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.rows import objects
 from rowen.connectors.catalog.talk import Talk
 from rowen.errors import SourceError, SourceGoneError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
 from rowen.model.url import SEGMENT, quoted
 
 __all__ = ["Dialect", "Found", "Hub", "Portal", "read"]

@@ -8,7 +8,6 @@ from typing import Any
 from rowen.connectors.arcgis.dialects import Dialect, Found, read
 from rowen.connectors.arcgis.options import ArcGisOptions
 from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of
-from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
@@ -17,6 +16,7 @@ from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
+from rowen.formats.errors import UnreadableError
 from rowen.model.item import Failed
 
 __all__ = ["ArcGisListing"]

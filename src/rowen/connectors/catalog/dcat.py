@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
-from rowen.connectors.catalog.graph import Graph, Iri, Literal, Node, Term
 from rowen.connectors.catalog.languages import code_of, one_of, wordings
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
+from rowen.formats.rdf.graph import Graph, Iri, Literal, Node, Term
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.url import canonical, quoted
 

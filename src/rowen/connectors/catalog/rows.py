@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from rowen.connectors.catalog.answers import payload_of
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.listing import Row
+from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt

@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TypeVar
 
-from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.pages import LEAST_ROWS, PageSize
@@ -14,6 +13,7 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream
 from rowen.fetch.target import redact
+from rowen.formats.errors import UnreadableError
 from rowen.model.dates import http_date
 
 __all__ = ["MOST_UNREAD", "SourceRefusedError", "Talk", "TooMuchError"]

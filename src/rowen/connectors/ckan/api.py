@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.talk import SourceRefusedError, Talk
 from rowen.connectors.ckan.options import CkanOptions
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.response import Response
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
 from rowen.model.url import quoted
 
 __all__ = ["Answer", "Api"]

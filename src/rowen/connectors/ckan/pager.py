@@ -7,12 +7,12 @@ by a question that asks for no record: that also keeps the circuit closed over a
 import logging
 from contextlib import suppress
 
-from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.pages import LEAST_ROWS
 from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.ckan.api import Answer, Api
 from rowen.connectors.ckan.rows import Unread, id_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
+from rowen.formats.errors import UnreadableError
 
 __all__ = ["Pager"]
 

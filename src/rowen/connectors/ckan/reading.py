@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from rowen.connectors.base import Known
-from rowen.connectors.catalog.answers import payload_of
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.marks import Marks
 from rowen.connectors.ckan.address import Address
 from rowen.connectors.ckan.record import dataset_of
 from rowen.connectors.ckan.rows import Unread, id_of, mark_of
+from rowen.formats.json import payload_of
 from rowen.model.item import Failed, Fetched, Gone, Observation
 from rowen.model.outside import attempt
 

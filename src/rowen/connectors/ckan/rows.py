@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.answers import payload_of
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.marks import Marks
+from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
 __all__ = ["Sightings", "Unread", "id_of", "mark_of"]

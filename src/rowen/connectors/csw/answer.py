@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.xml import Element, Found, Reader, local, read_in_steps, said
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.response import Response
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml import Element, Found, Reader, local, read_in_steps, said
 
 __all__ = ["Answer", "RefusalError", "read"]
 

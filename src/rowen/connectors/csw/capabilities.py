@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from rowen.connectors.catalog.xml import Element, Reader, local, read_xml, said
 from rowen.connectors.csw.options import Profile
 from rowen.connectors.csw.question import Dialect
 from rowen.fetch.response import Response
+from rowen.formats.xml import Element, Reader, local, read_xml, said
 
 __all__ = ["Capabilities", "is_capabilities"]
 

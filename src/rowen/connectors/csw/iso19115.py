@@ -12,7 +12,7 @@ from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, wordings
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.catalog.xml import Element, local, said
+from rowen.formats.xml import Element, local, said
 
 __all__ = ["dataset", "form_of", "identifier", "is_iso", "stamp"]
 

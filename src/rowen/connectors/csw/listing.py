@@ -7,13 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from rowen.connectors.catalog import chronology
-from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.listing import FAR_PAST, Page, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.catalog.written import written
-from rowen.connectors.catalog.xml import Found
 from rowen.connectors.csw.address import ask, capabilities_url, item_url
 from rowen.connectors.csw.answer import Answer, RefusalError, read
 from rowen.connectors.csw.capabilities import Capabilities
@@ -22,6 +19,8 @@ from rowen.connectors.csw.question import Dialect, Question
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.connectors.remembered import remembered
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml import Found, written
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 

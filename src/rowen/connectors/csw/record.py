@@ -11,9 +11,9 @@ from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.languages import code_of, wordings
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.catalog.xml import Element, local, plain_tree, said
 from rowen.connectors.csw import iso19115
 from rowen.connectors.csw.address import item_url
+from rowen.formats.xml import Element, local, plain_tree, said
 from rowen.model.hashes import body_hash, canonical_json
 
 __all__ = ["dataset_of", "identifier_of", "stamp_of", "url_of"]

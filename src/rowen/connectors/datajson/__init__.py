@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.catalog.address import web_url
-from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.datajson.document import MEND, Document, Validators
 from rowen.connectors.datajson.options import DataJsonOptions
 from rowen.connectors.look import Look
 from rowen.connectors.remembered import remembered
 from rowen.fetch.target import parse
+from rowen.formats.errors import UnreadableError
 from rowen.model.item import Checkpoint, Complete, Failed, Incomplete, Observation, Unchanged, Whole
 from rowen.model.url import key
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
-from rowen.connectors.catalog.answers import UnreadableError, payload_of
 from rowen.connectors.catalog.bounds import Bounds
-from rowen.connectors.catalog.splitter import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.connectors.catalog.strangers import Strangers
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.options import DataJsonOptions
@@ -19,6 +17,9 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.links import next_link
 from rowen.fetch.response import Response, Stream
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import payload_of
+from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.splitter import depths_at
 from rowen.connectors.datajson.record import item_url
+from rowen.formats.json_records import depths_at
 from rowen.model.outside import UNREADABLE
 
 __all__ = ["is_record", "name_of", "names_in"]

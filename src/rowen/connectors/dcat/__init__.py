@@ -11,9 +11,9 @@ from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.dcat.address import accept, is_catalog, linked, recognise
 from rowen.connectors.dcat.listing import VERSION, RdfListing
 from rowen.connectors.dcat.options import DcatOptions
-from rowen.connectors.dcat.syntax import ACCEPT
 from rowen.connectors.look import Look
 from rowen.fetch.client import Client
+from rowen.formats.rdf.syntax import ACCEPT
 
 __all__ = ["Dcat"]
 

@@ -7,7 +7,7 @@ Both only for a while: many catalogs name files that nothing is said of anywhere
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from rowen.connectors.catalog.graph import Graph, Iri, Node
+from rowen.formats.rdf.graph import Graph, Iri, Node
 
 __all__ = ["Joining", "Part"]
 

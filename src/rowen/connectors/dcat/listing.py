@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from rowen.connectors.base import Parse, call_here
-from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
 from rowen.connectors.catalog.memory import stamp
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
@@ -17,9 +16,10 @@ from rowen.connectors.dcat.hydra import paging_of, with_parameters
 from rowen.connectors.dcat.joining import Joining, Part
 from rowen.connectors.dcat.options import DcatOptions
 from rowen.connectors.dcat.reading import Contents, row_of, unread
-from rowen.connectors.dcat.syntax import ACCEPT, Packed, read_packed, unpacked
 from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
+from rowen.formats.errors import UnreadableError
+from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
 from rowen.model.item import Failed
 
 __all__ = ["VERSION", "RdfListing"]

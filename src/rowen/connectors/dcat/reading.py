@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rowen.connectors.catalog.answers import payload_of
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.dcat import ITEMS, dataset_of, item_url
-from rowen.connectors.catalog.graph import Blank, Graph, Iri, Literal, Node
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.dcat.hydra import Paging
 from rowen.connectors.dcat.joining import Part
-from rowen.connectors.dcat.syntax import UNREAD, Unread
+from rowen.formats.json import payload_of
+from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
+from rowen.formats.rdf.syntax import UNREAD, Unread
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from rowen.connectors.catalog.answers import read_json
 from rowen.connectors.github.address import Address
 from rowen.connectors.github.options import GitHubOptions
 from rowen.errors import SourceError, SourceGoneError
@@ -14,6 +13,7 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
+from rowen.formats.json import read_json
 
 __all__ = ["RAW", "SHA", "Api", "RateLimitedError", "decoded"]
 

@@ -7,10 +7,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.charset import Decoder
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.xml import (
+from rowen.errors import SourceError, SourceGoneError
+from rowen.fetch.response import Response, Stream
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml import (
     MOST_ANSWER_ELEMENTS,
     MOST_RECORD_CHARS,
     Element,
@@ -22,8 +23,7 @@ from rowen.connectors.catalog.xml import (
     read_xml,
     said,
 )
-from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.response import Response, Stream
+from rowen.formats.xml_decoder import Decoder
 
 __all__ = ["Answer", "BadTokenError", "Broken", "NothingError", "RefusalError", "StatusError", "read", "read_stream"]
 

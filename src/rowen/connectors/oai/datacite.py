@@ -7,8 +7,8 @@ from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, codes_of
 from rowen.connectors.catalog.resources import format_of, size_of
-from rowen.connectors.catalog.xml import Element, local, said
 from rowen.connectors.oai.wording import described, worded
+from rowen.formats.xml import Element, local, said
 
 __all__ = ["is_datacite", "of_datacite"]
 

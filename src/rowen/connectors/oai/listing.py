@@ -6,15 +6,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from rowen.connectors.catalog.answers import UnreadableError
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Page, Row, Tokens
 from rowen.connectors.catalog.memory import stamp
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.catalog.written import written
-from rowen.connectors.catalog.xml import Element, Found, local, said
 from rowen.connectors.oai.address import ask, item_url
 from rowen.connectors.oai.answer import (
     Answer,
@@ -30,6 +27,8 @@ from rowen.connectors.oai.options import OaiOptions
 from rowen.connectors.oai.record import dataset_of
 from rowen.connectors.remembered import remembered
 from rowen.errors import BodyTooLargeError, SourceError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml import Element, Found, local, said, written
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched, Gone
 from rowen.model.outside import attempt

@@ -8,9 +8,9 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, codes_of
-from rowen.connectors.catalog.xml import Element, local, plain_tree, said
 from rowen.connectors.oai.datacite import is_datacite, of_datacite
 from rowen.connectors.oai.wording import described, worded
+from rowen.formats.xml import Element, local, plain_tree, said
 
 __all__ = ["dataset_of"]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from rowen.connectors.catalog.languages import Wording, code_of, wordings
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.catalog.xml import Element, said
+from rowen.formats.xml import Element, said
 
 __all__ = ["described", "worded"]
 

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Page, Row, Tokens
@@ -17,6 +16,8 @@ from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, meta
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
 from rowen.model.item import Failed
 
 __all__ = ["OpenDataSoftListing"]

@@ -5,10 +5,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
 from rowen.connectors.catalog.listing import Page, Row, Tokens
-from rowen.connectors.catalog.splitter import Cut, Splitter
-from rowen.connectors.catalog.xml import Found, Reader, elements, local, said
 from rowen.connectors.sdmx.address import Address
 from rowen.connectors.sdmx.options import SdmxOptions
 from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
@@ -16,6 +13,10 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import payload_of, read_json
+from rowen.formats.json_records import Cut, Splitter
+from rowen.formats.xml import Found, Reader, elements, local, said
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt

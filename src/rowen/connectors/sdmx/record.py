@@ -9,8 +9,8 @@ from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.languages import word, wordings
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.catalog.xml import Element, local, plain_tree, said
 from rowen.connectors.sdmx.address import Address
+from rowen.formats.xml import Element, local, plain_tree, said
 
 __all__ = ["Flow", "dataset_of", "flow_of_json", "flow_of_tree"]
 

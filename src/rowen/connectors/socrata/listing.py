@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.answers import UnreadableError, read_json
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one, row_of
@@ -19,6 +18,8 @@ from rowen.connectors.socrata.options import SocrataOptions
 from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.target import redact
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
 from rowen.model.item import Failed
 
 __all__ = ["SocrataListing"]

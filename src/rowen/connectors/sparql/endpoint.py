@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.answers import UnreadableError, read_json
-from rowen.connectors.catalog.graph import Blank, Iri, Literal, Term, short
 from rowen.connectors.catalog.talk import Talk
 from rowen.fetch.response import Response
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
+from rowen.formats.rdf.graph import Blank, Iri, Literal, Term, short
 
 __all__ = ["FORM", "RESULTS", "Endpoint", "Rows", "read_rows"]
 

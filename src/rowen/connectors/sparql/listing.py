@@ -5,9 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rowen.connectors.catalog.answers import UnreadableError, payload_of
 from rowen.connectors.catalog.dcat import dataset_of, item_url
-from rowen.connectors.catalog.graph import Graph, Iri, Literal, short
 from rowen.connectors.catalog.listing import Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import TooMuchError
@@ -15,6 +13,9 @@ from rowen.connectors.sparql.endpoint import Endpoint, Rows
 from rowen.connectors.sparql.options import SparqlOptions
 from rowen.connectors.sparql.questions import Questions, floor_of, is_safe
 from rowen.errors import BodyTooLargeError, SourceError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import payload_of
+from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 

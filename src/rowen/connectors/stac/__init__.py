@@ -5,7 +5,6 @@ from contextlib import aclosing
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.answers import read_json
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.look import Look
@@ -16,6 +15,7 @@ from rowen.connectors.stac.tree import Tree, kind_of
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
 from rowen.fetch.response import Response
+from rowen.formats.json import read_json
 from rowen.model.item import Observation
 
 __all__ = ["Stac"]

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from rowen.connectors.catalog.answers import UnreadableError, payload_of, read_json
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one
@@ -17,6 +16,8 @@ from rowen.connectors.stac.record import dataset_of, joined, links_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rowen.connectors.base import Held, Known
-from rowen.connectors.catalog.answers import payload_of, read_json
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.marks import Urls
@@ -24,6 +23,7 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
+from rowen.formats.json import payload_of, read_json
 from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
 from rowen.model.outside import attempt, header
 

@@ -6,13 +6,13 @@ from xml.etree.ElementTree import Element
 
 from turbohtml import parse
 
-from rowen.content.charset import decode
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.packages import Package, joined
 from rowen.content.documents.problem import UnreadableError
 from rowen.content.html import Page, read_page
 from rowen.content.part import Part
 from rowen.errors import ItemError
+from rowen.formats.charset import decode
 from rowen.model.budget import spend
 
 __all__ = ["read_epub"]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.connectors.catalog.splitter import Cut, Splitter
 from rowen.connectors.datajson.naming import is_record
 from rowen.errors import SourceError
+from rowen.formats.json_records import Cut, Splitter
 
 PIECES = [10**9, 1000, 7]
 

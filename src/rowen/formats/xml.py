@@ -8,14 +8,25 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
-from xml.etree.ElementTree import Element, TreeBuilder
+from xml.etree.ElementTree import Element, TreeBuilder, tostring
 from xml.parsers import expat
 
-from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.charset import Decoder
 from rowen.errors import SourceError
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml_decoder import Decoder
 
-__all__ = ["Element", "Found", "Reader", "elements", "local", "plain_tree", "read_in_steps", "read_xml", "said"]
+__all__ = [
+    "Element",
+    "Found",
+    "Reader",
+    "elements",
+    "local",
+    "plain_tree",
+    "read_in_steps",
+    "read_xml",
+    "said",
+    "written",
+]
 
 MOST_RECORD_CHARS = 16 << 20
 MOST_RECORD_ELEMENTS = 200_000
@@ -28,6 +39,7 @@ LONGEST_NAMESPACE = 500
 """The parser writes a namespace out with each name in it. Those of catalogs have up to 90 characters."""
 
 _PIECE_BYTES = 1 << 18
+_MOST_WRITTEN_BYTES = 1 << 20
 _MOST_NAMES = 10_000
 _LONGEST_NAME = 200
 _SPACE = re.compile(r"\s+")
@@ -245,6 +257,11 @@ def local(name: str) -> str:
 def said(tree: Element | None) -> str:
     """All the words in an element, on one line."""
     return "" if tree is None else _SPACE.sub(" ", "".join(tree.itertext())).strip()
+
+
+def written(tree: Element) -> bytes:
+    """An element as XML, for the quarantine; prefixes are numbered, since those of the document are not kept."""
+    return tostring(tree, encoding="unicode").encode("utf-8", "replace")[:_MOST_WRITTEN_BYTES]
 
 
 def plain_tree(

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.answers import UnreadableError, read_json
-from rowen.connectors.catalog.decoding import Trouble, Value, decoded, looked_at, read_at
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
+from rowen.formats.json_decoding import Trouble, Value, decoded, looked_at, read_at
 
 __all__ = ["MOST_RECORD_BYTES", "Cut", "Splitter", "depths_at"]
 

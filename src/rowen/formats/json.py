@@ -7,16 +7,13 @@ from typing import Any
 import msgspec
 
 from rowen.errors import SourceError
+from rowen.formats.errors import UnreadableError
 from rowen.model.outside import UNREADABLE
 
-__all__ = ["UnreadableError", "payload_of", "read_json"]
+__all__ = ["payload_of", "read_json"]
 
 _MOST_PAYLOAD_BYTES = 1 << 20
 _MOST_DIGITS = 4_000  # Python reads and writes no integer of more than 4,300; what is longer stays a text
-
-
-class UnreadableError(SourceError):
-    """An answer that should be JSON cannot be read as such; a smaller one may."""
 
 
 def read_json(body: bytes, where: str) -> Any:

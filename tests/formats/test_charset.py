@@ -1,7 +1,7 @@
 import pytest
 
-from rowen.content.charset import decode
 from rowen.errors import ItemError
+from rowen.formats.charset import decode
 
 TEXT = "Größe, naïve façade, çà et là: déjà vu. Über die Straße."
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.connectors.catalog.graph import Blank, Graph, Iri, Literal, Node, Term, short
+from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
 
 NAMES = ("dct:a", "dct:b", "rdf:type")
 ROOT = Iri("http://portal.example/root")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.connectors.catalog.pages import PageSize
-from rowen.connectors.catalog.splitter import Splitter
 from rowen.errors import SourceError
+from rowen.formats.json_records import Splitter
 
 NAMES = frozenset({"dataset"})
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(alphabet='ab"\\{}[],: é\n')

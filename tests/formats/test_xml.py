@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.connectors.catalog import xml
-from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.xml import Found, Reader, elements, local, plain_tree, read_xml, said
 from rowen.errors import SourceError
+from rowen.formats import xml
+from rowen.formats.errors import UnreadableError
+from rowen.formats.xml import Found, Reader, elements, local, plain_tree, read_xml, said
 
 RECORDS = frozenset({"record"})
 OAI = "http://www.openarchives.org/OAI/2.0/"

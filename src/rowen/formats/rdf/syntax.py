@@ -4,20 +4,29 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from multidict import CIMultiDict, CIMultiDictProxy
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Triple, parse
 from pyoxigraph import Literal as OxLiteral
 
-from rowen.connectors.catalog.answers import UnreadableError
-from rowen.connectors.catalog.charset import Decoder
-from rowen.connectors.catalog.graph import Blank, Graph, Iri, Literal, Node, Term, short
-from rowen.connectors.dcat.contexts import settled
-from rowen.connectors.dcat.mending import Broken, Document
 from rowen.errors import SourceError
-from rowen.fetch.response import Response
+from rowen.formats.errors import UnreadableError
+from rowen.formats.rdf.contexts import settled
+from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
+from rowen.formats.rdf.mending import Broken, Document
+from rowen.formats.xml_decoder import Decoder
 from rowen.model.budget import Budget, OverspentError
 
-__all__ = ["ACCEPT", "UNREAD", "Packed", "Parsed", "Unread", "format_of", "read_graph", "read_packed", "unpacked"]
+__all__ = [
+    "ACCEPT",
+    "UNREAD",
+    "Packed",
+    "Parsed",
+    "RdfBody",
+    "Unread",
+    "format_of",
+    "read_graph",
+    "read_packed",
+    "unpacked",
+]
 
 ACCEPT = (
     "text/turtle, application/n-triples;q=0.9, application/rdf+xml;q=0.8, application/ld+json;q=0.7, "
@@ -63,10 +72,18 @@ _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 _PROLOG = re.compile(r"(?:\s++|<\?.*?\?>|<!--.*?-->)*+", re.DOTALL)
 _HTML = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _MOST_ERRORS = 100
-_NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
 
 UNREAD = "urn:rowen:unread"
 """Under this name a statement that could not be read is kept with what it is about."""
+
+
+class RdfBody(NamedTuple):
+    """A body, where it was found, and what is declared of it."""
+
+    body: bytes
+    url: str
+    media_type: str | None = None
+    charset: str | None = None
 
 
 class Unread(NamedTuple):
@@ -96,8 +113,7 @@ def read_packed(
     body: bytes, url: str, media_type: str | None, charset: str | None, told: str | None, most_triples: int, page: int
 ) -> Packed:
     """The graph in the body of an answer, read where it can do no harm."""
-    response = Response(url, 200, _NO_HEADERS, body, media_type=media_type, charset=charset)
-    parsed = read_graph(response, told=told, most_triples=most_triples, page=page)
+    parsed = read_graph(RdfBody(body, url, media_type, charset), told=told, most_triples=most_triples, page=page)
     return Packed(parsed.graph.packed(), parsed.broken, len(body))
 
 
@@ -106,16 +122,16 @@ def unpacked(packed: Packed) -> Parsed:
     return Parsed(Graph.unpacked(packed.graph, Budget(packed.given_bytes)), packed.broken)
 
 
-def format_of(response: Response, told: str | None = None) -> str:
+def format_of(given: RdfBody, told: str | None = None) -> str:
     """The syntax of an answer: what the user says, else the media type, the ending, or its first characters."""
     if told:
         return told
-    head = response.body[:4096].decode("utf-8-sig", "replace").lstrip()
+    head = given.body[:4096].decode("utf-8-sig", "replace").lstrip()
     sniffed = _sniffed(head)
-    declared = _BY_MEDIA_TYPE.get(response.media_type or "")
+    declared = _BY_MEDIA_TYPE.get(given.media_type or "")
     if declared and _agree(declared, sniffed):
         return declared
-    path = response.url.partition("?")[0].partition("#")[0]
+    path = given.url.partition("?")[0].partition("#")[0]
     ending = _BY_ENDING.get(path.rpartition("/")[2].rpartition(".")[2].lower())
     return sniffed or (ending if ending and _agree(ending, sniffed) else None) or "turtle"
 
@@ -137,19 +153,19 @@ def _agree(one: str, sniffed: str | None) -> bool:
     return (one in families) == (sniffed in families) and (one not in families or one == sniffed)
 
 
-def read_graph(response: Response, *, told: str | None = None, most_triples: int, page: int = 0) -> Parsed:
+def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, page: int = 0) -> Parsed:
     """The graph in an answer. `page` keeps its blank nodes apart from those of other pages."""
-    where = response.url
-    name = format_of(response, told)
+    where = given.url
+    name = format_of(given, told)
     base = where.partition("#")[0].partition("?")[0]
     try:
-        data, collected = _input(response, name), _Collecting(response, most_triples, page)
+        data, collected = _input(given, name), _Collecting(given, most_triples, page)
         try:
             collected.take(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
         except SyntaxError:
             if name not in _MENDED or isinstance(data, str):
                 raise
-            collected = _Collecting(response, most_triples, page)
+            collected = _Collecting(given, most_triples, page)
             collected.take(Document(data, _BY_NAME[name], base).read())
         return Parsed(collected.graph, tuple(collected.broken))
     except UnreadableError:
@@ -164,49 +180,49 @@ def read_graph(response: Response, *, told: str | None = None, most_triples: int
 _HINT = "Nothing was deleted. The option format names the syntax, where it is not recognised."
 
 
-def _input(response: Response, name: str) -> bytes | str:
+def _input(given: RdfBody, name: str) -> bytes | str:
     match name:
         case "jsonld":
-            text = _text(response)
+            text = _text(given)
             if text.lstrip()[:1] == "<":
-                raise _web_page(response)
-            return settled(text.encode("utf-8", "replace"), response.url)
+                raise _web_page(given)
+            return settled(text.encode("utf-8", "replace"), given.url)
         case "rdfxml":
-            return _xml(response)
-    text = _text(response)
+            return _xml(given)
+    text = _text(given)
     if _HTML.match(text.lstrip()[:200]):
-        raise _web_page(response)
+        raise _web_page(given)
     return text.encode("utf-8", "replace")
 
 
-def _text(response: Response) -> str:
+def _text(given: RdfBody) -> str:
     """All but XML is UTF-8, whatever a server says of it, unless that is impossible."""
     try:
-        return response.body.decode("utf-8-sig")
+        return given.body.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return response.body.decode(response.charset or "utf-8", "replace")
+        return given.body.decode(given.charset or "utf-8", "replace")
 
 
-def _xml(response: Response) -> str:
+def _xml(given: RdfBody) -> str:
     """The document without its declaration, as the parser knows UTF-8 only; none that defines entities."""
-    decoder = Decoder(response.charset)
-    text = decoder.feed(response.body) + decoder.close()
+    decoder = Decoder(given.charset)
+    text = decoder.feed(given.body) + decoder.close()
     text = text[found.end() :] if (found := _DECLARATION.match(text)) else text
     prolog = _PROLOG.match(text)
     begin = text[prolog.end() if prolog else 0 :][:200]
     if _HTML.match(begin):
-        raise _web_page(response)
+        raise _web_page(given)
     if begin[:9].upper() == "<!DOCTYPE" or begin[:8].upper() == "<!ENTITY":
         raise UnreadableError(
-            f"{response.url} defines a document type, which may hide entities without end.",
+            f"{given.url} defines a document type, which may hide entities without end.",
             hint="Nothing was deleted. Ask the catalog for another syntax, such as Turtle.",
         )
     return text
 
 
-def _web_page(response: Response) -> SourceError:
+def _web_page(given: RdfBody) -> SourceError:
     return UnreadableError(
-        f"{response.url} answered with a web page instead of data.",
+        f"{given.url} answered with a web page instead of data.",
         hint="It may be down for maintenance, or refuse the request. Nothing was deleted.",
     )
 
@@ -214,12 +230,12 @@ def _web_page(response: Response) -> SourceError:
 class _Collecting:
     """A graph on its way, and what is missing in it."""
 
-    def __init__(self, response: Response, most_triples: int, page: int) -> None:
-        self.graph = Graph(Budget(len(response.body)))
+    def __init__(self, given: RdfBody, most_triples: int, page: int) -> None:
+        self.graph = Graph(Budget(len(given.body)))
         self.broken: list[Unread] = []
-        self._where = response.url
+        self._where = given.url
         # A prefix or a base is written once and stands in each term.
-        self._budget = Budget(len(response.body))
+        self._budget = Budget(len(given.body))
         self._most_triples = most_triples
         self._page = page
 

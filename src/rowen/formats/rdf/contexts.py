@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rowen.connectors.catalog.answers import read_json
+from rowen.formats.json import read_json
 from rowen.model.budget import Budget
 
 __all__ = ["settled"]

@@ -1,0 +1,1 @@
+"""What several rooms read: JSON, XML, RDF and character encodings. Nothing here knows connectors or documents."""

@@ -1,0 +1,1 @@
+"""RDF: the graph, the syntaxes, broken statements and JSON-LD contexts."""
