@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.fetch.media import charset, media_type, sniff
+from rowen.fetch.media import media_type, sniff
+from rowen.formats.charset import declared as charset
 
 PAGE = b"\n<!-- hello -->\n<!DOCTYPE HTML>\n<html><title>x</title>"
 

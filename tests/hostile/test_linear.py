@@ -21,10 +21,10 @@ from rowen.errors import RowenError
 from rowen.fetch.links import next_link
 from rowen.fetch.response import Response
 from rowen.fetch.robots import read_rules
+from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json_records import Splitter
 from rowen.formats.rdf.syntax import RdfBody, read_graph
-from rowen.formats.xml_decoder import Decoder
 from rowen.model.item import Raw
 from rowen.model.query import Query
 from rowen.model.text import normalise
@@ -145,7 +145,7 @@ def _graph(told: str, text: str) -> None:
 
 
 def _decoded(text: str) -> None:
-    decoder = Decoder(None)
+    decoder = XmlDecoder(None)
     body = text.encode("utf-8", "replace")
     for at in range(0, len(body), 1000):
         decoder.feed(body[at : at + 1000])

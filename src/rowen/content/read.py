@@ -15,7 +15,7 @@ from rowen.content.part import Part
 from rowen.content.rst import read_rst
 from rowen.content.tables import read_csv, read_tsv
 from rowen.errors import ItemError
-from rowen.formats.charset import decode
+from rowen.formats.charset import decode, parameter
 from rowen.model.budget import Budget, OverspentError, reading
 from rowen.model.item import Document, Raw
 from rowen.model.media import is_text, language_of, media_type_of
@@ -29,7 +29,6 @@ _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-
 _LOOKS_LIKE_HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
-_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 
 _READERS: Mapping[str, Callable[[str], Part]] = {
     "text/markdown": read_markdown,
@@ -154,8 +153,7 @@ def _sniffed(raw: Raw) -> str | None:
 
 
 def _charset(raw: Raw) -> str | None:
-    found = _CHARSET.search(raw.media_type) if raw.media_type and not raw.charset else None
-    return found[1] if found else raw.charset
+    return raw.charset or parameter(raw.media_type)
 
 
 def _name(raw: Raw) -> str:

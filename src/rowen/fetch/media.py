@@ -1,9 +1,9 @@
-"""What a body is: its media type and charset, by what is declared and by its first bytes."""
+"""What a body is: its media type, by what is declared and by its first bytes."""
 
 import codecs
 import re
 
-__all__ = ["charset", "media_type", "sniff"]
+__all__ = ["media_type", "sniff"]
 
 _HEAD_BYTES = 1024
 _SIGNATURES = (
@@ -45,17 +45,6 @@ _VAGUE = frozenset(
         "text/plain",
     }
 )
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_CHARSETS = ("ascii", "big5", "cp", "euc", "gb", "iso", "johab", "koi8", "kz", "mac", "ptcp", "shift", "tis", "utf-")
-_PARAMETER = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
-_META = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+(?:[\"']\s*+)?([a-z0-9_:.+-]+)", re.IGNORECASE)
-_XML_DECLARATION = re.compile(rb"\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([a-z0-9_:.+-]+)", re.IGNORECASE)
 
 
 def media_type(content_type: str | None, body: bytes) -> str | None:
@@ -81,21 +70,6 @@ def sniff(body: bytes) -> str | None:
         return "text/html" if b"<html" in head.lower() else "application/xml"
     is_json = _JSON.match(head) and body[-64:].rstrip().endswith((b"}", b"]"))
     return "application/json" if is_json else None
-
-
-def charset(content_type: str | None, body: bytes) -> str | None:
-    """The charset that is declared, by Python's name: a byte order mark, else the header, else the document."""
-    for mark, name in _BOMS:
-        if body.startswith(mark):
-            return name
-    declared = _PARAMETER.search(content_type or "")
-    if declared and (known := _codec(declared[1])):
-        return known
-    head = body[:_HEAD_BYTES]
-    inside = _XML_DECLARATION.match(head) or _META.search(head)
-    known = _codec(inside[1].decode("ascii")) if inside else None
-    # What could be read as ASCII up to here cannot be UTF-16.
-    return "utf-8" if known and known.startswith(("utf-16", "utf-32")) else known
 
 
 def _essence(content_type: str | None) -> str | None:
@@ -129,14 +103,3 @@ def _text_head(body: bytes) -> bytes:
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return body[: 2 * _HEAD_BYTES].decode("utf-16", "ignore").encode("utf-8", "ignore")
     return body[:_HEAD_BYTES].removeprefix(codecs.BOM_UTF8)
-
-
-def _codec(label: str) -> str | None:
-    try:
-        name = codecs.lookup(label).name
-    except (LookupError, ValueError):
-        return None
-    if not name.startswith(_CHARSETS):
-        return None
-    # Browsers read these labels as the Windows code page, and so do the authors of such pages.
-    return "cp1252" if name in ("ascii", "iso8859-1") else name

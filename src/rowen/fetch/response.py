@@ -9,6 +9,7 @@ from multidict import CIMultiDictProxy
 
 from rowen.fetch import media
 from rowen.fetch.politeness import retry_after_s
+from rowen.formats import charset
 from rowen.model.dates import http_date
 from rowen.model.outside import header
 
@@ -108,7 +109,7 @@ def respond(
         etag,
         modified,
         media_type=media.media_type(kind, body),
-        charset=media.charset(kind, body) if body or kind else None,
+        charset=charset.declared(kind, body) if body or kind else None,
         retry_after_s=retry_after_s(asked, _sent_at(headers, now())) if asked else None,
         elapsed_s=elapsed_s,
     )

@@ -1,7 +1,6 @@
 """robots.txt: what a site lets us read (RFC 9309)."""
 
 import asyncio
-import codecs
 import re
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from rowen.errors import AddressRefusedError, CircuitOpenError, FetchError, Redi
 from rowen.fetch.client import Client
 from rowen.fetch.media import sniff
 from rowen.fetch.target import parse
+from rowen.formats.charset import decode_plain
 
 __all__ = ["PRODUCT", "Robots", "Rules", "read_rules"]
 
@@ -48,7 +48,7 @@ def read_rules(body: bytes) -> Rules:
     """The rules in a robots.txt. A web page in its place allows everything, as no file does."""
     if sniff(body) == "text/html" or body.lstrip()[:1] == b"<":
         return Rules()
-    text = _AGENT.sub(_agent, _LINE_END.sub("\n", _decoded(body)))
+    text = _AGENT.sub(_agent, _LINE_END.sub("\n", decode_plain(body)))
     parsed = Protego.parse(text)
     return Rules(parsed, parsed.crawl_delay(PRODUCT), tuple(dict.fromkeys(parsed.sitemaps)))
 
@@ -63,18 +63,6 @@ def _agent(line: re.Match[str]) -> str:
     bare = name.replace("*", "")
     kept = "*" if name == "*" else bare if bare and bare in PRODUCT.lower() else "-"
     return f"user-agent: {kept}"
-
-
-def _decoded(body: bytes) -> str:
-    """The text of a file whose charset nobody declared: by its mark or its look, and never an error."""
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return body.decode("utf-16", "replace")
-    if body[1:2] == b"\0" or body[:1] == b"\0":
-        return body.decode("utf-16-be" if body[:1] == b"\0" else "utf-16-le", "replace")
-    try:
-        return body.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return body.decode("latin-1").removeprefix("ï»¿")
 
 
 class Robots:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rowen.errors import SourceError
+from rowen.formats.charset import decode_utf8
 from rowen.formats.errors import UnreadableError
 from rowen.model.outside import UNREADABLE
 
@@ -25,17 +26,17 @@ def read_json(body: bytes, where: str) -> Any:
 
 
 def _read_patiently(body: bytes, where: str) -> Any:
-    text = body.decode("utf-8-sig", "replace")
+    text = decode_utf8(body)
     if text.lstrip()[:1] == "<":
         raise SourceError(
             f"{where} answered with a web page instead of data.",
-            hint="It may be down for maintenance, or refuse the request. Nothing was deleted.",
+            hint="It may be down for maintenance, or refuse the request.",
         )
     try:
         return json.loads(text, parse_constant=str, parse_float=_number, parse_int=_integer)
     except (ValueError, RecursionError) as problem:
         reason = "it is nested too deeply" if isinstance(problem, RecursionError) else str(problem)
-        raise UnreadableError(f"{where} answered with broken JSON: {reason}.", hint="Nothing was deleted.") from None
+        raise UnreadableError(f"{where} answered with broken JSON: {reason}.") from None
 
 
 def _number(written: str) -> float | str:

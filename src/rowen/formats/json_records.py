@@ -144,9 +144,7 @@ class Splitter:
         if self._inside:
             raise self._unreadable(f"is cut off: the document ends too early, at byte {self._size_bytes}")
         if not self._ended:
-            raise UnreadableError(
-                f"The document ends too early, at byte {self._size_bytes}.", hint="Nothing was deleted."
-            )
+            raise UnreadableError(f"The document ends too early, at byte {self._size_bytes}.")
 
     def _go_on(self, *, final: bool) -> Iterator[Cut]:
         self._starved = False
@@ -172,9 +170,7 @@ class Splitter:
         return self._passed_bytes + len(self._buffer)
 
     def _unreadable(self, what: str) -> UnreadableError:
-        return UnreadableError(
-            f"Record {self._number}, which begins at byte {self._offset}, {what}.", hint="Nothing was deleted."
-        )
+        return UnreadableError(f"Record {self._number}, which begins at byte {self._offset}, {what}.")
 
     def _start(self) -> None:
         begun = self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -183,7 +179,7 @@ class Splitter:
         self._started = len(self._buffer) > 0
         if self._started and self._buffer[:1] not in (b"{", b"["):
             what = "a web page" if self._buffer[:1] == b"<" else "something else"
-            raise UnreadableError(f"The document is {what} instead of JSON.", hint="Nothing was deleted.")
+            raise UnreadableError(f"The document is {what} instead of JSON.")
 
     def _next_bracket(self) -> bytes | None:
         """The next bracket that is not in a string; None if more of the document is needed."""
@@ -208,7 +204,7 @@ class Splitter:
         """Go into or out of what surrounds the records."""
         if self._ended:
             at = self._passed_bytes + self._at - 1
-            raise UnreadableError(f"The document goes on after its end, at byte {at}.", hint="Nothing was deleted.")
+            raise UnreadableError(f"The document goes on after its end, at byte {at}.")
         if bracket in _PAIRS:
             self._leave(bracket)
             return
@@ -241,9 +237,7 @@ class Splitter:
     def _leave(self, bracket: bytes) -> None:
         if not self._open or self._open.pop()[0] != _PAIRS[bracket]:
             at = self._passed_bytes + self._at - 1
-            raise UnreadableError(
-                f"The brackets of the document do not match, at byte {at}.", hint="Nothing was deleted."
-            )
+            raise UnreadableError(f"The brackets of the document do not match, at byte {at}.")
         self._ended = not self._open
 
     def _enter(self, begin: int) -> None:

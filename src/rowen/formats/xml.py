@@ -12,14 +12,16 @@ from xml.etree.ElementTree import Element, TreeBuilder, tostring
 from xml.parsers import expat
 
 from rowen.errors import SourceError
+from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
-from rowen.formats.xml_decoder import Decoder
 
 __all__ = [
     "Element",
     "Found",
+    "Names",
     "Reader",
     "elements",
+    "event_parser",
     "local",
     "plain_tree",
     "read_in_steps",
@@ -40,10 +42,50 @@ LONGEST_NAMESPACE = 500
 
 _PIECE_BYTES = 1 << 18
 _MOST_WRITTEN_BYTES = 1 << 20
+# A vocabulary has hundreds of names of up to 150 characters with their namespace; only a hostile document has more.
 _MOST_NAMES = 10_000
 _LONGEST_NAME = 200
 _SPACE = re.compile(r"\s+")
 _TRUNCATED = frozenset({"no element found", "unclosed token", "unclosed CDATA section", "partial character"})
+
+
+class Names(dict[str, str]):
+    """Names as trees have them, by the parser's; the same string each time, which saves memory."""
+
+    def __init__(self, shortened: Callable[[str], str]) -> None:
+        super().__init__()
+        self._shortened = shortened
+
+    def __missing__(self, name: str) -> str:
+        short = self._shortened(name)
+        if len(self) < _MOST_NAMES and len(name) < _LONGEST_NAME:
+            self[name] = short
+        return short
+
+
+def event_parser(
+    start: Callable[[str, dict[str, str]], None],
+    end: Callable[[str], None],
+    *,
+    on_entity: Callable[..., None],
+    on_long_namespace: Callable[[], None],
+) -> expat.XMLParserType:
+    """A parser for documents from outside; names come as `namespace}name`.
+
+    Both callbacks must raise: what a document may define without end is read by nobody.
+    """
+
+    def check_namespace(_: str | None, name: str | None) -> None:
+        if name is not None and len(name) > LONGEST_NAMESPACE:
+            on_long_namespace()
+
+    parser = expat.ParserCreate(namespace_separator="}")
+    parser.buffer_text = True
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.EntityDeclHandler = on_entity
+    parser.StartNamespaceDeclHandler = check_namespace
+    return parser
 
 
 class Found(NamedTuple):
@@ -75,14 +117,17 @@ class Reader:
         self.elements = 0
         self._names, self._within, self._heads = names, within, heads
         self._most_chars = most_chars
-        self._decoder = Decoder(charset)
+        self._decoder = XmlDecoder(charset)
         self._ready: list[Found] = []
         self._open: list[str] = []
         self._record: _Record | None = None
         self._fed_bytes = 0
         self._ended = False
-        self._known: dict[str, str] = {}
-        self._parser = self._make_parser()
+        self._clark = Names(_clark)
+        self._parser = event_parser(
+            self._start, self._end, on_entity=_refuse_definition, on_long_namespace=_refuse_namespace
+        )
+        self._parser.StartDoctypeDeclHandler = _refuse_definition
 
     def feed(self, piece: bytes) -> Iterator[Found]:
         """The elements that end in this piece."""
@@ -98,15 +143,6 @@ class Reader:
         ready, self._ready = self._ready, []
         return ready
 
-    def _make_parser(self) -> expat.XMLParserType:
-        parser = expat.ParserCreate(namespace_separator="}")
-        parser.buffer_text = True
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.StartDoctypeDeclHandler = self._refuse
-        parser.StartNamespaceDeclHandler = _check_namespace
-        return parser
-
     def _parse(self, text: str, *, final: bool = False) -> None:
         if self._ended or not (text or final):
             # What follows the end of the document, a warning of the server's language perhaps, is none of it.
@@ -117,66 +153,46 @@ class Reader:
             self._fail(problem)
         self._fed_bytes += len(text.encode())
         if self._fed_bytes - self._parser.CurrentByteIndex > MOST_TAG_BYTES + len(text) * 4:
-            raise UnreadableError("The document has a tag that is too long.", hint="Nothing was deleted.")
+            raise UnreadableError("The document has a tag that is too long.")
 
     def _fail(self, problem: expat.ExpatError) -> None:
         if self._ended:
             return
         what = expat.ErrorString(problem.code)
         if what in _TRUNCATED:
-            raise UnreadableError("The document ends too early.", hint="Nothing was deleted.") from None
-        raise UnreadableError(
-            f"The document is broken XML: {what} in line {problem.lineno}.", hint="Nothing was deleted."
-        ) from None
-
-    @staticmethod
-    def _refuse(name: str, system_id: str | None, public_id: str | None, has_internal_subset: bool) -> None:
-        if name.lower() == "html":
-            raise _web_page()
-        raise SourceError(
-            "The document has a type definition, which may hold entities without end: it was not read.",
-            hint="Nothing was deleted.",
-        )
+            raise UnreadableError("The document ends too early.") from None
+        raise UnreadableError(f"The document is broken XML: {what} in line {problem.lineno}.") from None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        name = self._clark(name)
+        name = self._clark[name]
         if self._record is not None:
-            self._record.start(name, {self._clark(key): value for key, value in attributes.items()})
+            self._record.start(name, {self._clark[key]: value for key, value in attributes.items()})
             return
         if not self._open:
             self.root = name
             if local(name).lower() == "html":
                 raise _web_page()
         if len(self._open) > MOST_DEPTH:
-            raise UnreadableError("The document is nested too deeply.", hint="Nothing was deleted.")
+            raise UnreadableError("The document is nested too deeply.")
         inside = self._open[-1] if self._open else ""
         if _is_in(name, self._names) or _is_in(inside, self._within):
             self._record = _Record(self._most_chars)
             self._parser.CharacterDataHandler = self._record.data
-            self._record.start(name, {self._clark(key): value for key, value in attributes.items()})
+            self._record.start(name, {self._clark[key]: value for key, value in attributes.items()})
             return
         self._open.append(name)
         if _is_in(name, self._heads):
-            self._ready.append(Found(Element(name, {self._clark(key): value for key, value in attributes.items()})))
+            self._ready.append(Found(Element(name, {self._clark[key]: value for key, value in attributes.items()})))
 
     def _end(self, name: str) -> None:
         if self._record is None:
             self._open.pop()
-        elif found := self._record.end(self._clark(name)):
+        elif found := self._record.end(self._clark[name]):
             self._ready.append(found)
             self.elements += self._record.elements
             self._record = None
             self._parser.CharacterDataHandler = None
         self._ended = self._record is None and not self._open
-
-    def _clark(self, name: str) -> str:
-        """A name as trees have it; the same string each time, which saves memory."""
-        known = self._known.get(name)
-        if known is None:
-            known = f"{{{name}" if "}" in name else name
-            if len(self._known) < _MOST_NAMES and len(name) < _LONGEST_NAME:
-                self._known[name] = known
-        return known
 
 
 class _Record:
@@ -245,7 +261,7 @@ def _steps(body: bytes, reader: Reader) -> Iterator[list[Found]]:
     for at in range(0, len(body), _PIECE_BYTES):
         yield list(reader.feed(body[at : at + _PIECE_BYTES]))
         if reader.elements > MOST_ANSWER_ELEMENTS:
-            raise UnreadableError("The document is too large to be read at once.", hint="Nothing was deleted.")
+            raise UnreadableError("The document is too large to be read at once.")
     yield list(reader.close())
 
 
@@ -296,9 +312,18 @@ def _prefixed(name: str, prefixes: Mapping[str, str]) -> str:
     return f"{prefix}:{rest}" if prefix else rest
 
 
-def _check_namespace(_: str | None, name: str | None) -> None:
-    if name is not None and len(name) > LONGEST_NAMESPACE:
-        raise UnreadableError("The document has a namespace that is too long.", hint="Nothing was deleted.")
+def _clark(name: str) -> str:
+    return f"{{{name}" if "}" in name else name
+
+
+def _refuse_namespace() -> None:
+    raise UnreadableError("The document has a namespace that is too long.")
+
+
+def _refuse_definition(name: str, *_: object) -> None:
+    if name.lower() == "html":
+        raise _web_page()
+    raise SourceError("The document has a type definition, which may hold entities without end: it was not read.")
 
 
 def _is_in(name: str, names: frozenset[str]) -> bool:
@@ -308,5 +333,5 @@ def _is_in(name: str, names: frozenset[str]) -> bool:
 def _web_page() -> SourceError:
     return SourceError(
         "A web page came instead of data.",
-        hint="The catalog may be down for maintenance, or refuse the request. Nothing was deleted.",
+        hint="The catalog may be down for maintenance, or refuse the request.",
     )

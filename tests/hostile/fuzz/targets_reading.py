@@ -12,14 +12,14 @@ from rowen.connectors.files.gitignore import Rules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.hints import recommended
 from rowen.connectors.web.sitemap import read_entries
-from rowen.fetch.media import charset, media_type, sniff
+from rowen.fetch.media import media_type, sniff
 from rowen.fetch.response import Response
 from rowen.fetch.robots import read_rules
 from rowen.fetch.target import join, parse, redact
+from rowen.formats.charset import XmlDecoder, declared
 from rowen.formats.json_records import Splitter
 from rowen.formats.rdf.syntax import RdfBody, format_of, read_graph
 from rowen.formats.xml import Reader, plain_tree, read_xml
-from rowen.formats.xml_decoder import Decoder
 from rowen.model.url import canonical, key
 from tests.hostile.fuzz.harness import target
 
@@ -117,11 +117,11 @@ User-agent: Rowen/1.0
 
 def _response(data: bytes, url: str = "https://example.org/a", kind: str | None = None) -> Response:
     headers: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
-    return Response(url, 200, headers, data, media_type=kind, charset=charset(None, data))
+    return Response(url, 200, headers, data, media_type=kind, charset=declared(None, data))
 
 
 def _rdf_body(data: bytes) -> RdfBody:
-    return RdfBody(data, "https://example.org/a", charset=charset(None, data))
+    return RdfBody(data, "https://example.org/a", charset=declared(None, data))
 
 
 def _text(data: bytes) -> str:
@@ -155,7 +155,7 @@ def oai(data: bytes) -> None:
     tokens=[b"encoding='", b"&#", b"&#x", b"\xff", b"utf-16"],
 )
 def xml_charset(data: bytes) -> None:
-    decoder = Decoder("latin-1")
+    decoder = XmlDecoder("latin-1")
     assert len(decoder.feed(data) + decoder.close()) <= len(data) + 16, "more characters than bytes"
 
 
@@ -219,7 +219,7 @@ def media(data: bytes) -> None:
     sniff(data)
     kind = data[:200].decode("latin-1")
     media_type(kind, data)
-    charset(kind, data)
+    declared(kind, data)
 
 
 @target(

@@ -10,6 +10,7 @@ from datetime import datetime
 from rowen.connectors.catalog.dates import moment
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.response import Response, Stream
+from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import (
     MOST_ANSWER_ELEMENTS,
@@ -23,7 +24,6 @@ from rowen.formats.xml import (
     read_xml,
     said,
 )
-from rowen.formats.xml_decoder import Decoder
 
 __all__ = ["Answer", "BadTokenError", "Broken", "NothingError", "RefusalError", "StatusError", "read", "read_stream"]
 
@@ -158,7 +158,7 @@ async def _mended(response: Response, problem: UnreadableError) -> list[Found | 
 
 def _pieces(response: Response, problem: UnreadableError) -> Iterator[Found | Broken]:
     """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
-    decoder = Decoder(response.charset)
+    decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
     begins = [found.start() for found in _BEGINS.finditer(text)]
     rest = _REST.search(text, begins[-1]) if begins else None

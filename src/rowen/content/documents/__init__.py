@@ -11,7 +11,7 @@ from rowen.content.documents.excel import read_excel
 from rowen.content.documents.opendocument import read_sheets, read_slides, read_text
 from rowen.content.documents.pdf import read_pdf
 from rowen.content.documents.powerpoint import read_powerpoint
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.rtf import read_rtf
 from rowen.content.documents.word import read_word
 from rowen.content.part import Part
@@ -39,5 +39,5 @@ def read_document(body: bytes, media_type: str, name: str) -> Part:
     """What a document says; raises `ItemError` if it cannot be read."""
     try:
         return READERS[media_type](body)
-    except UnreadableError as problem:
+    except DamagedError as problem:
         raise ItemError(f"{name} {problem}", hint=problem.hint) from problem

@@ -8,7 +8,7 @@ from turbohtml import parse
 
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.packages import Package, joined
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.html import Page, read_page
 from rowen.content.part import Part
 from rowen.errors import ItemError
@@ -31,7 +31,7 @@ def read_epub(body: bytes) -> Part:
     container = package.tree("META-INF/container.xml")
     path = next((each.get("full-path", "") for each in container.iter("rootfile")), "")
     if path not in package:
-        raise UnreadableError("is no EPUB book.")
+        raise DamagedError("is no EPUB book.")
     book = _Book(package, path)
     pages = list(book.chapters())
     facts = book.facts()
@@ -74,7 +74,7 @@ class _Book:
                 continue
             path = self._path(item)
             if path.lower() in self._locked:
-                raise UnreadableError("is locked by its publisher (DRM).", hint="Leave it out, or get an open copy.")
+                raise DamagedError("is locked by its publisher (DRM).", hint="Leave it out, or get an open copy.")
             page = _page(self._spent(path), path)
             yield self._with_heading(page.text, path), page
 
@@ -134,7 +134,7 @@ def _text(body: bytes, path: str) -> str:
     try:
         text = decode(body, charset=None, media_type="text/html", name=path)
     except ItemError as problem:
-        raise UnreadableError(f"has a chapter that cannot be read: {problem}") from problem
+        raise DamagedError(f"has a chapter that cannot be read: {problem}") from problem
     return _CLOSED.sub(_both_tags, text)
 
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from rowen.content.documents.facts import core_facts, record_of
 from rowen.content.documents.markup import elements, whole
 from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.sheets import Row, Workbook
 from rowen.content.part import Part
 
@@ -28,7 +28,7 @@ def read_excel(body: bytes) -> Part:
     main = package.main("xl/workbook.xml", what="Excel workbook")
     book = package.tree(main)
     if book.tag != "workbook":
-        raise UnreadableError("is no Excel workbook.")
+        raise DamagedError("is no Excel workbook.")
     cells = _Cells(package, main, book)
     targets = package.targets(main)
     workbook = Workbook()

@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
+from rowen.formats.xml import Names, event_parser
 
 __all__ = ["elements", "whole"]
 
 MOST_ELEMENTS = 3_000_000
 DEEPEST = 128
-# The parser writes a namespace out with each name in it. Those of office programs have up to 90 characters.
-_LONGEST_NAMESPACE = 500
-_MOST_NAMES = 5_000
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -36,7 +34,7 @@ def elements(
         if fed:
             reader.end()
     except (expat.ExpatError, LookupError, ValueError) as problem:
-        raise UnreadableError(f"is damaged ({problem}).") from problem
+        raise DamagedError(f"is damaged ({problem}).") from problem
 
 
 def whole(text: str | None, default: int = 0) -> int:
@@ -53,13 +51,10 @@ class _Reader:
         self._outermost = 0
         self._count = 0
         self._done: list[Element] = []
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
+        self._parser = event_parser(
+            self._start, self._end, on_entity=_refuse_entity, on_long_namespace=_refuse_namespace
+        )
         self._parser.CharacterDataHandler = self._data
-        self._parser.EntityDeclHandler = self._refuse
-        self._parser.StartNamespaceDeclHandler = _check_namespace
 
     def feed(self, piece: bytes) -> list[Element]:
         self._parser.Parse(piece, False)
@@ -73,7 +68,7 @@ class _Reader:
         self._depth += 1
         self._count += 1
         if self._depth > DEEPEST or self._count > MOST_ELEMENTS:
-            raise UnreadableError("is too large or too deeply nested to be read.")
+            raise DamagedError("is too large or too deeply nested to be read.")
         local = _LOCAL[name]
         if self._builder is None:
             if local in self._opened:
@@ -97,30 +92,22 @@ class _Reader:
                 self._builder = None
         self._depth -= 1
 
-    def _refuse(self, *_: object) -> None:
-        raise UnreadableError(
-            "declares entities, which no office program does.", hint="It may be a bomb: leave it out."
-        )
+
+def _refuse_entity(*_: object) -> None:
+    raise DamagedError("declares entities, which no office program does.", hint="It may be a bomb: leave it out.")
 
 
-def _check_namespace(_: str | None, name: str | None) -> None:
-    if name is not None and len(name) > _LONGEST_NAMESPACE:
-        raise UnreadableError("has a namespace that no office program uses.")
+def _refuse_namespace() -> None:
+    raise DamagedError("has a namespace that no office program uses.")
 
 
 def _named(attributes: dict[str, str]) -> dict[str, str]:
     return {_LOCAL[name]: value for name, value in attributes.items()}
 
 
-class _Local(dict[str, str]):
-    """Names without their namespaces, of which a large file has few; a hostile one's many are not kept."""
-
-    def __missing__(self, name: str) -> str:
-        space, _, local = name.rpartition(" ")
-        short = "r:" + local if "officeDocument/" in space and space.endswith("/relationships") else local
-        if len(self) < _MOST_NAMES:
-            self[name] = short
-        return short
+def _local(name: str) -> str:
+    space, _, local = name.rpartition("}")
+    return "r:" + local if "officeDocument/" in space and space.endswith("/relationships") else local
 
 
-_LOCAL = _Local()
+_LOCAL = Names(_local)

@@ -9,7 +9,7 @@ from rowen.content.documents.flow import Flow
 from rowen.content.documents.markup import elements, whole
 from rowen.content.documents.odf_text import Styles, Writer
 from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.sheets import Row, Workbook
 from rowen.content.part import Part
 
@@ -71,9 +71,9 @@ def read_sheets(body: bytes) -> Part:
 def _opened(body: bytes) -> Package:
     package = Package(body)
     if _CONTENT not in package:
-        raise UnreadableError("is no OpenDocument file.")
+        raise DamagedError("is no OpenDocument file.")
     if any(True for _ in package.tree("META-INF/manifest.xml").iter("encryption-data")):
-        raise UnreadableError("is encrypted.", hint="Save it without a password.")
+        raise DamagedError("is encrypted.", hint="Save it without a password.")
     return package
 
 

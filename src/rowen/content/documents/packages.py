@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from rowen.content.documents import markup
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 
 __all__ = ["Package", "joined"]
 
@@ -27,14 +27,14 @@ class Package:
 
     def __init__(self, body: bytes) -> None:
         if body.startswith(_OLE):
-            raise UnreadableError(
+            raise DamagedError(
                 "is encrypted, or in the binary format of Office before 2007.",
                 hint="Save it without a password, in a current format.",
             )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(body))
         except _DAMAGED as problem:
-            raise UnreadableError(f"is damaged, or not what its ending says ({problem}).") from problem
+            raise DamagedError(f"is damaged, or not what its ending says ({problem}).") from problem
         self._members = {_plain(member.filename): member for member in self._zip.infolist()}
         self._left_bytes = MOST_UNPACKED_BYTES
 
@@ -47,16 +47,16 @@ class Package:
         if member is None:
             return
         if member.flag_bits & _ENCRYPTED:
-            raise UnreadableError("is encrypted.", hint="Save it without a password.")
+            raise DamagedError("is encrypted.", hint="Save it without a password.")
         if member.compress_type not in _METHODS:
-            raise UnreadableError("is packed by a method that no office program uses.")
+            raise DamagedError("is packed by a method that no office program uses.")
         try:
             with self._zip.open(member) as source:
                 while piece := source.read(_PIECE_BYTES):
                     self._spend(len(piece))
                     yield piece
         except _DAMAGED as problem:
-            raise UnreadableError(f"is damaged ({problem}).") from problem
+            raise DamagedError(f"is damaged ({problem}).") from problem
 
     def read(self, path: str) -> bytes:
         """A member's bytes."""
@@ -71,7 +71,7 @@ class Package:
         found = (path for kind, path in self.targets("").values() if kind == "officeDocument" and path in self)
         main = next(found, usual)
         if main not in self:
-            raise UnreadableError(f"is no {what} in the format of 2007 and later.")
+            raise DamagedError(f"is no {what} in the format of 2007 and later.")
         return main
 
     def targets(self, path: str) -> dict[str, tuple[str, str]]:
@@ -88,7 +88,7 @@ class Package:
     def _spend(self, count: int) -> None:
         self._left_bytes -= count
         if self._left_bytes < 0:
-            raise UnreadableError(
+            raise DamagedError(
                 f"unpacks to more than {MOST_UNPACKED_BYTES >> 20} MB.", hint="It may be a bomb: leave it out."
             )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.pdf_pages import Bookmark, markdown
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.part import Part
 from rowen.model.budget import spend
 
@@ -36,7 +36,7 @@ def _opened(body: bytes) -> Any:
     try:
         import pypdfium2
     except ImportError as problem:
-        raise UnreadableError(
+        raise DamagedError(
             "is a PDF, and the program that reads those is not installed.",
             hint="Run `pip install 'rowen[documents]'`, or exclude such files.",
         ) from problem
@@ -44,8 +44,8 @@ def _opened(body: bytes) -> Any:
         return pypdfium2.PdfDocument(body)
     except pypdfium2.PdfiumError as problem:
         if "assword" in str(problem):
-            raise UnreadableError("is encrypted.", hint="Save it without a password.") from problem
-        raise UnreadableError("is damaged, or no PDF.") from problem
+            raise DamagedError("is encrypted.", hint="Save it without a password.") from problem
+        raise DamagedError("is damaged, or no PDF.") from problem
 
 
 def _read(document: Any) -> Part:
@@ -53,9 +53,9 @@ def _read(document: Any) -> Part:
     found = [_text(document, number) for number in range(min(count, MOST_PAGES))]
     pages = [page or "" for page in found]
     if all(page is None for page in found):
-        raise UnreadableError("is damaged: none of its pages can be read.")
+        raise DamagedError("is damaged: none of its pages can be read.")
     if not any(map(str.strip, pages)):
-        raise UnreadableError(
+        raise DamagedError(
             "has no text layer: its pages are pictures.", hint="Have its text recognised (OCR), or leave it out."
         )
     facts = _facts(document)

@@ -7,7 +7,7 @@ from rowen.content.documents.facts import core_facts, part_of
 from rowen.content.documents.flow import Cell, Flow, Run, inline
 from rowen.content.documents.markup import whole
 from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.part import Part
 
 __all__ = ["read_powerpoint"]
@@ -23,7 +23,7 @@ def read_powerpoint(body: bytes) -> Part:
     main = package.main("ppt/presentation.xml", what="PowerPoint presentation")
     root = package.tree(main)
     if root.tag != "presentation":
-        raise UnreadableError("is no PowerPoint presentation.")
+        raise DamagedError("is no PowerPoint presentation.")
     flow = Flow()
     slides = package.targets(main)
     for number, entry in enumerate(root.iter("sldId"), 1):

@@ -1,9 +1,9 @@
 """Why a document cannot be read."""
 
-__all__ = ["UnreadableError"]
+__all__ = ["DamagedError"]
 
 
-class UnreadableError(Exception):
+class DamagedError(Exception):
     """The message goes on where the name of the file ends: "is encrypted."."""
 
     def __init__(self, why: str, *, hint: str | None = None) -> None:

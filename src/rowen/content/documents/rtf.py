@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from rowen.content.documents.facts import facts_of, part_of
 from rowen.content.documents.flow import Cell, Flow, Run, inline
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.rtf_words import CODE_PAGES, LEFT_OUT, NAMED, Token, tokens
 from rowen.content.part import Part
 
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"\(?(\d{1,6})[.)]")
 def read_rtf(body: bytes) -> Part:
     """The text without headers, footers, pictures and hidden words."""
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
-        raise UnreadableError("is no RTF file.")
+        raise DamagedError("is no RTF file.")
     reader = _Reader()
     for token in tokens(body.decode("latin-1")):
         reader.take(token)
@@ -95,7 +95,7 @@ class _Reader:
 
     def _open(self) -> None:
         if len(self._stack) >= _DEEPEST:
-            raise UnreadableError("is too deeply nested to be read.")
+            raise DamagedError("is too deeply nested to be read.")
         self._stack.append(self._group)
         self._group = replace(self._group)
 

@@ -8,7 +8,7 @@ from rowen.content.documents.facts import core_facts, part_of
 from rowen.content.documents.flow import Cell, Flow, Run, inline
 from rowen.content.documents.markup import elements, whole
 from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import UnreadableError
+from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.word_styles import Kind, Styles, setting
 from rowen.content.part import Part
 
@@ -54,7 +54,7 @@ class _Document:
             is_document = is_document or block.tag in _BODY
             self._write(block, flow)
         if not is_document:
-            raise UnreadableError("is no Word document.")
+            raise DamagedError("is no Word document.")
         return flow.html()
 
     def _write(self, block: Element, flow: Flow) -> None:

@@ -8,11 +8,11 @@ from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Triple, parse
 from pyoxigraph import Literal as OxLiteral
 
 from rowen.errors import SourceError
+from rowen.formats.charset import XmlDecoder, decode_utf8
 from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.contexts import settled
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
 from rowen.formats.rdf.mending import Broken, Document
-from rowen.formats.xml_decoder import Decoder
 from rowen.model.budget import Budget, OverspentError
 
 __all__ = [
@@ -171,41 +171,33 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
     except UnreadableError:
         raise
     except OverspentError as problem:
-        raise UnreadableError(f"{where} {problem}.", hint="Nothing was deleted. It may be a bomb.") from None
+        raise UnreadableError(f"{where} {problem}.", hint="It may be a bomb.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
         # SyntaxError is what the parser raises for broken input.
         raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
 
 
-_HINT = "Nothing was deleted. The option format names the syntax, where it is not recognised."
+_HINT = "The option format names the syntax, where it is not recognised."
 
 
 def _input(given: RdfBody, name: str) -> bytes | str:
     match name:
         case "jsonld":
-            text = _text(given)
+            text = decode_utf8(given.body, given.charset)
             if text.lstrip()[:1] == "<":
                 raise _web_page(given)
             return settled(text.encode("utf-8", "replace"), given.url)
         case "rdfxml":
             return _xml(given)
-    text = _text(given)
+    text = decode_utf8(given.body, given.charset)
     if _HTML.match(text.lstrip()[:200]):
         raise _web_page(given)
     return text.encode("utf-8", "replace")
 
 
-def _text(given: RdfBody) -> str:
-    """All but XML is UTF-8, whatever a server says of it, unless that is impossible."""
-    try:
-        return given.body.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return given.body.decode(given.charset or "utf-8", "replace")
-
-
 def _xml(given: RdfBody) -> str:
     """The document without its declaration, as the parser knows UTF-8 only; none that defines entities."""
-    decoder = Decoder(given.charset)
+    decoder = XmlDecoder(given.charset)
     text = decoder.feed(given.body) + decoder.close()
     text = text[found.end() :] if (found := _DECLARATION.match(text)) else text
     prolog = _PROLOG.match(text)
@@ -215,7 +207,7 @@ def _xml(given: RdfBody) -> str:
     if begin[:9].upper() == "<!DOCTYPE" or begin[:8].upper() == "<!ENTITY":
         raise UnreadableError(
             f"{given.url} defines a document type, which may hide entities without end.",
-            hint="Nothing was deleted. Ask the catalog for another syntax, such as Turtle.",
+            hint="Ask the catalog for another syntax, such as Turtle.",
         )
     return text
 
@@ -223,7 +215,7 @@ def _xml(given: RdfBody) -> str:
 def _web_page(given: RdfBody) -> SourceError:
     return UnreadableError(
         f"{given.url} answered with a web page instead of data.",
-        hint="It may be down for maintenance, or refuse the request. Nothing was deleted.",
+        hint="It may be down for maintenance, or refuse the request.",
     )
 
 
@@ -253,7 +245,7 @@ class _Collecting:
             if graph.triples > self._most_triples:
                 raise SourceError(
                     f"{self._where} has more than {self._most_triples} triples.",
-                    hint="Nothing was deleted. The option max_triples sets the limit.",
+                    hint="The option max_triples sets the limit.",
                 )
 
     def _note(self, broken: Broken) -> None:
