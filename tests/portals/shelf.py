@@ -170,7 +170,8 @@ class Index:
         seen: set[str] = set()
         run = KnownIndex(self, None if full else self.cursor)
         refresh = Refresh(listing, run, CatalogOptions(**options), now=lambda: self.now)
-        async for observation in refresh.pull():
+        pulling = refresh.pull()
+        async for observation in pulling:
             match observation:
                 case Fetched(item=Document() as item):
                     if item.url not in seen:
@@ -185,7 +186,7 @@ class Index:
                     self.cursor = cursor
                     die_after = die_after - 1 if die_after is not None else None
                     if die_after == 0:
-                        await refresh.pull().aclose()
+                        await pulling.aclose()
                         return
                 case FellBack(why=why):
                     self.fell_back.append(why)

@@ -1,5 +1,6 @@
 """Which outcome an observation has, by comparing hashes. Pure: the rows to compare with are handed in."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rowen.model.hashes import Hash
@@ -20,8 +21,9 @@ class Recipe(NamedTuple):
     chunker: int
 
 
-class Verdict(NamedTuple):
-    """What is to be done with a document that was read.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is to be done with a document that was read; `revised` says that its text superseded another.
 
     What only our own reading changed, not the source, is stored, and announced as amended at most.
     """
@@ -30,7 +32,7 @@ class Verdict(NamedTuple):
     write_item: bool
     write_chunks: bool
     write_check: bool
-    revised: bool
+    revised: bool = False
 
 
 def same_body(raw: Raw, stored: Stored | None, recipe: Recipe) -> bool:
@@ -46,15 +48,16 @@ def same_body(raw: Raw, stored: Stored | None, recipe: Recipe) -> bool:
 def judge(document: Document, stored: Stored | None, recipe: Recipe) -> Verdict:
     """The outcome of a document that was read."""
     if stored is None:
-        return Verdict(Outcome.CREATED, True, True, True, False)
+        return Verdict(outcome=Outcome.CREATED, write_item=True, write_chunks=True, write_check=True)
     recut = stored.chunker != recipe.chunker
     checked = _check_differs(document, stored, recipe)
     if document.record_hash == stored.record_hash:
-        return Verdict(Outcome.UNCHANGED, recut, recut, checked, False)
+        return Verdict(outcome=Outcome.UNCHANGED, write_item=recut, write_chunks=recut, write_check=checked)
     if document.content_hash == stored.content_hash:
-        return Verdict(Outcome.AMENDED, True, recut, checked, False)
+        return Verdict(outcome=Outcome.AMENDED, write_item=True, write_chunks=recut, write_check=checked)
     reread = stored.recipe != recipe.reading and _same_source_body(document.validators, stored)
-    return Verdict(Outcome.AMENDED if reread else Outcome.UPDATED, True, True, checked, True)
+    outcome = Outcome.AMENDED if reread else Outcome.UPDATED
+    return Verdict(outcome=outcome, write_item=True, write_chunks=True, write_check=checked, revised=True)
 
 
 def _same_source_body(validators: Validators, stored: Stored) -> bool:
