@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 FUZZ_SECONDS ?= 1800
+SOAK_MINUTES ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-external corpus soak fuzz bench serve clean
@@ -38,8 +39,8 @@ test-external: setup ## Run all tests against the server of ROWEN_TEST_DATABASE_
 corpus: setup ## Digest recorded responses of real portals: make corpus CORPUS=folder
 	CORPUS=$(CORPUS) $(BIN)/pytest tests/corpus
 
-soak: setup ## Let the refresh-equals-rebuild machines run long
-	ROWEN_TEST_EXAMPLES=200 ROWEN_TEST_STEPS=30 $(BIN)/pytest tests/refresh
+soak: setup ## Compare refreshes with rebuilds for long, all kinds on all cores: make soak SOAK_MINUTES=60
+	$(BIN)/python -m tests.refresh soak --minutes $(SOAK_MINUTES)
 
 fuzz: setup ## Feed every reader broken input for long: make fuzz FUZZ_SECONDS=3600
 	$(BIN)/python -m tests.hostile.fuzz --seconds $(FUZZ_SECONDS)

@@ -6,12 +6,14 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from psycopg.conninfo import make_conninfo
 
 import rowen
@@ -19,6 +21,18 @@ from rowen.connectors import registry
 from rowen.settings import Settings
 from rowen.store.database import Database
 from rowen.store.embedded import EmbeddedServer
+
+# Each build looks at new examples, and prints how to repeat one that fails. How long one takes says more about what
+# else the machine does than about the code.
+hypothesis_settings.register_profile(
+    "rowen",
+    derandomize=False,
+    database=None,
+    print_blob=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+hypothesis_settings.load_profile("rowen")
 
 TEST_TIME_LIMIT_S = int(os.environ.get("ROWEN_TEST_LIMIT_S", "120"))
 
@@ -38,14 +52,16 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+# Most tests are about something else, and embedding takes its time; the files of whoever runs them are none of theirs.
+QUIET = {"ROWEN_EMBEDDER": "none", "ROWEN_CONFIG": os.devnull}
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("ROWEN_", "CB_")) and "TEST" not in name]:
         monkeypatch.delenv(name)
-    # Most tests are about something else, and embedding takes its time.
-    monkeypatch.setenv("ROWEN_EMBEDDER", "none")
-    # The files of whoever runs the tests are none of theirs.
-    monkeypatch.setenv("ROWEN_CONFIG", os.devnull)
+    for name, value in QUIET.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
@@ -97,18 +113,21 @@ class Server:
         return make_conninfo(self.url, dbname=name)
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+@contextmanager
+def started() -> Iterator[Server]:
+    """A server in a folder of its own, until the end."""
     with tempfile.TemporaryDirectory(prefix="rowen-test-") as folder:
         Path(folder).chmod(0o755)
         server = Server(Path(folder) / "home")
-        yield server
-        if server.embedded is not None:
-            server.embedded.leave()
+        try:
+            yield server
+        finally:
+            if server.embedded is not None:
+                server.embedded.leave()
 
 
-@pytest.fixture(scope="session")
-def template(server: Server) -> Iterator[str]:
+def migrated(server: Server) -> str:
+    """The name of a database to clone: all migrations were applied to it."""
     name = server.create()
 
     async def migrate() -> None:
@@ -117,6 +136,18 @@ def template(server: Server) -> Iterator[str]:
         await database.close()
 
     asyncio.run(migrate())
+    return name
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with started() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> Iterator[str]:
+    name = migrated(server)
     yield name
     server.drop(name)
 

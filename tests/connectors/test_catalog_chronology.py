@@ -147,12 +147,7 @@ async def test_a_place_leads_to_the_rest(catalog: Catalog) -> None:
 CHANGE = st.tuples(st.integers(0, 12), st.sampled_from(["put", "remove", "undated"]), st.sampled_from([0, 0.1, 3]))
 
 
-@settings(
-    derandomize="ROWEN_TEST_EXAMPLES" not in os.environ,
-    max_examples=int(os.environ.get("ROWEN_TEST_EXAMPLES", "12")) * 10,
-    deadline=None,
-    database=None,
-)
+@settings(max_examples=int(os.environ.get("ROWEN_TEST_EXAMPLES", "120")))
 @given(
     runs=st.lists(st.tuples(st.lists(CHANGE, max_size=6), st.booleans(), st.integers(0, 4)), max_size=5),
     size=st.sampled_from([2, 3, 5]),

@@ -81,7 +81,7 @@ PATTERN = st.builds(
 
 
 @needs_git
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(PATTERN, max_size=5))
 def test_any_list_of_patterns_leaves_out_what_git_leaves_out(tree: Path, rules: list[str]) -> None:
     (tree / ".gitignore").write_text("\n".join(rules))

@@ -421,14 +421,7 @@ async def test_an_archive_that_calls_all_its_records_deleted_keeps_them(house: H
     assert accepted.tally.deleted == 30
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=25, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(
     size=st.integers(1, 80),
     runs=st.lists(

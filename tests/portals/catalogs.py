@@ -15,6 +15,9 @@ from tests.portals.site import WORDS, Asked, Site
 
 Record = dict[str, Any]
 
+# What makes every answer fail that would contain it: a portal that stumbles over one of its records.
+POISON = "a record that the portal cannot write"
+
 
 class Portal(Site):
     """Records by name. Each change moves the portal's clock on."""
@@ -37,6 +40,7 @@ class Portal(Site):
         self.broken_above: int | None = None
         self.after_page: Callable[[int], None] | None = None
         self.failures: list[web.Response] = []
+        self.ailing: dict[str, tuple[Any, Any]] = {}
 
     def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, **more: Any) -> Any:
         """A record as it is from now on; a `licence` stands where this kind of portal has it."""
@@ -139,6 +143,8 @@ class JsonPortal(Portal):
     def told(self, data: Any, start: int) -> web.Response:
         """A page, after which the portal may change."""
         body = json.dumps(data)
+        if POISON in body:
+            return web.Response(status=500, text="Internal error")
         self.turn(start)
         return web.Response(text=body, content_type="application/json")
 
@@ -251,6 +257,28 @@ class Changing(Portal):
         """Something that only portals of this kind do."""
         raise NotImplementedError
 
+    def ail(self, chance: Random) -> None:
+        name = f"n{chance.randrange(14)}"
+        self.calm()
+        if name not in self.names() or chance.random() < 0.6:
+            self.write(chance, name)
+        whole = self.records[name]
+        self.records[name] = self.unreadable(chance, whole)
+        self.ailing[name] = whole, self.records[name]
+        if chance.random() < 0.7:
+            # Something else is edited so long after that nobody asks for what was before.
+            self.make("always", tick_h=self.pause_h)
+
+    def recover(self) -> None:
+        for name, (whole, broken) in self.ailing.items():
+            if self.records.get(name) is broken:
+                self.records[name] = whole
+        self.ailing.clear()
+
+    def unreadable(self, chance: Random, record: Any) -> Any:
+        """The same record of the same date, but it cannot be received, or read."""
+        return {**record, "odd": chance.choice([nested(900), POISON])}
+
     def is_spoiled(self, record: Any) -> bool:
         """Whether a record cannot be read."""
         return not isinstance(record, dict)
@@ -261,10 +289,19 @@ class Changing(Portal):
 
     def heal(self) -> None:
         self.calm()
+        self.recover()
         self.ignores, self.miscount, self.empty_when_filtered = set(), 0, False
         for name, record in list(self.records.items()):
             if self.is_spoiled(record):
                 self.make(name, "Healed")
+
+
+def nested(depth: int) -> list[Any]:
+    """A list in a list in a list."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
 def some_words(chance: Random) -> str:

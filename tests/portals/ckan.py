@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.portals.catalogs import Changing, JsonPortal, Record, some_words
+from tests.portals.catalogs import Changing, JsonPortal, Record, nested, some_words
 from tests.portals.site import WORDS
 
 _SINCE = re.compile(r"metadata_modified:\[(\S+) TO \*\]")
@@ -119,14 +119,6 @@ def _indexed(said: Any) -> datetime | None:
         return datetime.fromisoformat(said)
     except (TypeError, ValueError):
         return None
-
-
-def nested(depth: int) -> list[Any]:
-    """A list in a list in a list."""
-    value: list[Any] = []
-    for _ in range(depth):
-        value = [value]
-    return value
 
 
 class ChangingCkan(Changing, CkanPortal):

@@ -1,7 +1,7 @@
 """A small catalogue service on loopback that changes, lies and fails."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -365,6 +365,9 @@ class ChangingCsw(Changing, CswService):
     def calm(self) -> None:
         super().calm()
         self.cut_bytes, self.empty_when_filtered, self.poison = 0, False, set()
+
+    def unreadable(self, chance: Random, record: Entry) -> Entry:
+        return replace(record, extra="<gmd:broken>")
 
     def is_spoiled(self, record: Entry) -> bool:
         return bool(record.extra)

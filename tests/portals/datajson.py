@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.portals.catalogs import nested
 from tests.portals.site import WORDS, Page, Site
 
 Record = dict[str, Any]
@@ -121,5 +122,17 @@ class ChangingDataJson(DataJsonSite):
             if isinstance(record.get("identifier"), str):
                 record["identifier"] = record["identifier"].replace(before, after)
 
+    def ail(self, chance: Random) -> None:
+        self.body, self.cut_bytes, self.down = None, 0, False
+        if chance.random() < 0.6:
+            self._write(chance)
+        record = chance.choice(self.records)
+        record["odd"] = nested(900)
+
+    def recover(self) -> None:
+        for record in self.records:
+            record.pop("odd", None)
+
     def heal(self) -> None:
         self.body, self.cut_bytes, self.down = None, 0, False
+        self.recover()

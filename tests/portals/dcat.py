@@ -272,6 +272,12 @@ class ChangingDcat(Changing, DcatPortal):
         identifier = {"dct_identifier": name} if name.startswith("?") else {}
         self.make(name, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **{**words, **identifier})
 
+    def unreadable(self, chance: Random, record: Record) -> Record:
+        inner: Record = {"dct:title": "The innermost"}
+        for _ in range(200):
+            inner = {"dct:relation": inner}
+        return {**record, "dct:relation": inner}
+
     def calm(self) -> None:
         super().calm()
         self.cut_bytes = 0

@@ -10,6 +10,7 @@ WORDS = [
     *("barley", "clover", "hay", "meadow", "orchard", "pollen", "quince"),
     *("rowan", "seed", "thistle", "umbel", "vetch", "willow", "yarrow"),
 ]
+BROKEN = b"\x00\xff\x13" * 40
 ENDINGS = (".md", ".txt", ".rst", ".html", ".py", ".json")
 
 
@@ -22,6 +23,7 @@ class Folder:
         self.root = root
         self.root.mkdir(parents=True)
         self.address = str(root)
+        self.ailing: dict[Path, tuple[bytes, tuple[int, int]]] = {}
         (root / "always.md").write_text("# Always\n\nSomething is always here.\n")
 
     def change(self, chance: Random) -> None:
@@ -67,7 +69,7 @@ class Folder:
     def spoil(self, chance: Random) -> None:
         """Make a file unreadable, keeping its text aside."""
         if path := self._any(chance):
-            path.write_bytes(b"\x00\xff\x13" * 40)
+            path.write_bytes(BROKEN)
 
     def swap(self, chance: Random) -> None:
         one, other, aside = self.root / "a", self.root / "b", self.root / "aside"
@@ -78,7 +80,23 @@ class Folder:
         elif one.is_dir():
             shutil.rmtree(one)
 
+    def ail(self, chance: Random) -> None:
+        self.create(chance)
+        if path := self._any(chance):
+            at = path.stat()
+            self.ailing[path] = path.read_bytes(), (at.st_atime_ns, at.st_mtime_ns)
+            path.write_bytes(BROKEN)
+            os.utime(path, ns=self.ailing[path][1])
+
+    def recover(self) -> None:
+        for path, (body, times) in self.ailing.items():
+            if path.is_file() and path.read_bytes() == BROKEN:
+                path.write_bytes(body)
+                os.utime(path, ns=times)
+        self.ailing.clear()
+
     def heal(self) -> None:
+        self.recover()
         for path in self._files():
             if b"\x00" in path.read_bytes():
                 path.write_text(f"# Healed\n\nThis was {path.name}.\n")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from tests.portals.folder import ENDINGS, WORDS
+from tests.portals.folder import BROKEN, ENDINGS, WORDS
 
 FILE, SCRIPT, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
 ALWAYS = {"always.md": (FILE, b"# Always\n\nSomething is always here.\n")}
@@ -21,6 +21,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.files: dict[str, tuple[str, bytes]] = dict(ALWAYS)
+        self.ailing: dict[str, tuple[str, bytes]] = {}
 
     def put(self, path: str, body: str | bytes, mode: str = FILE) -> None:
         self.files[path] = (mode, body.encode() if isinstance(body, str) else body)
@@ -50,13 +51,26 @@ class Tree:
     def spoil(self, chance: Random) -> None:
         """A file turns into something that cannot be read, or is none at all."""
         if path := self._any(chance):
-            self.put(path, b"\x00\xff\x13" * 40 if chance.random() < 0.5 else LFS)
+            self.put(path, BROKEN if chance.random() < 0.5 else LFS)
 
     def point(self, chance: Random) -> None:
         if path := self._any(chance):
             self.put(path, "always.md", LINK)
 
+    def ail(self, chance: Random) -> None:
+        self.create(chance)
+        if path := self._any(chance):
+            self.ailing[path] = self.files[path]
+            self.put(path, BROKEN)
+
+    def recover(self) -> None:
+        for path, file in self.ailing.items():
+            if path in self.files and self.files[path][1] == BROKEN:
+                self.files[path] = file
+        self.ailing.clear()
+
     def heal(self) -> None:
+        self.recover()
         for path, (mode, body) in self.files.items():
             if b"\x00" in body or body.startswith(LFS[:40]):
                 self.put(path, f"# Healed\n\nThis was {path}.\n", mode)
@@ -115,6 +129,14 @@ class Repository(Tree):
         deed: Callable[[Random], None] = chance.choice([*self.deeds(), lambda _: None])
         deed(chance)
         self.commit(forced=chance.random() < 0.2)
+
+    def ail(self, chance: Random) -> None:
+        super().ail(chance)
+        self.commit()
+
+    def recover(self) -> None:
+        super().recover()
+        self.commit()
 
     def heal(self) -> None:
         super().heal()

@@ -156,6 +156,18 @@ class Portal:
             place: lambda: web.Response(status=chance.choice([500, 200, 404, 403]), text="<html>Unicorn</html>")
         }
 
+    def ail(self, chance: Random) -> None:
+        """GitHub does not give out one of its blobs."""
+        repository, self.allowed = self.repository, None
+        before = dict(repository.files)
+        while not (new := [path for path, file in repository.files.items() if file != before.get(path) and file[1]]):
+            repository.create(chance)
+        body = repository.files[new[0]][1]
+        self.said = {blob_sha(body): lambda: web.Response(status=500, text="<html>Unicorn</html>")}
+
+    def recover(self) -> None:
+        self.said = {}
+
     def heal(self) -> None:
         self.repository.heal()
         self.said, self.allowed = {}, None

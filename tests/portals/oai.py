@@ -322,6 +322,9 @@ class ChangingOai(Changing, OaiRepository):
         super().calm()
         self.bodies_of, self.cut_bytes = {}, 0
 
+    def unreadable(self, chance: Random, record: Entry) -> Entry:
+        return replace(record, xml="<dc><title>No & entity</title></dc>")
+
     def is_spoiled(self, record: Entry) -> bool:
         return record.xml is not None and not record.deleted
 

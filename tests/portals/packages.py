@@ -3,9 +3,10 @@
 import io
 import json
 import tarfile
+from random import Random
 from typing import Any
 
-from tests.portals.site import Page, Site
+from tests.portals.site import WORDS, ChangingSite, Page, Site
 
 JSON = {"Content-Type": "application/json"}
 
@@ -69,3 +70,53 @@ class NpmRegistry(Site):
         place = "/" + name.replace("/", "%2F")
         self.pages[place] = Page(json.dumps(package).encode(), headers=JSON)
         self.pages[f"{place}/{version}"] = Page(json.dumps(told).encode(), headers=JSON)
+
+
+class ChangingPackage:
+    """A registry with one package, and its documentation."""
+
+    address = "pypi:hay"
+    kind = "pypi"
+
+    def __init__(self) -> None:
+        self.index = PythonIndex()
+        self.docs = ChangingSite()
+        self.index.publish("hay", "1.0", description="# Hay\n")
+
+    def change(self, chance: Random) -> None:
+        match chance.randrange(6):
+            case 0 | 1:
+                self._publish(chance)
+            case 2:
+                self.index.down = not self.index.down
+            case 3:
+                self.docs.down = not self.docs.down
+            case _:
+                self.docs.change(chance)
+
+    def _publish(self, chance: Random) -> None:
+        version = f"{chance.randrange(3)}.{chance.randrange(3)}{chance.choice(['', '', 'rc1'])}"
+        readme = chance.choice(["", "# Hay\n\n" + " ".join(chance.choices(WORDS, k=30))])
+        links = chance.choice([{}, {"Documentation": self.docs.address}, {"Docs": self.docs.url + "/p0"}])
+        name = chance.choice(["README.md", "CHANGES.md"])
+        files = chance.choice([None, {name: f"# {version}\n\n{chance.choice(WORDS)}\n"}])
+        # A file of a release never changes once it is published.
+        version += f".{len(self.index.pages)}"
+        self.index.publish("hay", version, description=readme, project_urls=links, files=files)
+
+    def ail(self, chance: Random) -> None:
+        self.index.down = self.docs.down = False
+        self.index.publish("hay", f"3.{len(self.index.pages)}", project_urls={"Documentation": self.docs.address})
+        self.docs.ail(chance)
+
+    def recover(self) -> None:
+        self.docs.recover()
+
+    def heal(self) -> None:
+        self.index.down = False
+        self.docs.heal()
+        self.docs.put("/p0", "Docs", "Here.", links=("/p1", "/p2"))
+
+    def close(self) -> None:
+        self.index.close()
+        self.docs.close()

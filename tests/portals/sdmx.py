@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.portals.catalogs import nested
 from tests.portals.site import WORDS, Page, Site
 
 Flow = dict[str, Any]
@@ -121,7 +122,8 @@ def _written(flow: Flow) -> str:
         for tag, said in (("Name", flow["names"]), ("Description", flow["descriptions"]))
         for code, text in said.items()
     )
-    return f"<s:Dataflow{attributes}><c:Annotations>{notes}</c:Annotations>{texts}</s:Dataflow>"
+    odd = "<c:Odd>" * 300 + "</c:Odd>" * 300 if "odd" in flow else ""
+    return f"<s:Dataflow{attributes}><c:Annotations>{notes}</c:Annotations>{texts}{odd}</s:Dataflow>"
 
 
 class ChangingSdmx(SdmxService):
@@ -135,7 +137,7 @@ class ChangingSdmx(SdmxService):
         self.add("always")
 
     def change(self, chance: Random) -> None:
-        self._recover()
+        self._calm()
         match chance.randrange(10):
             case 0 | 1 | 2:
                 name = f"F{chance.randrange(14):04}"
@@ -158,9 +160,22 @@ class ChangingSdmx(SdmxService):
             case 9:
                 self.add(None)
 
-    def _recover(self) -> None:
+    def _calm(self) -> None:
         self.body, self.cut_bytes, self.down = None, 0, False
 
+    def ail(self, chance: Random) -> None:
+        self._calm()
+        name = f"F{chance.randrange(14):04}"
+        if chance.random() < 0.6:
+            self.flows = [flow for flow in self.flows if flow["id"] != name]
+            self.add(name, chance.choice(WORDS))
+        chance.choice(self.flows)["odd"] = nested(900)
+
+    def recover(self) -> None:
+        for flow in self.flows:
+            flow.pop("odd", None)
+
     def heal(self) -> None:
-        self._recover()
+        self._calm()
+        self.recover()
         self.flows = [flow for flow in self.flows if flow["id"]]

@@ -185,6 +185,7 @@ class ChangingSite(Site):
         self.address = self.url + "/"
         self.version = 1
         self.fault: str | None = None
+        self.ailing: dict[str, tuple[Page, Page]] = {}
         self.put("/", "Home", "Welcome.", links=("/p0", "/p1"))
         for number in range(4):
             self._write(Random(number), number)
@@ -245,6 +246,26 @@ class ChangingSite(Site):
                 header = chance.choice([header, ("Content-Type", "text/html"), ("Content-Type", "text/markdown")])
                 self._tell(path, *header)
 
+    def ail(self, chance: Random) -> None:
+        self.fault = None
+        number = chance.randrange(14)
+        path = f"/p{number}"
+        home = self.pages["/"]
+        self.pages["/"] = replace(
+            home, body=home.body.replace(b"<ul>", f'<ul><li><a href="{path}">on</a></li>'.encode())
+        )
+        if path not in self.pages or path in self.ailing or chance.random() < 0.6:
+            self._write(chance, number)
+        broken = Page(b"broken", status=chance.choice([500, 503, 403]))
+        self.ailing[path] = self.pages[path], broken
+        self.pages[path] = broken
+
+    def recover(self) -> None:
+        for path, (whole, broken) in self.ailing.items():
+            if self.pages.get(path) is broken:
+                self.pages[path] = whole
+        self.ailing.clear()
+
     async def _answer_for(self, request: web.Request) -> web.StreamResponse:
         """Answer as ever, unless all of the site is broken, until it changes again."""
         match self.fault:
@@ -283,6 +304,7 @@ class ChangingSite(Site):
     def heal(self) -> None:
         self.down = False
         self.fault = None
+        self.recover()
         for path, page in list(self.pages.items()):
             if "X-Broken" in page.headers or self._goes_in_a_circle(path):
                 self.put(path, "Healed", f"This was {path}.", links=("/p3",))

@@ -160,13 +160,21 @@ class ChangingSparql(Changing, SparqlEndpoint):
         words = {"dct_description": text, "dct_license": {"dct:title": chance.choice(WORDS)}, **odd, **undated}
         self.make(name, chance.choice(WORDS), tick_h=chance.choice([0, 0.01, 0.5, 5]), **words)
 
+    def ail(self, chance: Random) -> None:
+        super().ail(chance)
+        self.broken_for = list(self.ailing)[-1]
+
+    def unreadable(self, chance: Random, record: dict[str, Any]) -> dict[str, Any]:
+        """Every question about it fails."""
+        return record
+
+    def recover(self) -> None:
+        super().recover()
+        self.broken_for = None
+
     def calm(self) -> None:
         super().calm()
         self.cut_bytes, self.no_count = 0, False
-
-    def heal(self) -> None:
-        super().heal()
-        self.broken_for = None
 
 
 def day(moment: datetime) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.portals.catalogs import nested
 from tests.portals.site import WORDS, Page, Site
 
 Record = dict[str, Any]
@@ -128,7 +129,7 @@ class ChangingStacApi(StacApi):
         self.put("always")
 
     def change(self, chance: Random) -> None:
-        self._recover()
+        self._calm()
         name = f"n{chance.randrange(14)}"
         match chance.randrange(11):
             case 0 | 1 | 2:
@@ -155,11 +156,24 @@ class ChangingStacApi(StacApi):
                 self.records[name] = chance.choice([collection(None), None, "text", {}])
                 self.repeats = chance.random() < 0.2
 
-    def _recover(self) -> None:
+    def _calm(self) -> None:
         self.body, self.cut_bytes, self.down = None, 0, False
 
+    def ail(self, chance: Random) -> None:
+        self._calm()
+        name = f"n{chance.randrange(14)}"
+        if not isinstance(self.records.get(name), dict) or chance.random() < 0.6:
+            self.put(name, chance.choice(WORDS))
+        self.records[name]["odd"] = nested(900)
+
+    def recover(self) -> None:
+        for record in self.records.values():
+            if isinstance(record, dict):
+                record.pop("odd", None)
+
     def heal(self) -> None:
-        self._recover()
+        self._calm()
+        self.recover()
         self.miscount, self.endless, self.repeats = 0, False, False
         for name, record in list(self.records.items()):
             if not (isinstance(record, dict) and record.get("id")):
@@ -241,6 +255,19 @@ class ChangingStaticStac(StaticStac):
             case 9:
                 self.down = chance.random() < 0.3
                 self.documents[path] = {"type": "Collection", "odd": [None]}, self._some(chance)
+
+    def ail(self, chance: Random) -> None:
+        self.down = False
+        path = f"/d{chance.randrange(10)}.json"
+        if path not in self.documents or chance.random() < 0.6:
+            self.collection(path, title=chance.choice(WORDS))
+        root, children = self.documents["/catalog.json"]
+        if path not in children:
+            self.documents["/catalog.json"] = root, [*children, path]
+        self.raw[path] = Page(status=chance.choice([500, 403]))
+
+    def recover(self) -> None:
+        self.raw.clear()
 
     def _some(self, chance: Random) -> list[str]:
         return [f"/d{number}.json" for number in chance.sample(range(10), chance.randrange(4))]

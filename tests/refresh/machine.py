@@ -1,40 +1,34 @@
 """*Refresh equals rebuild*: after any runs, crashes and faults, one clean run leaves what a first harvest would leave.
 
 The machine knows nothing of any kind of source. A `World` is a small source that can be changed at random and
-healed; each connector joins with a world of its own.
+healed; each kind joins with a world of its own. What happens to a world is a `Script`: a list of steps that is drawn
+from one number, and can be written down and replayed.
 """
 
 import asyncio
-import contextlib
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Protocol
 
 import psycopg
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import rowen
 from rowen.errors import RowenError
 from tests.conftest import House, Server
 from tests.logical import contents, index_of, replayed
+from tests.refresh import killed
+from tests.refresh.statements import at_statement, failing_at
 
-# The build looks at the same examples each time; `make soak` looks for new ones.
-PROFILE = settings(
-    derandomize="ROWEN_TEST_EXAMPLES" not in os.environ,
-    database=None,
-    # An example takes seconds: to make one smaller takes longer than to read it as it is.
-    phases=(Phase.generate,),
-    max_examples=int(os.environ.get("ROWEN_TEST_EXAMPLES", "12")),
-    stateful_step_count=int(os.environ.get("ROWEN_TEST_STEPS", "14")),
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
+SEEDS = 2**32
+MOST_STEPS = 16  # as many as a few seconds allow; twice as many halve the number of worlds that are looked at
+FIRST_CHANGES = (
+    6  # of a world, before the first run: half of the changes are writes, so that there is something to lose
 )
+PATIENCE_S = 0.5  # with a server that was killed and does not come back before the run has failed
+RUN_LIMIT_S = 120  # of a run over a dozen records: it takes less than a second alone, and much longer on a busy machine
 
 
 class World(Protocol):
@@ -46,6 +40,12 @@ class World(Protocol):
     def change(self, chance: Random) -> None:
         """Change something: create, edit, touch, rename, delete, break."""
 
+    def ail(self, chance: Random) -> None:
+        """Let a single record fail from now on, new or edited or as it was; the rest can be read as ever."""
+
+    def recover(self) -> None:
+        """Let what ails be read again as if nothing had been: no date tells of it."""
+
     def heal(self) -> None:
         """Make everything readable again."""
 
@@ -53,68 +53,120 @@ class World(Protocol):
         """Take it down."""
 
 
-class RefreshEqualsRebuild(RuleBasedStateMachine):
-    """Random worlds, random runs, random harm."""
+@dataclass(frozen=True)
+class Step:
+    """The name of a method of the machine, and its arguments."""
 
-    server: ClassVar[Server]
-    new_house: ClassVar[Callable[[], House]]
-    new_world: ClassVar[Callable[[], World]]
+    name: str
+    arguments: Mapping[str, Any]
 
-    @initialize(seed=st.integers(0, 2**32))
-    def begin(self, seed: int) -> None:
-        self.world = self.new_world()
-        self.house = self.new_house()
+
+@dataclass(frozen=True)
+class Script:
+    """Everything that happens in one example: `world` is the seed of its first changes, if there are any."""
+
+    world: int | None
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return json.dumps([self.world, *([step.name, step.arguments] for step in self.steps)])
+
+    @classmethod
+    def parse(cls, line: str) -> "Script":
+        """A script that was written down."""
+        world, *steps = json.loads(line)
+        return cls(world, tuple(Step(name, arguments) for name, arguments in steps))
+
+
+Draw = Callable[[Random], dict[str, Any]]
+
+
+class Machine:
+    """One example: a world, its database, and what happens to both."""
+
+    draws: ClassVar[Mapping[str, Draw]] = {
+        "the_world_changes": lambda c: {"seed": c.randrange(SEEDS), "times": c.randint(1, 4)},
+        "a_run": lambda c: {"full": c.random() < 0.3, "accept": c.random() < 0.5},
+        "a_run_while_the_world_changes": lambda c: {"statement": c.randint(1, 60), "seed": c.randrange(SEEDS)},
+        "a_run_is_killed": lambda c: {"statement": c.randint(1, 70), "after": c.random() < 0.5},
+        "a_statement_fails": lambda c: {"statement": c.randint(1, 60)},
+        "the_database_is_killed": lambda c: {"statement": c.randint(1, 60)},
+        "a_record_fails_for_a_while": lambda c: {"seed": c.randrange(SEEDS), "runs": c.randint(1, 4)},
+    }
+    most_steps: ClassVar[int] = MOST_STEPS
+
+    def __init__(self, world: World, server: Server, new_house: Callable[[], House]) -> None:
+        self.world = world
+        self.server = server
+        self.new_house = new_house
+        self.house = new_house()
+        self.counts: Counter[str] = Counter()
+
+    @classmethod
+    def draw(cls, seed: int, *, without: frozenset[str] = frozenset()) -> Script:
+        """The script of a seed. Each has a mixture of its own, in which some steps are frequent and others missing."""
         chance = Random(seed)
-        for _ in range(6):
-            self.world.change(chance)
+        names = [name for name in cls.draws if name not in without]
+        weights = [chance.choice([0, 1, 1, 3]) for _ in names]
+        weights[0] = max(weights[0], 1)
+        drawn = chance.choices(names, weights, k=chance.randint(2, cls.most_steps))
+        return Script(chance.randrange(SEEDS), tuple(Step(name, cls.draws[name](chance)) for name in drawn))
 
-    @rule(seed=st.integers(0, 2**32), times=st.integers(1, 4))
-    def the_world_changes(self, seed: int, times: int) -> None:
+    def play(self, script: Script) -> None:
+        """Live through a script; at its end a refreshed index must be what a rebuilt one is."""
+        if script.world is not None:
+            self.the_world_changes(seed=script.world, times=FIRST_CHANGES)
+        for step in script.steps:
+            self.counts["steps"] += 1
+            self.counts[step.name] += 1
+            getattr(self, step.name)(**step.arguments)
+        self.refresh_equals_rebuild()
+
+    def the_world_changes(self, *, seed: int, times: int) -> None:
         chance = Random(seed)
         for _ in range(times):
             self.world.change(chance)
 
-    @rule(full=st.booleans(), accept=st.booleans())
-    def a_run(self, full: bool, accept: bool) -> None:
+    def a_run(self, *, full: bool, accept: bool) -> None:
         self._sync(full=full, accept_deletions=accept)
 
-    @rule(statement=st.integers(1, 70), after=st.booleans())
-    def a_run_is_killed(self, statement: int, after: bool) -> None:
-        """kill -9 of the process, just before or after it has sent some statement."""
-        where = [self.house.conninfo, self.world.address, str(statement), str(int(after))]
-        killed = subprocess.run(
-            [sys.executable, "-m", "tests.refresh.killed", *where], timeout=60, capture_output=True, text=True
-        )
-        assert killed.returncode in (0, -9), killed.stderr
+    def a_run_while_the_world_changes(self, *, statement: int, seed: int) -> None:
+        """The source is edited behind the back of a run, which sends some statement at that moment."""
+        with at_statement(statement, before=lambda: self.world.change(Random(seed))):
+            self._sync()
 
-    @rule(statement=st.integers(1, 60))
-    def a_statement_fails(self, statement: int) -> None:
+    def a_run_is_killed(self, *, statement: int, after: bool) -> None:
+        """kill -9 of the process, just before or after it has sent some statement."""
+        self.counts["kills"] += killed.run(self.house.conninfo, self.world.address, statement=statement, after=after)
+
+    def a_statement_fails(self, *, statement: int) -> None:
+        """The connection breaks at some statement."""
         with failing_at(statement):
             self._sync()
 
-    @precondition(lambda self: self.server.embedded is not None)
-    @rule(statement=st.integers(1, 60))
-    def the_database_is_killed(self, statement: int) -> None:
+    def the_database_is_killed(self, *, statement: int) -> None:
         """kill -9 of the server while a run talks to it."""
-        with killing_server_at(statement, self.server):
-            self._sync()
-        self.server.revive()
+        if self.server.embedded is not None:
+            with at_statement(statement, before=self.server.kill):
+                self._sync()
+            self.server.revive()
 
-    def teardown(self) -> None:
-        if not hasattr(self, "house"):
-            return
-        try:
-            self._refresh_equals_rebuild()
-        finally:
-            self.world.close()
+    def a_record_fails_for_a_while(self, *, seed: int, runs: int) -> None:
+        """A single record cannot be read in some runs, and then can."""
+        self.world.ail(Random(seed))
+        for _ in range(runs):
+            run = self._sync()
+            self.counts["failed records"] += run.tally.failed if run else 0
+        self.world.recover()
 
-    def _refresh_equals_rebuild(self) -> None:
+    def refresh_equals_rebuild(self) -> None:
+        """One clean run, and a first harvest of the same world into an empty database."""
         self.world.heal()
         self._sync(accept_deletions=True, clean=True)
         rebuilt = self.new_house()
         asyncio.run(_sync(rebuilt, self.world.address))
-        assert index_of(self.house) == index_of(rebuilt)
-        assert replayed(self.house) == contents(self.house)
+        assert not (found := differences(self.house, rebuilt)), found
+        assert replayed(self.house) == contents(self.house), "the change log tells of another index"
         before = self.house.query("select count(*) from change")
         again = self._sync(clean=True)
         assert again is not None
@@ -122,69 +174,34 @@ class RefreshEqualsRebuild(RuleBasedStateMachine):
         assert self.house.query("select count(*) from change") == before
 
     def _sync(self, *, clean: bool = False, **how: bool) -> rowen.Run | None:
+        self.counts["runs"] += 1
         try:
             run = asyncio.run(_sync(self.house, self.world.address, **how))
         except (RowenError, psycopg.Error):
+            self.counts["faults"] += 1
             if clean:
                 raise
             return None
+        self.counts["faults"] += run.status in ("partial", "failed")
         if clean:
             assert (run.status, run.tally.failed) == ("completed", 0), run
         return run
 
 
 async def _sync(house: House, address: str, **how: Any) -> rowen.Run:
-    async with asyncio.timeout(60), house.open() as r:
+    async with asyncio.timeout(RUN_LIMIT_S), house.open(database_patience_s=PATIENCE_S) as r:
         return await r.sync(address, **how)
 
 
-OF_THE_POOL = ("set search_path to", "set timezone to")
-
-
-@contextlib.contextmanager
-def failing_at(statement: int) -> Any:
-    """The connection breaks at the n-th statement."""
-
-    def fail() -> None:
-        raise psycopg.OperationalError("the network went away")
-
-    with at_statement(statement, before=fail):
-        yield
-
-
-@contextlib.contextmanager
-def killing_server_at(statement: int, server: Server) -> Any:
-    with at_statement(statement, before=server.kill):
-        yield
-
-
-@contextlib.contextmanager
-def at_statement(
-    statement: int | str, *, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None
-) -> Any:
-    """Do something when the n-th statement from now on, or the first that contains some words, is sent.
-
-    What the pool sends to make a connection, and to see whether it is alive, does not count: it puts up with a failure.
-    """
-    original = psycopg.AsyncCursor.execute
-    sent = 0
-    done = False
-
-    async def counting(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal sent, done
-        counts = query != "" and not str(query).startswith(OF_THE_POOL)
-        sent += counts
-        now = not done and counts and (sent == statement if isinstance(statement, int) else statement in str(query))
-        done = done or now
-        if now and before:
-            before()
-        result = await original(self, query, *args, **kwargs)
-        if now and after:
-            after()
-        return result
-
-    psycopg.AsyncCursor.execute = counting  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        psycopg.AsyncCursor.execute = original  # type: ignore[method-assign]
+def differences(refreshed: House, rebuilt: House) -> list[str]:
+    """What is only in one of two indexes, or other in both: a line for each item."""
+    before, after = ({row[1]: row for row in index_of(house)} for house in (refreshed, rebuilt))
+    lines = [f"only refreshed: {url}" for url in sorted(before.keys() - after.keys())]
+    lines += [f"only rebuilt: {url}" for url in sorted(after.keys() - before.keys())]
+    for url in sorted(before.keys() & after.keys()):
+        lines += [
+            f"differs: {url}: refreshed {str(one)[:200]!r}, rebuilt {str(other)[:200]!r}"
+            for one, other in zip(before[url], after[url], strict=True)
+            if one != other
+        ]
+    return lines

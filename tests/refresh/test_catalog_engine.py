@@ -50,12 +50,7 @@ STEP = st.tuples(
 )
 
 
-@settings(
-    derandomize="ROWEN_TEST_EXAMPLES" not in os.environ,
-    max_examples=int(os.environ.get("ROWEN_TEST_EXAMPLES", "12")) * 15,
-    deadline=None,
-    database=None,
-)
+@settings(max_examples=int(os.environ.get("ROWEN_TEST_EXAMPLES", "180")))
 @given(steps=st.lists(STEP, max_size=8), rising=st.booleans())
 def test_one_clean_run_leaves_what_a_first_one_would(steps: list[Any], rising: bool) -> None:
     asyncio.run(_live(steps, rising=rising))

@@ -1,0 +1,49 @@
+"""Every kind joins the machine: see `kinds`."""
+
+import os
+
+import pytest
+
+from tests.conftest import Server
+from tests.refresh.explore import explore, play
+from tests.refresh.kinds import KINDS
+from tests.refresh.machine import Machine, Script, Step
+
+# For each kind: two or three new examples in each build. Twice as long costs a build of 2 cores two minutes more.
+SECONDS = float(os.environ.get("ROWEN_TEST_REFRESH_S", "10"))
+
+# Seeds of a record that is created, and of one that is edited, while it cannot be read.
+NEW, EDITED = 0, 1
+
+
+def fails_for_three_runs(seed: int) -> Script:
+    """One record cannot be read; later another one is edited, and nothing else happens."""
+    first = Step("a_run", {"full": False, "accept": True})
+    return Script(None, (first, Step("a_record_fails_for_a_while", {"seed": seed, "runs": 3})))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refreshing_equals_rebuilding_after_anything(server: Server, template: str, kind: str) -> None:
+    explore(kind, server, template, seconds=SECONDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_that_failed_in_three_runs_and_recovers_is_read_by_the_next(
+    server: Server, template: str, kind: str, request: pytest.FixtureRequest
+) -> None:
+    if why := KINDS[kind].unfit.get("a_record_fails_for_a_while"):
+        request.applymarker(pytest.mark.xfail(reason=why, strict=True))
+
+    for seed in (NEW, EDITED):
+        played = play(kind, fails_for_three_runs(seed), server, template)
+
+        assert played.counts["failed records"] > 0
+        played.confirm()
+
+
+def test_a_script_is_drawn_from_its_seed_and_can_be_written_down() -> None:
+    scripts = [Machine.draw(seed) for seed in range(200)]
+
+    assert scripts == [Machine.draw(seed) for seed in range(200)]
+    assert [Script.parse(str(script)) for script in scripts] == scripts
+    assert {step.name for script in scripts for step in script.steps} == set(Machine.draws)
