@@ -161,3 +161,16 @@ def test_each_name_has_its_own_circuit_and_all_can_be_reset():
 
     breakers.reset()
     assert breakers.of("one").state() is State.CLOSED
+
+
+def test_thousands_of_services_leave_a_bounded_number_of_circuits_and_every_open_one():
+    time = FakeTime()
+    breakers = Breakers(Limits(failure_threshold=1), clock=time.clock, most=100)
+    fail(breakers.of("down.example"), 1)
+
+    for number in range(5_000):
+        breakers.of(f"host{number}.example").succeed(0)
+
+    assert breakers.remembered == 100
+    assert breakers.of("down.example").state() is State.OPEN
+    assert breakers.stats()["down.example"].failures == 1

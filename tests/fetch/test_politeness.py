@@ -1,5 +1,7 @@
 import asyncio
 import itertools
+import subprocess
+import sys
 from datetime import UTC, datetime
 from random import Random
 
@@ -83,8 +85,8 @@ def test_a_crawl_delay_is_kept_up_to_the_longest_wait():
 def test_a_held_host_is_not_asked_until_then():
     time = FakeTime()
     throttle = Throttle(delay_s=0, longest_s=60, clock=time.clock, sleep=time.sleep)
-    throttle.hold("a", 45)
-    throttle.hold("a", 5)
+    run(throttle.hold("a", 45))
+    run(throttle.hold("a", 5))
 
     assert starts(throttle, time, ["b", "a", "a"]) == [1000, 1045, 1045]
 
@@ -120,9 +122,86 @@ def test_giving_up_while_waiting_frees_the_turn():
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
-        assert not throttle._lanes["a"].gate.locked()
+        throttle.pace("a", delay_s=0)
+        throttle._lanes.get("a").free_at = 0
+        (await asyncio.wait_for(throttle.enter("a"), 5)).release()
 
     run(scenario())
+
+
+def test_a_host_that_is_paced_again_keeps_its_turns():
+    async def scenario() -> int:
+        throttle = Throttle(delay_s=0, concurrency=1)
+        permits = [await throttle.enter("a")]
+        throttle.pace("a", concurrency=1)
+        second = asyncio.create_task(throttle.enter("a"))
+        await asyncio.sleep(0)
+        waited = not second.done()
+        permits[0].release()
+        (await second).release()
+        return waited
+
+    assert run(scenario())
+
+
+def test_two_processes_do_not_retry_in_step():
+    waits = subprocess.run(
+        [sys.executable, "-c", _WAITS], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    again = subprocess.run(
+        [sys.executable, "-c", _WAITS], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+    assert len(waits.split()) == 3
+    assert waits != again
+
+
+_WAITS = """
+import asyncio
+from rowen.fetch.client import Client
+from rowen.fetch.politeness import Throttle
+from rowen.settings import Settings
+async def skip(_): pass
+client = Client(Settings(), sleep=skip)
+lane = client.throttle._lane("a")
+print(client._random.random(), lane.gap_s(client.throttle._random), Throttle()._random.random())
+"""
+
+
+def test_a_process_that_meets_thousands_of_hosts_remembers_a_bounded_number():
+    time = FakeTime()
+
+    async def scenario() -> tuple[Throttle, list[float]]:
+        throttle = Throttle(clock=time.clock, sleep=time.sleep, most_hosts=100)
+        held = await throttle.enter("held.example")
+        await throttle.hold("waiting.example", 60)
+        for number in range(5_000):
+            (await throttle.enter(f"host{number}.example")).release()
+            time.at += 2
+            if number == 10:
+                began = [time.at]
+                (await throttle.enter("waiting.example")).release()
+                began.append(time.at)
+        held.release()
+        return throttle, began
+
+    throttle, (asked, given) = run(scenario())
+
+    assert throttle.remembered == 100
+    assert given - asked == pytest.approx(60 - 22)
+
+
+def test_hosts_that_are_being_asked_are_never_forgotten():
+    async def scenario() -> tuple[int, int]:
+        throttle = Throttle(delay_s=0, most_hosts=10)
+        permits = [await throttle.enter(f"host{number}") for number in range(50)]
+        most = throttle.remembered
+        for permit in permits:
+            permit.release()
+        (await throttle.enter("another")).release()
+        return most, throttle.remembered
+
+    assert run(scenario()) == (50, 10)
 
 
 @pytest.mark.parametrize(

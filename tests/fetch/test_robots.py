@@ -190,3 +190,17 @@ def test_an_open_circuit_and_a_refused_address_are_not_taken_for_rules():
                 await Robots(fetch).rules(base)
 
     run(scenario())
+
+
+def test_the_rules_of_a_bounded_number_of_origins_are_kept():
+    async def scenario() -> tuple[int, int]:
+        async def answer(request: web.BaseRequest) -> web.Response:
+            return web.Response(text="User-agent: *\nDisallow: /private")
+
+        async with serve(answer) as base, client(proxy=base) as fetch:
+            robots = Robots(fetch, most=20)
+            for number in range(200):
+                assert not await robots.allows(f"http://host{number}.example/private")
+            return robots.remembered, len(robots._locks)
+
+    assert run(scenario()) == (20, 20)

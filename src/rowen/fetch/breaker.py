@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rowen.errors import CircuitOpenError
+from rowen.fetch.recent import Recent
 from rowen.settings import Settings
 
 __all__ = ["Breaker", "Breakers", "Limits", "State", "Stats"]
+
+# About 400 bytes each, so 4 MB; a circuit that is forgotten is closed, which is what most of them are.
+_MOST_CIRCUITS = 10_000
 
 
 class State(StrEnum):
@@ -25,7 +29,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a circuit opens and closes."""
+    """When a circuit opens and closes.
+
+    Every try counts, so that one request that fails for good (three tries) does not open a circuit, and a second one
+    does; at three, a single bad page would stop a crawl. 30 s are what a service takes to be restarted. Two successes,
+    since a host that comes back under load may answer once and fall again. A host that says 429 is left alone for
+    twice as long each time, up to five minutes; longer, and a run would end before it is tried again.
+    """
 
     failure_threshold: int = 5
     recovery_s: float = 30.0
@@ -148,19 +158,28 @@ class Breaker:
 
 
 class Breakers:
-    """The circuits of all services that are called, by name."""
+    """The circuits of all services that are called, by name; those used least recently are forgotten, unless open."""
 
-    def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        most: int = _MOST_CIRCUITS,
+    ) -> None:
         self._limits = limits or Limits()
         self._clock = clock
-        self._breakers: dict[str, Breaker] = {}
+        self._breakers = Recent[Breaker](most, lambda breaker: breaker.state() is not State.OPEN)
+
+    @property
+    def remembered(self) -> int:
+        """How many circuits are held."""
+        return len(self._breakers)
 
     def of(self, name: str) -> Breaker:
         """The circuit of a service, made when first asked for."""
         breaker = self._breakers.get(name)
-        if breaker is None:
-            breaker = self._breakers[name] = Breaker(name, self._limits, clock=self._clock)
-        return breaker
+        return breaker or self._breakers.put(name, Breaker(name, self._limits, clock=self._clock))
 
     def stats(self) -> dict[str, Stats]:
         """What every circuit has seen."""

@@ -20,7 +20,7 @@ from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, Redire
 from rowen.fetch.ask import Ask, Defaults, Options, ask
 from rowen.fetch.breaker import Breaker, Breakers, Limits, State
 from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
-from rowen.fetch.politeness import Throttle, backoff_s
+from rowen.fetch.politeness import Pace, Throttle, backoff_s
 from rowen.fetch.response import Hop, Meter, Response, Stream, respond
 from rowen.fetch.sessions import Sessions
 from rowen.fetch.target import join, parse, redact
@@ -53,7 +53,7 @@ class Client:
     """Asks servers, as an async context manager.
 
     Every status comes back as a `Response`; a `FetchError` is raised where there is none to be had. Clients of
-    one process can share a throttle and circuits; time and chance are given from outside.
+    one process share the pace of each host and its circuit; time and chance are given from outside.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Client:
         settings: Settings,
         *,
         meter: Meter | None = None,
-        throttle: Throttle | None = None,
+        throttle: Pace | None = None,
         breakers: Breakers | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -75,16 +75,20 @@ class Client:
         self._clock = clock
         self._sleep = sleep
         self._now = now
-        self._random = random or Random(0)  # noqa: S311 - jitter, not a secret
-        self.throttle = throttle or Throttle(
-            delay_s=settings.host_delay_s,
-            concurrency=settings.host_concurrency,
-            longest_s=settings.retry_after_limit_s,
-            clock=clock,
-            sleep=sleep,
-            random=self._random,
+        self._random = random or Random()  # noqa: S311 - jitter, not a secret
+        self.throttle: Pace = (
+            throttle
+            if throttle is not None
+            else Throttle(
+                delay_s=settings.host_delay_s,
+                concurrency=settings.host_concurrency,
+                longest_s=settings.retry_after_limit_s,
+                clock=clock,
+                sleep=sleep,
+                random=self._random,
+            )
         )
-        self.breakers = breakers or Breakers(Limits.of(settings), clock=clock)
+        self.breakers = breakers if breakers is not None else Breakers(Limits.of(settings), clock=clock)
         self._defaults = Defaults(settings.body_limit_bytes, settings.total_limit_s, settings.fetch_tries)
         self._usual_timeout = _timeout(settings, settings.total_limit_s)
         self._resolver = resolver
@@ -163,7 +167,7 @@ class Client:
             else:
                 if not (isinstance(result, Response) and result.status in _RETRIED):
                     return result
-                wanted_s = self._wait_s(result, tried)
+                wanted_s = await self._wait_s(result, tried)
                 if wanted_s is None or not self._may_retry(wanted, tried):
                     return result
                 wait_s, why = wanted_s, f"status {result.status}"
@@ -173,12 +177,12 @@ class Client:
     def _may_retry(self, wanted: Ask, tried: int) -> bool:
         return tried < wanted.tries and self.breakers.of(wanted.target.host).state() is not State.OPEN
 
-    def _wait_s(self, response: Response, tried: int) -> float | None:
+    async def _wait_s(self, response: Response, tried: int) -> float | None:
         """How long to wait before the next try; None if the server asks for more than we are willing to wait."""
         asked_s = response.retry_after_s
         if not asked_s:
             return backoff_s(tried, self._random)
-        self.throttle.hold(parse(response.url).host, asked_s)
+        await self.throttle.hold(parse(response.url).host, asked_s)
         if asked_s <= self._settings.retry_after_limit_s:
             return asked_s
         _log.warning(
@@ -232,20 +236,20 @@ class Client:
         host = wanted.target.host
         breaker = self.breakers.of(host)
         breaker.admit()
-        gate = await self.throttle.enter(host)
+        permit = await self.throttle.enter(host)
         try:
             # While this request waited for its turn, others may have opened the circuit.
             ticket = breaker.admit()
             started = self._clock()
             answer = await self._send(wanted, breaker, ticket)
         except BaseException:
-            gate.release()
+            permit.release()
             raise
         self._meter.requests += 1
         exchange = Exchange(
             answer,
             wanted.target,
-            gate=gate,
+            permit=permit,
             breaker=breaker,
             ticket=ticket,
             meter=self._meter,

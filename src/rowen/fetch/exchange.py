@@ -21,6 +21,7 @@ from rowen.errors import (
 from rowen.fetch import guard
 from rowen.fetch.breaker import Breaker
 from rowen.fetch.encoding import decoder
+from rowen.fetch.politeness import Permit
 from rowen.fetch.response import Hop, Meter
 from rowen.fetch.target import Target, redact
 
@@ -34,14 +35,25 @@ _DRAIN_BYTES = 1 << 16
 class Exchange:
     """An answer whose body is still on its way. Leaving it frees the host's turn and tells its circuit."""
 
-    __slots__ = ("_answer", "_breaker", "_gate", "_meter", "_ticket", "headers", "hops", "started", "status", "target")
+    __slots__ = (
+        "_answer",
+        "_breaker",
+        "_meter",
+        "_permit",
+        "_ticket",
+        "headers",
+        "hops",
+        "started",
+        "status",
+        "target",
+    )
 
     def __init__(
         self,
         answer: aiohttp.ClientResponse,
         target: Target,
         *,
-        gate: asyncio.Semaphore,
+        permit: Permit,
         breaker: Breaker,
         ticket: int,
         meter: Meter,
@@ -49,7 +61,7 @@ class Exchange:
         started: float,
     ) -> None:
         self._answer = answer
-        self._gate = gate
+        self._permit = permit
         self._breaker = breaker
         self._ticket = ticket
         self._meter = meter
@@ -66,7 +78,7 @@ class Exchange:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._answer.release()
-        self._gate.release()
+        self._permit.release()
         if error is None or isinstance(error, FetchError):
             _report(self._breaker, self._ticket, error, self.status)
 

@@ -6,22 +6,67 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
+from typing import Protocol
 
+from rowen.fetch.recent import Recent
 from rowen.model.dates import http_date
 
-__all__ = ["Throttle", "backoff_s", "retry_after_s"]
+__all__ = ["Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
 
+# Up to half of a delay is added to it (the setting says so): at 0 two processes keep step for hours, at 1 a crawl takes
+# half again as long as its delay suggests.
 _JITTER = 0.5
+# The first wait after a failure: restarts of a server take seconds. The waits of three tries are 1 and 2 s.
 _BACKOFF_BASE_S = 1.0
+# Reached from the sixth try on, which only a raised ROWEN_FETCH_TRIES gets to; beyond, waiting is the circuit's part.
 _BACKOFF_MOST_S = 30.0
+# About 500 bytes each, so 5 MB. A crawl with all its outside hosts is a few hundred.
+_MOST_HOSTS = 10_000
+
+
+class Permit(Protocol):
+    """The permission to have one exchange with a host."""
+
+    def release(self) -> None:
+        """End the exchange; the next one may start."""
+        ...
+
+
+class Pace(Protocol):
+    """Decides when a request to a host may start.
+
+    `Throttle` decides for one process. One that several processes share has the same shape: whatever may have to wait
+    for a database is awaited, and `release` may be done later.
+    """
+
+    def pace(
+        self,
+        host: str,
+        *,
+        delay_s: float | None = None,
+        concurrency: int | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> None:
+        """Set the pace of one host."""
+        ...
+
+    async def hold(self, host: str, wait_s: float) -> None:
+        """Start no request to a host for so long."""
+        ...
+
+    async def enter(self, host: str) -> Permit:
+        """Wait until a request to a host may start."""
+        ...
 
 
 @dataclass(slots=True)
 class _Lane:
+    concurrency: int
     gate: asyncio.Semaphore
     delay_s: float
     crawl_delay_s: float = 0.0
     free_at: float = float("-inf")
+    users: int = 0
 
     def gap_s(self, random: Random) -> float:
         if not self.delay_s:
@@ -29,8 +74,20 @@ class _Lane:
         return max(self.delay_s * (1 + _JITTER * random.random()), self.crawl_delay_s)
 
 
+@dataclass(slots=True)
+class _HostPermit:
+    """A permit of a lane; it goes back to the gate that it came from, whatever the lane's gate is by then."""
+
+    lane: _Lane
+    gate: asyncio.Semaphore
+
+    def release(self) -> None:
+        self.lane.users -= 1
+        self.gate.release()
+
+
 class Throttle:
-    """Spaces out the requests to each host, and bounds how many run at the same time."""
+    """Paces the requests of one process: spaces them out by host, and bounds how many run at the same time."""
 
     def __init__(
         self,
@@ -41,14 +98,20 @@ class Throttle:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
+        most_hosts: int = _MOST_HOSTS,
     ) -> None:
         self._delay_s = delay_s
         self._concurrency = concurrency
         self._longest_s = longest_s
         self._clock = clock
         self._sleep = sleep
-        self._random = random or Random(0)  # noqa: S311 - jitter, not a secret
-        self._lanes: dict[str, _Lane] = {}
+        self._random = random or Random()  # noqa: S311 - jitter, not a secret
+        self._lanes = Recent[_Lane](most_hosts, self._is_idle)
+
+    @property
+    def remembered(self) -> int:
+        """How many hosts are held."""
+        return len(self._lanes)
 
     def pace(
         self,
@@ -62,36 +125,44 @@ class Throttle:
         lane = self._lane(host)
         if delay_s is not None:
             lane.delay_s = delay_s
-        if concurrency is not None:
-            lane.gate = asyncio.Semaphore(concurrency)
+        if concurrency is not None and concurrency != lane.concurrency:
+            lane.concurrency, lane.gate = concurrency, asyncio.Semaphore(concurrency)
         if crawl_delay_s is not None:
             lane.crawl_delay_s = min(crawl_delay_s, self._longest_s)
 
-    def hold(self, host: str, wait_s: float) -> None:
+    async def hold(self, host: str, wait_s: float) -> None:
         """Start no request to a host for so long, within the longest wait that it may ask for."""
         lane = self._lane(host)
         lane.free_at = max(lane.free_at, self._clock() + min(wait_s, self._longest_s))
 
-    async def enter(self, host: str) -> asyncio.Semaphore:
-        """Wait for the host's turn; the caller releases what it gets when its exchange is over."""
-        lane = self._lanes.get(host) or self._lane(host)
-        gate = lane.gate
-        await gate.acquire()
+    async def enter(self, host: str) -> Permit:
+        """Wait for the host's turn; the caller releases the permit when its exchange is over."""
+        lane = self._lane(host)
+        permit = _HostPermit(lane, lane.gate)
+        lane.users += 1
+        try:
+            await permit.gate.acquire()
+        except BaseException:
+            lane.users -= 1
+            raise
         try:
             while (wait_s := lane.free_at - self._clock()) > 0:
                 await self._sleep(wait_s)
         except BaseException:
-            gate.release()
+            permit.release()
             raise
         if gap_s := lane.gap_s(self._random):
             lane.free_at = self._clock() + gap_s
-        return gate
+        return permit
 
     def _lane(self, host: str) -> _Lane:
-        lane = self._lanes.get(host)
-        if lane is None:
-            lane = self._lanes[host] = _Lane(asyncio.Semaphore(self._concurrency), self._delay_s)
-        return lane
+        return self._lanes.get(host) or self._lanes.put(host, self._new_lane())
+
+    def _new_lane(self) -> _Lane:
+        return _Lane(self._concurrency, asyncio.Semaphore(self._concurrency), self._delay_s)
+
+    def _is_idle(self, lane: _Lane) -> bool:
+        return not lane.users and lane.free_at <= self._clock()
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:

@@ -11,6 +11,7 @@ from protego import Protego
 from rowen.errors import AddressRefusedError, CircuitOpenError, FetchError, RedirectError
 from rowen.fetch.client import Client
 from rowen.fetch.media import sniff
+from rowen.fetch.recent import Recent
 from rowen.fetch.target import parse
 from rowen.formats.charset import decode_plain
 
@@ -18,9 +19,14 @@ __all__ = ["PRODUCT", "Robots", "Rules", "read_rules"]
 
 PRODUCT = "Rowen"
 
+# RFC 9309, 2.5: a crawler parses at least 500 KiB.
 _PARSED_BYTES = 500 * 1024
+# RFC 9309, 2.4, allows a day. An hour is longer than most runs, and a site that closes a folder is obeyed within it.
 _KEPT_S = 3600.0
+# A file that could not be read forbids everything: it is asked for again as soon as an open circuit would be.
 _KEPT_UNREACHABLE_S = 300.0
+# Parsed rules take up to a few MB each, mostly a few kB. A site and those that it links to are far fewer.
+_MOST_ORIGINS = 1_000
 _LINE_END = re.compile(r"\r\n?")
 _AGENT = re.compile(
     r"^[^\S\n]*+user[- ]?agent[^\S\n]*+(?::|(?<=\s))[^\S\n]*+([^#\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]++)",
@@ -68,28 +74,40 @@ def _agent(line: re.Match[str]) -> str:
 class Robots:
     """The rules of the origins that are visited, each file fetched once and kept for a while."""
 
-    def __init__(self, client: Client, *, clock: Callable[[], float] = time.monotonic, kept_s: float = _KEPT_S) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        kept_s: float = _KEPT_S,
+        most: int = _MOST_ORIGINS,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._kept_s = kept_s
-        self._rules: dict[str, tuple[float, Rules]] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._rules = Recent[tuple[float, Rules]](most)
+        self._locks = Recent[asyncio.Lock](most, lambda lock: not lock.locked())
+
+    @property
+    def remembered(self) -> int:
+        """How many origins' rules are held."""
+        return len(self._rules)
 
     async def rules(self, url: str) -> Rules:
         """The rules of a URL's origin; raises for an origin that must not be reached, or whose circuit is open."""
         origin = parse(url).origin
         if rules := self._kept(origin):
             return rules
-        async with self._locks.setdefault(origin, asyncio.Lock()):
+        async with self._locks.get(origin) or self._locks.put(origin, asyncio.Lock()):
             if rules := self._kept(origin):
                 return rules
             rules = await self._fetch(origin)
             kept_s = self._kept_s if rules.refused is None else min(self._kept_s, _KEPT_UNREACHABLE_S)
-            self._rules[origin] = self._clock() + kept_s, rules
+            self._rules.put(origin, (self._clock() + kept_s, rules))
             return rules
 
     def _kept(self, origin: str) -> Rules | None:
-        until, rules = self._rules.get(origin, (0.0, None))
+        until, rules = self._rules.get(origin) or (0.0, None)
         return rules if self._clock() < until else None
 
     async def allows(self, url: str) -> bool:

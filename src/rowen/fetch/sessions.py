@@ -18,7 +18,11 @@ USER_AGENT = f"Rowen/{__version__}"
 
 # Sites with long security policies send header lines beyond aiohttp's 8 kB.
 _HEADER_BYTES = 1 << 16
+# Longer than the longest pause between two pages of a polite walk, crawl delays aside; servers close idle connections
+# after 5 to 75 s, and one that is closed under us costs one more try.
 _KEEPALIVE_S = 30.0
+# Names are looked up again after ten seconds anyway: more than the hosts of those are of no use.
+_NAMES_KEPT = 1_000
 
 
 class Sessions:
@@ -55,6 +59,7 @@ class Sessions:
             limit=0,
             resolver=resolver,
             ssl=self._tls,
+            dns_cache_max_size=_NAMES_KEPT,
             keepalive_timeout=_KEEPALIVE_S,
             socket_factory=self._guard.open_socket if guarded else None,
         )

@@ -33,7 +33,7 @@ from rowen.store.database import Database
 if TYPE_CHECKING:
     from rowen.fetch.breaker import Breakers
     from rowen.fetch.client import Client
-    from rowen.fetch.politeness import Throttle
+    from rowen.fetch.politeness import Pace
 
 __all__ = ["Engine", "Observer", "Order", "Work"]
 
@@ -65,7 +65,7 @@ class Engine:
         self._works: set[Work] = set()
         self._live: set[Harvest] = set()
         self._places: asyncio.Semaphore | None = None
-        self._throttle: Throttle | None = None
+        self._pace: Pace | None = None
         self._breakers: Breakers | None = None
 
     async def open(self) -> None:
@@ -159,8 +159,8 @@ class Engine:
         """A client for one run; all of them keep one pace and one set of circuits."""
         from rowen.fetch.client import Client
 
-        client = Client(settings, meter=meter, throttle=self._throttle, breakers=self._breakers)
-        self._throttle, self._breakers = client.throttle, client.breakers
+        client = Client(settings, meter=meter, throttle=self._pace, breakers=self._breakers)
+        self._pace, self._breakers = client.throttle, client.breakers
         return client
 
     def _waking(self, observe: Observer | None) -> Observer:
