@@ -197,7 +197,7 @@ async def recall(c: Connection, world: World, questions: Sequence[Ask], *, sourc
     hits = 0
     for (_, vector), best in zip(questions, exact, strict=True):
         found, _ = await search.search(
-            c, Query(), limit=10, meaning=Meaning(1, DIMENSIONS, 1.0), vector=vector.tolist(), filters=filters
+            c, Query(), limit=10, meaning=Meaning(1, DIMENSIONS, 1.0), vector=str(vector.tolist()), filters=filters
         )
         hits += len(best & {int(one.hit.url.rpartition("/")[2]) for one in found})
     return hits / (10 * len(questions))

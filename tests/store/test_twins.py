@@ -143,6 +143,7 @@ async def test_datasets_from_before_there_were_marks_get_them_in_the_next_run_an
         await read_all(rowen, city, region, nation)
         written = house.query("select url, twins from item order by url")
         house.execute("update item set twins = null")
+    async with house.open() as rowen:
         runs = [await rowen.sync("city") for _ in range(2)]
         group = await rowen.twins(f"{city.address}#/{UUID}")
 

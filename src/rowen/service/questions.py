@@ -21,7 +21,7 @@ QUESTION_CHARS = 2_000
 class Question(NamedTuple):
     """The vector of what is asked, under the model that search uses; or why there is none."""
 
-    vector: list[float] | None
+    vector: str | None
     model: Model | None = None
     trouble: str | None = None
 
@@ -45,7 +45,7 @@ class Questions:
                 return Question(None, model)
             known = await vector_care.query_vector(c, model.id, text_hash(text))
         if known is not None:
-            return Question(_floats(known), model)
+            return Question(known, model)
         try:
             vector = await self._ask(text, model)
         except (EmbeddingError, ConfigurationError, TimeoutError) as problem:
@@ -53,7 +53,7 @@ class Questions:
             return Question(None, model, why)
         async with self._database.connection() as c:
             await vector_care.keep_query(c, model.id, text_hash(text), vector)
-        return Question(_floats(vector), model)
+        return Question(vector, model)
 
     async def _ask(self, text: str, model: Model) -> str:
         from rowen.enrich.vectors import written
@@ -66,7 +66,3 @@ class Questions:
         async with asyncio.timeout(limit_s):
             answer = await self._embedders.ask(embedder, [text], dimensions=model.dimensions, question=True)
         return written(answer.vectors[0])
-
-
-def _floats(vector: str) -> list[float]:
-    return [float(number) for number in vector[1:-1].split(",")]

@@ -105,9 +105,9 @@ async def _answer(c: Connection, query: Query, question: Question, *, filters: F
 def _meaning(question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
     if question.trouble is not None:
         return None, (f"Searched by words only: {question.trouble}",)
-    if question.vector is None or question.model is None:
+    if question.vector is None or question.model is None or question.model.dimensions is None:
         return None, ()
-    return Meaning(question.model.id, len(question.vector), question.model.weight), ()
+    return Meaning(question.model.id, question.model.dimensions, question.model.weight), ()
 
 
 async def _grouped(c: Connection, found: Sequence[Found]) -> list[Hit]:

@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from psycopg.rows import class_row
-
 from rowen.model.hashes import Hash
 from rowen.model.run import Change, ChangeKind
 from rowen.model.source import Source
 from rowen.store.database import Connection, Database
+from rowen.store.rows import list_of, scalar
 
 __all__ = ["Line", "append", "follow", "last_number", "number_before", "read"]
 
@@ -55,8 +54,9 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
 
 async def read(c: Connection, *, after: int = 0, limit: int | None = None, source: str | None = None) -> list[Change]:
     """The lines after a number, in order."""
-    cursor = c.cursor(row_factory=class_row(Change))
-    await cursor.execute(
+    return await list_of(
+        c,
+        Change,
         """
         select number, kind, url, title, source, at, run_id as run, moved_from
           from change
@@ -65,7 +65,6 @@ async def read(c: Connection, *, after: int = 0, limit: int | None = None, sourc
         """,
         {"after": after, "limit": limit, "source": source},
     )
-    return await cursor.fetchall()
 
 
 async def follow(database: Database, *, after: int, source: str | None = None) -> AsyncIterator[Change]:
@@ -85,11 +84,9 @@ async def follow(database: Database, *, after: int, source: str | None = None) -
 
 async def last_number(c: Connection) -> int:
     """The number of the newest line."""
-    row = await (await c.execute("select coalesce(max(number), 0) from change")).fetchone()
-    return int(row[0]) if row else 0
+    return int(await scalar(c, "select coalesce(max(number), 0) from change") or 0)
 
 
 async def number_before(c: Connection, moment: datetime) -> int:
     """The number of the last line written before a moment."""
-    row = await (await c.execute("select coalesce(max(number), 0) from change where at < %s", [moment])).fetchone()
-    return int(row[0]) if row else 0
+    return int(await scalar(c, "select coalesce(max(number), 0) from change where at < %s", [moment]) or 0)

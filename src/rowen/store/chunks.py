@@ -6,6 +6,7 @@ from typing import NamedTuple
 from rowen.model.chunk import Chunk
 from rowen.model.hashes import Hash, canonical_json
 from rowen.store.database import Connection
+from rowen.store.rows import all_rows
 
 __all__ = ["NewChunk", "StoredChunk", "delete", "insert", "move", "of_item", "retitle", "stored"]
 
@@ -31,13 +32,14 @@ class NewChunk(NamedTuple):
 async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[StoredChunk]]:
     """The passages of these items, in order, without their texts."""
     found: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
-    cursor = c.cursor(binary=True)
-    await cursor.execute(
+    those = await all_rows(
+        c,
         "select item_id, id, position, text_hash, heading, anchor from chunk"
         " where item_id = any(%s) order by item_id, position",
         [list(item_ids)],
+        binary=True,
     )
-    for item_id, chunk_id, position, text_hash, heading, anchor in await cursor.fetchall():
+    for item_id, chunk_id, position, text_hash, heading, anchor in those:
         found[item_id].append(StoredChunk(chunk_id, position, text_hash, tuple(heading), anchor))
     return found
 
@@ -98,7 +100,5 @@ async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
 
 async def of_item(c: Connection, item_id: int) -> list[Chunk]:
     """The passages of one item, in order."""
-    rows = await (
-        await c.execute("select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
-    ).fetchall()
+    rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
     return [Chunk(text, tuple(heading), anchor) for text, heading, anchor in rows]

@@ -78,6 +78,7 @@ class Database:
         self.settings = settings
         self.embedded: EmbeddedServer | None = None
         self.connections = Connections.budget(0, 0, runs=1)
+        self.unmarked_sources: set[int] | None = None
         self._conninfo = ""
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._places = asyncio.Semaphore(0)

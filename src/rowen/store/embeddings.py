@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from psycopg.rows import class_row
-
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
 __all__ = [
     "Amount",
@@ -95,13 +94,11 @@ class Claim:
         connection = await database.connect()
         try:
             with in_our_words(database.place):
-                row = await (
-                    await connection.execute("select pg_try_advisory_lock(%s, %s)", [_LOCK_CLASS, model_id])
-                ).fetchone()
+                mine = await scalar(connection, "select pg_try_advisory_lock(%s, %s)", [_LOCK_CLASS, model_id])
         except BaseException:
             await connection.close()
             raise
-        if row is not None and row[0]:
+        if mine:
             return cls(database, connection, model_id)
         await connection.close()
         return None
@@ -136,23 +133,17 @@ select id, name, kind, model, wanted, url, dimensions, weight, state, covered_to
 
 async def every(c: Connection) -> list[Model]:
     """All models, the oldest first."""
-    cursor = c.cursor(row_factory=class_row(Model))
-    await cursor.execute(_MODEL + " order by id")
-    return await cursor.fetchall()
+    return await list_of(c, Model, _MODEL + " order by id")
 
 
 async def find(c: Connection, name: str) -> Model | None:
     """The model of this name."""
-    cursor = c.cursor(row_factory=class_row(Model))
-    await cursor.execute(_MODEL + " where name = %s", [name])
-    return await cursor.fetchone()
+    return await first_of(c, Model, _MODEL + " where name = %s", [name])
 
 
 async def active(c: Connection) -> Model | None:
     """The model that search uses."""
-    cursor = c.cursor(row_factory=class_row(Model))
-    await cursor.execute(_MODEL + " where state = 'active'")
-    return await cursor.fetchone()
+    return await first_of(c, Model, _MODEL + " where state = 'active'")
 
 
 async def register(
@@ -200,8 +191,9 @@ async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
 
     Takes a share of the passages' lock, which must be held before they are stored.
     """
-    row = await (
-        await c.execute(
+    return int(
+        await scalar(
+            c,
             """
             select (select count((select true from embedding
                                    where model_id = (select id from embedding_model where state = 'active')
@@ -211,8 +203,8 @@ async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
             """,
             [list(hashes), _LOCK_CLASS, _PASSAGES],
         )
-    ).fetchone()
-    return int(row[0]) if row else 0
+        or 0
+    )
 
 
 async def hold_passages(c: Connection) -> None:
@@ -222,8 +214,7 @@ async def hold_passages(c: Connection) -> None:
 
 async def last_passage(c: Connection) -> int:
     """The highest id of a passage, 0 if there is none."""
-    row = await (await c.execute("select coalesce(max(id), 0) from chunk")).fetchone()
-    return int(row[0]) if row else 0
+    return int(await scalar(c, "select coalesce(max(id), 0) from chunk") or 0)
 
 
 # A scalar subselect is looked up by key for each passage; `not exists` might read all vectors instead.
@@ -232,52 +223,49 @@ _WITHOUT_VECTOR = """
 and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = chunk.text_hash)
     is null
 """
-_PENDING = """
+_PENDING = f"""
 select chunk.id, text_hash, chunk.text, source_id from chunk join item on item.id = item_id
- where chunk.id > %(above)s and chunk.id <= %(upto)s and {without_vector}
+ where chunk.id > %(above)s and chunk.id <= %(upto)s and {_WITHOUT_VECTOR}
  order by chunk.id desc limit %(limit)s
-""".replace("{without_vector}", _WITHOUT_VECTOR)
-_AMOUNT = """
+"""  # noqa: S608 (a constant)
+_AMOUNT = f"""
 select count(*), coalesce(sum(chars), 0)
-  from (select max(length(text)) as chars from chunk where id > %(above)s and {without_vector} group by text_hash) texts
-""".replace("{without_vector}", _WITHOUT_VECTOR)
-_PENDING_OF = """
+  from (select max(length(text)) as chars from chunk
+         where id > %(above)s and {_WITHOUT_VECTOR} group by text_hash) texts
+"""  # noqa: S608 (a constant)
+_PENDING_OF = f"""
 select count(distinct text_hash) from chunk join item on item.id = item_id
- where chunk.id > %(above)s and source_id = %(source)s and {without_vector}
-""".replace("{without_vector}", _WITHOUT_VECTOR)
+ where chunk.id > %(above)s and source_id = %(source)s and {_WITHOUT_VECTOR}
+"""  # noqa: S608 (a constant)
 
 
 async def pending(c: Connection, model_id: int, *, above: int, upto: int, limit: int) -> list[Passage]:
     """Passages in a range of ids that have no vector, newest first."""
-    cursor = c.cursor(binary=True)
-    await cursor.execute(_PENDING, {"model": model_id, "above": above, "upto": upto, "limit": limit})
-    return [Passage(*row) for row in await cursor.fetchall()]
+    those = await all_rows(c, _PENDING, {"model": model_id, "above": above, "upto": upto, "limit": limit}, binary=True)
+    return [Passage(*row) for row in those]
 
 
 async def amount(c: Connection, model: Model | None) -> Amount:
     """How much has no vector; under a model that is not there yet, everything."""
     values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
-    row = await (await c.execute(_AMOUNT, values)).fetchone()
+    row = await one(c, _AMOUNT, values)
     return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
 
 
 async def pending_of(c: Connection, model: Model, source_id: int) -> int:
     """How many texts of a source have no vector."""
     values = {"model": model.id, "above": model.covered_to, "source": source_id}
-    row = await (await c.execute(_PENDING_OF, values)).fetchone()
-    return int(row[0]) if row else 0
+    return int(await scalar(c, _PENDING_OF, values) or 0)
 
 
 async def stored(c: Connection, model_id: int) -> int:
     """How many vectors a model has."""
-    row = await (await c.execute("select count(*) from embedding where model_id = %s", [model_id])).fetchone()
-    return int(row[0]) if row else 0
+    return int(await scalar(c, "select count(*) from embedding where model_id = %s", [model_id]) or 0)
 
 
 async def refused(c: Connection, model_id: int) -> int:
     """How many texts a model will not take."""
-    row = await (await c.execute("select count(*) from embedding_refused where model_id = %s", [model_id])).fetchone()
-    return int(row[0]) if row else 0
+    return int(await scalar(c, "select count(*) from embedding_refused where model_id = %s", [model_id]) or 0)
 
 
 async def refuse(c: Connection, model_id: int, text_hash: Hash, error: str) -> None:
@@ -296,8 +284,7 @@ async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | No
     if wait:
         await hold_passages(c)
     else:
-        row = await (await c.execute("select pg_try_advisory_xact_lock(%s, %s)", [_LOCK_CLASS, _PASSAGES])).fetchone()
-        if row is None or not row[0]:
+        if not await scalar(c, "select pg_try_advisory_xact_lock(%s, %s)", [_LOCK_CLASS, _PASSAGES]):
             return None
     last = await last_passage(c)
     if await pending(c, model.id, above=model.covered_to, upto=last, limit=1):

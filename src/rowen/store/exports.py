@@ -13,6 +13,7 @@ from typing import Any
 
 from rowen.model import twins
 from rowen.store.database import Connection, Database
+from rowen.store.rows import all_rows, scalar
 from rowen.store.twins import MAKE_LISTING, group_of, listing
 
 __all__ = ["Exported", "Snapshot", "snapshot"]
@@ -47,14 +48,13 @@ class Snapshot:
 
     async def last_change(self) -> int:
         """The number of the newest line of the change log."""
-        row = await (await self._c.execute("select coalesce(max(number), 0) from change")).fetchone()
-        return int(row[0]) if row else 0
+        return int(await scalar(self._c, "select coalesce(max(number), 0) from change") or 0)
 
     async def sources(self) -> list[Exported]:
         """All sources, in the order of their names' characters."""
-        rows = await (
-            await self._c.execute(
-                """
+        rows = await all_rows(
+            self._c,
+            """
                 select source.id, name, kind, url, state, deletions_held,
                        last.id, last.status, last.complete, last.started_at,
                        (select max(started_at) from run where run.source_id = source.id and run.complete),
@@ -62,9 +62,8 @@ class Snapshot:
                   from source
                   left join lateral (select * from run where source_id = source.id order by id desc limit 1) last
                        on true
-                """
-            )
-        ).fetchall()
+                """,
+        )
         return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
 
     async def rows(self, source_id: int) -> AsyncGenerator[list[tuple[Any, ...]]]:

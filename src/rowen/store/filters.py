@@ -5,6 +5,7 @@ from typing import Any
 from rowen.model.query import Filters
 from rowen.model.source import Source
 from rowen.store.database import Connection
+from rowen.store.rows import all_rows
 
 __all__ = ["condition", "sources"]
 
@@ -47,5 +48,5 @@ def condition(filters: Filters) -> tuple[str, dict[str, Any]]:
 
 async def sources(c: Connection) -> list[Source]:
     """All sources, without what must be counted."""
-    rows = await (await c.execute("select id, name, kind, url, version from source order by name")).fetchall()
+    rows = await all_rows(c, "select id, name, kind, url, version from source order by name")
     return [Source(number, name, kind, url, version=version) for number, name, kind, url, version in rows]

@@ -5,6 +5,7 @@ from itertools import islice
 
 from rowen.store.database import Connection
 from rowen.store.items import Dropped
+from rowen.store.rows import all_rows
 
 __all__ = ["items_of", "mark", "marked", "unmark"]
 
@@ -13,9 +14,8 @@ _BATCH = 50_000
 
 async def marked(c: Connection, source_id: int) -> list[int]:
     """The ids of the items that are marked."""
-    cursor = c.cursor(binary=True)
-    await cursor.execute("select item_id from item_gone where source_id = %s", [source_id])
-    return [item_id for (item_id,) in await cursor.fetchall()]
+    those = await all_rows(c, "select item_id from item_gone where source_id = %s", [source_id], binary=True)
+    return [item_id for (item_id,) in those]
 
 
 async def mark(c: Connection, source_id: int, item_ids: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Document
 from rowen.model.source import Source
 from rowen.store.database import Connection
+from rowen.store.rows import all_rows, scalar
 
 __all__ = [
     "Check",
@@ -90,8 +91,7 @@ def _packed(keys: Sequence[Hash]) -> dict[str, object]:
 
 async def count(c: Connection, source_id: int) -> int:
     """How many items a source has."""
-    row = await (await c.execute("select count(*) from item where source_id = %s", [source_id])).fetchone()
-    return int(row[0]) if row else 0
+    return int(await scalar(c, "select count(*) from item where source_id = %s", [source_id]) or 0)
 
 
 _STORED = """
@@ -104,12 +104,8 @@ select item.key, item.id, title, language, content_hash, record_hash, chunker,
 
 async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, Stored]:
     """What is stored under these keys."""
-    cursor = c.cursor(binary=True)
-    await cursor.execute(
-        _STORED + f" and key = any({_KEYS})",
-        {"source": source_id, **_packed(keys)},
-    )
-    return {key: Stored(*rest) for key, *rest in await cursor.fetchall()}
+    those = await all_rows(c, _STORED + f" and key = any({_KEYS})", {"source": source_id, **_packed(keys)}, binary=True)
+    return {key: Stored(*rest) for key, *rest in those}
 
 
 _HELD = """
@@ -125,21 +121,21 @@ select item.key, item.id, item.url,
 
 async def held(c: Connection, source_id: int, keys: Sequence[Hash], *, recipe: Hash) -> list[tuple[Any, ...]]:
     """Validators and links under these keys, as rows of `Held`; validators of another recipe are left out."""
-    cursor = c.cursor(binary=True)
-    await cursor.execute(_HELD + f" and key = any({_KEYS})", {"source": source_id, "recipe": recipe, **_packed(keys)})
-    return await cursor.fetchall()
+    values = {"source": source_id, "recipe": recipe, **_packed(keys)}
+    return await all_rows(c, _HELD + f" and key = any({_KEYS})", values, binary=True)
 
 
 async def every_held(c: Connection, source_id: int, *, recipe: Hash, batch: int = 2000) -> AsyncIterator[list[Held]]:
     """All items of a source by id, in batches that each are a statement of their own."""
     after = 0
     while True:
-        cursor = c.cursor(binary=True)
-        await cursor.execute(
+        those = await all_rows(
+            c,
             _HELD + " and item.id > %(after)s order by item.id limit %(batch)s",
             {"source": source_id, "recipe": recipe, "after": after, "batch": batch},
+            binary=True,
         )
-        rows = [Held(*row) for row in await cursor.fetchall()]
+        rows = [Held(*row) for row in those]
         if not rows:
             return
         after = rows[-1].id
@@ -152,8 +148,8 @@ async def insert(
     """Store new items; returns their ids."""
     if not documents:
         return {}
-    cursor = c.cursor(binary=True)
-    await cursor.execute(
+    those = await all_rows(
+        c,
         """
         insert into item (source_id, chunker, key, url, title, text, tags, record,
                           content_hash, record_hash, language, media_type, twins, remarks)
@@ -166,8 +162,9 @@ async def insert(
         returning key, id
         """,
         [source_id, chunker, [key for key, _ in documents], *_columns([document for _, document in documents])],
+        binary=True,
     )
-    return dict(await cursor.fetchall())
+    return dict(those)
 
 
 async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]], *, chunker: int) -> None:
@@ -253,25 +250,23 @@ async def delete(c: Connection, source: Source, keys: Sequence[Hash]) -> list[Dr
     """Delete items with their passages, checks and revisions."""
     if not keys:
         return []
-    rows = await (
-        await c.execute(
-            "delete from item where source_id = %s and key = any(%s) returning id, key, url, title",
-            [source.id, list(keys)],
-        )
-    ).fetchall()
+    rows = await all_rows(
+        c,
+        "delete from item where source_id = %s and key = any(%s) returning id, key, url, title",
+        [source.id, list(keys)],
+    )
     return [Dropped(*row) for row in rows]
 
 
 async def vanished(c: Connection, source_id: int, seen: Iterable[int]) -> list[Dropped]:
     """The items of a source that are not among the seen ones; must run inside a transaction."""
     await _load_seen(c, seen)
-    rows = await (
-        await c.execute(
-            "select id, key, url, title from item where source_id = %s"
-            " and not exists (select from seen where seen.id = item.id) order by id",
-            [source_id],
-        )
-    ).fetchall()
+    rows = await all_rows(
+        c,
+        "select id, key, url, title from item where source_id = %s"
+        " and not exists (select from seen where seen.id = item.id) order by id",
+        [source_id],
+    )
     return [Dropped(*row) for row in rows]
 
 

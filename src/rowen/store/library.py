@@ -1,18 +1,19 @@
 """Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
 
-from psycopg.rows import class_row
 
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
+from rowen.store.rows import list_of
 
 __all__ = ["entries", "overview", "revisions"]
 
 
 async def entries(c: Connection, key: Hash) -> list[Entry]:
     """The items under a key; one in each source that has it."""
-    cursor = c.cursor(row_factory=class_row(Entry))
-    await cursor.execute(
+    return await list_of(
+        c,
+        Entry,
         """
         select item.id, source.name as source, item.url, title, text, tags, record, language, media_type,
                coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, item.created_at, item.updated_at,
@@ -23,13 +24,13 @@ async def entries(c: Connection, key: Hash) -> list[Entry]:
         """,
         [key],
     )
-    return await cursor.fetchall()
 
 
 async def revisions(c: Connection, item_id: int) -> list[Revision]:
     """All texts of an item, oldest first; the last one is in force."""
-    cursor = c.cursor(row_factory=class_row(Revision))
-    await cursor.execute(
+    return await list_of(
+        c,
+        Revision,
         """
         select number, at, title, text, tags from revision where item_id = %(id)s
         union all
@@ -38,13 +39,13 @@ async def revisions(c: Connection, item_id: int) -> list[Revision]:
         """,
         {"id": item_id},
     )
-    return await cursor.fetchall()
 
 
 async def overview(c: Connection) -> list[Overview]:
     """How all sources are doing."""
-    cursor = c.cursor(row_factory=class_row(Overview))
-    await cursor.execute(
+    return await list_of(
+        c,
+        Overview,
         """
         select source.name, source.kind, source.url, source.state, source.deletions_held,
                (select count(*) from item where item.source_id = source.id) as items,
@@ -54,6 +55,5 @@ async def overview(c: Connection) -> list[Overview]:
           from source
           left join lateral (select * from run where run.source_id = source.id order by id desc limit 1) last on true
          order by source.name
-        """
+        """,
     )
-    return await cursor.fetchall()

@@ -8,6 +8,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rowen.errors import NewerDatabaseError, StoreUnfitError
+from rowen.store.rows import all_rows, scalar
 
 __all__ = ["SCHEMA", "latest", "migrate"]
 
@@ -61,10 +62,9 @@ async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
 
 
 async def _applied(connection: AsyncConnection[TupleRow]) -> set[int]:
-    row = await (await connection.execute("select to_regclass(%s)", [f"{SCHEMA}.migration"])).fetchone()
-    if row is None or row[0] is None:
+    if await scalar(connection, "select to_regclass(%s)", [f"{SCHEMA}.migration"]) is None:
         return set()
-    rows = await (await connection.execute(f"select number from {SCHEMA}.migration")).fetchall()  # noqa: S608 (a constant)
+    rows = await all_rows(connection, f"select number from {SCHEMA}.migration")  # noqa: S608 (a constant)
     return {number for (number,) in rows}
 
 
@@ -87,13 +87,11 @@ async def _prepare(connection: AsyncConnection[TupleRow]) -> None:
 
 
 async def _need_vector(connection: AsyncConnection[TupleRow]) -> None:
-    row = await (
-        await connection.execute(
-            "select coalesce((select extversion from pg_extension where extname = 'vector'),"
-            " (select default_version from pg_available_extensions where name = 'vector'))"
-        )
-    ).fetchone()
-    version = row[0] if row else None
+    version: str | None = await scalar(
+        connection,
+        "select coalesce((select extversion from pg_extension where extname = 'vector'),"
+        " (select default_version from pg_available_extensions where name = 'vector'))",
+    )
     if version is None or tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_VECTOR:
         raise StoreUnfitError(
             f"The server has {'no pgvector' if version is None else f'pgvector {version}'};"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection
+from rowen.store.rows import all_rows
 
 __all__ = ["Trait", "rekey", "traits", "traits_of"]
 
@@ -29,18 +30,16 @@ select id, key, url, content_hash, title,
 
 async def traits_of(c: Connection, source_id: int, keys: Sequence[Hash]) -> list[Trait]:
     """The traits of some items."""
-    cursor = c.cursor(binary=True)
-    await cursor.execute(_TRAITS + " and key = any(%s)", [source_id, list(keys)])
-    return [Trait(*row) for row in await cursor.fetchall()]
+    those = await all_rows(c, _TRAITS + " and key = any(%s)", [source_id, list(keys)], binary=True)
+    return [Trait(*row) for row in those]
 
 
 async def traits(c: Connection, source_id: int, *, batch: int = 5000) -> AsyncIterator[list[Trait]]:
     """The traits of all items of a source, in batches."""
     after = 0
     while True:
-        cursor = c.cursor(binary=True)
-        await cursor.execute(_TRAITS + " and id > %s order by id limit %s", [source_id, after, batch])
-        rows = [Trait(*row) for row in await cursor.fetchall()]
+        those = await all_rows(c, _TRAITS + " and id > %s order by id limit %s", [source_id, after, batch], binary=True)
+        rows = [Trait(*row) for row in those]
         if not rows:
             return
         after = rows[-1].id

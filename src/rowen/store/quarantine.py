@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from psycopg.rows import class_row
-
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed
 from rowen.model.library import QuarantinedItem
 from rowen.store.database import Connection
+from rowen.store.rows import all_rows, list_of, scalar
 
 __all__ = ["is_unsettled", "keys", "put", "read", "release"]
 
@@ -16,16 +15,15 @@ PAYLOAD_KEPT_BYTES = 64 * 1024
 
 async def keys(c: Connection, source_id: int) -> set[Hash]:
     """Which items of a source are in quarantine."""
-    rows = await (await c.execute("select key from quarantine where source_id = %s", [source_id])).fetchall()
+    rows = await all_rows(c, "select key from quarantine where source_id = %s", [source_id])
     return {key for (key,) in rows}
 
 
 async def is_unsettled(c: Connection, source_id: int) -> bool:
     """Whether something failed for the first time and was not tried again."""
-    row = await (
-        await c.execute("select exists (select from quarantine where source_id = %s and tries = 1)", [source_id])
-    ).fetchone()
-    return bool(row and row[0])
+    return bool(
+        await scalar(c, "select exists (select from quarantine where source_id = %s and tries = 1)", [source_id])
+    )
 
 
 async def put(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:
@@ -60,8 +58,9 @@ async def release(c: Connection, source_id: int, released: Sequence[Hash]) -> No
 
 async def read(c: Connection, *, source: str | None = None, limit: int = 100) -> list[QuarantinedItem]:
     """The items in quarantine, newest trouble first."""
-    cursor = c.cursor(row_factory=class_row(QuarantinedItem))
-    await cursor.execute(
+    return await list_of(
+        c,
+        QuarantinedItem,
         """
         select source.name as source, quarantine.url, error, hint, tries, first_at, last_at
           from quarantine join source on source.id = source_id
@@ -70,4 +69,3 @@ async def read(c: Connection, *, source: str | None = None, limit: int = 100) ->
         """,
         {"source": source, "limit": limit},
     )
-    return await cursor.fetchall()

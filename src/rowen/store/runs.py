@@ -6,7 +6,6 @@ also after a kill -9) or when it has not renewed its lease in time (a frozen pro
 """
 
 import json
-from typing import Any
 
 from psycopg.rows import TupleRow
 
@@ -15,6 +14,7 @@ from rowen.model.caps import error_within
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.rows import all_rows, one, scalar
 
 __all__ = ["Lease", "amend", "fence", "get", "live_of", "recent", "request_cancel"]
 
@@ -72,30 +72,27 @@ class Lease:
 
 
 async def _begin(c: Connection, source: Source, mode: Mode, lease_s: float) -> int:
-    found = await (await c.execute("select from source where id = %s for update", [source.id])).fetchone()
+    found = await one(c, "select from source where id = %s for update", [source.id])
     if found is None:
         raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
     await _bury_dead_run(c, source)
-    row = await (
-        await c.execute(
-            "insert into run (source_id, mode, lease_until)"
-            " values (%s, %s, now() + make_interval(secs => %s)) returning id",
-            [source.id, mode, lease_s],
-        )
-    ).fetchone()
-    run_id = _first(row)
+    run_id: int = await scalar(
+        c,
+        "insert into run (source_id, mode, lease_until)"
+        " values (%s, %s, now() + make_interval(secs => %s)) returning id",
+        [source.id, mode, lease_s],
+    )
     await c.execute("select pg_advisory_lock(%s, %s)", [_LOCK_CLASS, run_id])
     return run_id
 
 
 async def _bury_dead_run(c: Connection, source: Source) -> None:
-    row = await (
-        await c.execute(
-            "select id, started_at, lease_until < now() or pg_try_advisory_xact_lock(%s, id::integer)"
-            " from run where source_id = %s and status = 'running'",
-            [_LOCK_CLASS, source.id],
-        )
-    ).fetchone()
+    row = await one(
+        c,
+        "select id, started_at, lease_until < now() or pg_try_advisory_xact_lock(%s, id::integer)"
+        " from run where source_id = %s and status = 'running'",
+        [_LOCK_CLASS, source.id],
+    )
     if row is None:
         return
     run_id, started_at, dead = row
@@ -143,7 +140,7 @@ async def request_cancel(c: Connection, run_id: int) -> Run:
 
 async def fence(c: Connection, run_id: int) -> None:
     """Refuse to write for a run that has been taken over."""
-    row = await (await c.execute("select from run where id = %s and status = 'running' for share", [run_id])).fetchone()
+    row = await one(c, "select from run where id = %s and status = 'running' for share", [run_id])
     if row is None:
         raise BusyError(f"Run {run_id} was taken over by another one; nothing more was written by it.")
 
@@ -162,18 +159,17 @@ select run.id, source.name, source.kind, run.mode, run.status, run.complete, run
 
 async def recent(c: Connection, *, source: str | None = None, limit: int = 20) -> list[Run]:
     """The last runs, newest first."""
-    rows = await (
-        await c.execute(
-            _SELECT + " where %(s)s::text is null or source.name = %(s)s order by run.id desc limit %(n)s",
-            {"s": source, "n": limit},
-        )
-    ).fetchall()
+    rows = await all_rows(
+        c,
+        _SELECT + " where %(s)s::text is null or source.name = %(s)s order by run.id desc limit %(n)s",
+        {"s": source, "n": limit},
+    )
     return [_run(row) for row in rows]
 
 
 async def get(c: Connection, run_id: int) -> Run:
     """One run."""
-    row = await (await c.execute(_SELECT + " where run.id = %s", [run_id])).fetchone()
+    row = await one(c, _SELECT + " where run.id = %s", [run_id])
     if row is None:
         raise NotFoundError(f"There is no run {run_id}.", hint=Hint("{} lists them.", action("runs")))
     return _run(row)
@@ -182,8 +178,3 @@ async def get(c: Connection, run_id: int) -> Run:
 def _run(row: TupleRow) -> Run:
     run_id, source, kind, mode, status, complete, started_at, finished_at, tally, error = row
     return Run(run_id, source, kind, mode, status, complete, started_at, finished_at, Tally.from_json(tally), error)
-
-
-def _first(row: tuple[Any, ...] | None) -> int:
-    assert row is not None  # noqa: S101 (an insert returns its row)
-    return int(row[0])

@@ -9,6 +9,7 @@ from rowen.model.query import Filters, Hit, Passage, Query, pairs, spaced
 from rowen.store.database import Connection
 from rowen.store.filters import condition
 from rowen.store.ranking import Meaning, statement
+from rowen.store.rows import scalar
 
 __all__ = ["Found", "item_vector", "search"]
 
@@ -39,15 +40,18 @@ async def search(
     limit: int,
     filters: Filters | None = None,
     meaning: Meaning | None = None,
-    vector: Sequence[float] | None = None,
+    vector: str | None = None,
 ) -> tuple[list[Found], Row]:
-    """The items that answer best, by words and, where a vector is given, by meaning; and how it came about."""
+    """The items that answer best, by words and, where a vector is given, by meaning; and how it came about.
+
+    A vector is text as the database writes it, from where it is made or read to where it is compared.
+    """
     where, values = condition(filters or Filters())
     terms = list(_terms(query))
     values |= {
         "kinds": [kind for kind, _ in terms],
         "terms": [term for _, term in terms],
-        "vector": None if vector is None else f"[{','.join(map(repr, vector))}]",
+        "vector": vector,
         "weight": meaning.weight if meaning else 0.0,
         "limit": limit,
         "passages": PASSAGES,
@@ -69,15 +73,14 @@ select set_config('jit', 'off', true), set_config('hnsw.iterative_scan', 'relaxe
 """
 
 
-async def item_vector(c: Connection, item_id: int, model_id: int) -> list[float] | None:
+async def item_vector(c: Connection, item_id: int, model_id: int) -> str | None:
     """What an item is about, as the mean of its passages; None if none has a vector."""
-    row = await (
-        await c.execute(
-            "select avg(vector)::text from chunk join embedding using (text_hash) where item_id = %s and model_id = %s",
-            [item_id, model_id],
-        )
-    ).fetchone()
-    return [float(number) for number in row[0][1:-1].split(",")] if row and row[0] else None
+    found: str | None = await scalar(
+        c,
+        "select avg(vector)::text from chunk join embedding using (text_hash) where item_id = %s and model_id = %s",
+        [item_id, model_id],
+    )
+    return found
 
 
 def _terms(query: Query) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg import errors
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
@@ -13,6 +12,7 @@ from rowen.model.item import Cursor
 from rowen.model.source import Source, SourceState
 from rowen.store import changes
 from rowen.store.database import Connection
+from rowen.store.rows import all_rows, first_of, list_of
 
 __all__ = [
     "add",
@@ -57,14 +57,12 @@ async def add(
 
 async def every(c: Connection) -> list[Source]:
     """All sources, by name."""
-    cursor = c.cursor(row_factory=class_row(Source))
-    return await (await cursor.execute(_SELECT + " order by source.name")).fetchall()
+    return await list_of(c, Source, _SELECT + " order by source.name")
 
 
 async def get(c: Connection, name: str) -> Source:
     """The source of this name."""
-    cursor = c.cursor(row_factory=class_row(Source))
-    source = await (await cursor.execute(_SELECT + " where source.name = %s", [name])).fetchone()
+    source = await first_of(c, Source, _SELECT + " where source.name = %s", [name])
     if source is None:
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint("{} lists them.", action("sources")))
     return source
@@ -72,9 +70,8 @@ async def get(c: Connection, name: str) -> Source:
 
 async def find(c: Connection, url: str, kind: str | None = None) -> Source | None:
     """A source by its URL."""
-    cursor = c.cursor(row_factory=class_row(Source))
     where = " where source.url = %(url)s and (%(kind)s::text is null or source.kind = %(kind)s) order by source.id"
-    return await (await cursor.execute(_SELECT + where, {"url": url, "kind": kind})).fetchone()
+    return await first_of(c, Source, _SELECT + where, {"url": url, "kind": kind})
 
 
 async def edit(
@@ -117,7 +114,7 @@ async def remove_all(c: Connection, gone: Sequence[Source]) -> int:
     told: list[tuple[Source, list[changes.Line]]] = []
     for source in gone:
         await c.execute("select from source where id = %s for update", [source.id])
-        rows = await (await c.execute("select key, url, title from item where source_id = %s", [source.id])).fetchall()
+        rows = await all_rows(c, "select key, url, title from item where source_id = %s", [source.id])
         await c.execute("delete from source where id = %s", [source.id])
         told.append((source, [changes.Line("deleted", key, url, title) for key, url, title in rows]))
     for source, lines in told:

@@ -4,6 +4,7 @@ import string
 from collections.abc import Iterator, Sequence
 
 from rowen.store.database import Connection, Database
+from rowen.store.rows import all_rows, scalar
 
 __all__ = ["corrections", "note", "telling", "variants"]
 
@@ -41,24 +42,21 @@ async def note(database: Database, written: int) -> bool:
     if not written:
         return False
     async with database.transaction() as c:
-        row = await (
-            await c.execute(
-                "update term_count set written = written + %s returning written > passages * %s::float8",
-                [written, STALE_SHARE],
-            )
-        ).fetchone()
-    if row is None or not row[0]:
+        many = await scalar(
+            c,
+            "update term_count set written = written + %s returning written > passages * %s::float8",
+            [written, STALE_SHARE],
+        )
+    if not many:
         return False
     async with database.transaction() as c:
         return await _count(c)
 
 
 async def _count(c: Connection) -> bool:
-    mine = await (await c.execute(_LOCK)).fetchone()
-    if mine is None or not mine[0]:
+    if not await scalar(c, _LOCK):
         return False
-    row = await (await c.execute("select count(*) from chunk")).fetchone()
-    passages = int(row[0]) if row else 0
+    passages: int = await scalar(c, "select count(*) from chunk")
     share = min(1.0, SAMPLE / max(passages, 1))
     counted = "select tsv from chunk"
     if share < 1:
@@ -81,9 +79,9 @@ async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
     guesses = [(word, guess, rank) for word in words for rank, guess in variants(word)]
     if not guesses:
         return {}
-    rows = await (
-        await c.execute(
-            """
+    rows = await all_rows(
+        c,
+        """
             select distinct on (guess.word) guess.word, guess.variant
               from unnest(%s::text[], %s::text[], %s::integer[]) as guess(word, variant, rank)
               cross join text_configs() as config(name)
@@ -91,9 +89,8 @@ async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
               join term using (lexeme)
              order by guess.word, guess.rank, term.passages desc, guess.variant
             """,
-            [list(column) for column in zip(*guesses, strict=True)],
-        )
-    ).fetchall()
+        [list(column) for column in zip(*guesses, strict=True)],
+    )
     return dict(rows)
 
 
@@ -115,9 +112,9 @@ def variants(word: str) -> Iterator[tuple[int, str]]:
 
 async def telling(c: Connection, item_id: int, *, limit: int) -> list[str]:
     """The lexemes that tell an item from others: often in it, rare elsewhere."""
-    rows = await (
-        await c.execute(
-            """
+    rows = await all_rows(
+        c,
+        """
             select found.lexeme
               from chunk cross join lateral unnest(chunk.tsv) found
               left join term using (lexeme) cross join term_count
@@ -129,7 +126,6 @@ async def telling(c: Connection, item_id: int, *, limit: int) -> list[str]:
                       found.lexeme
              limit %s
             """,
-            [item_id, limit],
-        )
-    ).fetchall()
+        [item_id, limit],
+    )
     return [lexeme for (lexeme,) in rows]

@@ -6,6 +6,7 @@ from typing import Any
 from rowen.model import twins
 from rowen.model.twins import Families, TwinGroup, TwinItem
 from rowen.store.database import Connection, Database
+from rowen.store.rows import all_rows
 
 __all__ = ["MAKE_LISTING", "fill", "group_of", "groups", "listing"]
 
@@ -35,9 +36,7 @@ def group_of(members: Sequence[TwinItem]) -> TwinGroup:
 
 
 async def _families(c: Connection, item_ids: Sequence[int]) -> Families:
-    rows = await (
-        await c.execute("select distinct unnest(twins) from item where id = any(%s)", [list(item_ids)])
-    ).fetchall()
+    rows = await all_rows(c, "select distinct unnest(twins) from item where id = any(%s)", [list(item_ids)])
     families = Families()
     asked: set[int] = set()
     marks = {mark for (mark,) in rows}
@@ -51,17 +50,16 @@ async def _families(c: Connection, item_ids: Sequence[int]) -> Families:
 
 async def _join(c: Connection, families: Families, marks: list[int]) -> set[int]:
     """Join the holders of marks; returns all marks of those that were joined."""
-    rows = await (
-        await c.execute(
-            """
+    rows = await all_rows(
+        c,
+        """
             select mark, found.id, found.source_id, found.twins
               from unnest(%s::bigint[]) as mark,
                    lateral (select id, source_id, twins from item where twins @> array[mark] limit %s) found
              order by mark
             """,
-            [marks, twins.MOST_HOLDERS + 1],
-        )
-    ).fetchall()
+        [marks, twins.MOST_HOLDERS + 1],
+    )
     holders: dict[int, list[tuple[int, int]]] = {}
     for mark, item, source, _ in rows:
         holders.setdefault(mark, []).append((item, source))
@@ -89,12 +87,26 @@ async def _read(c: Connection, item_ids: Sequence[int]) -> dict[int, TwinItem]:
     if not item_ids:
         return {}
     statement = MAKE_LISTING.format(more="", join="where item.id = any(%s)")
-    rows = await (await c.execute(statement.encode(), [list(item_ids)])).fetchall()
+    rows = await all_rows(c, statement.encode(), [list(item_ids)])
     return {row[0]: listing(row) for row in rows}
 
 
 async def fill(database: Database, source_id: int) -> int:
-    """Give marks to the datasets of a source that have none yet; returns how many there were."""
+    """Give marks to the datasets of a source that have none yet; returns how many there were.
+
+    Only datasets of a database that is older than marks have none. Which sources have such is asked once a process.
+    """
+    if database.unmarked_sources is None:
+        async with database.connection() as c:
+            database.unmarked_sources = {source for (source,) in await all_rows(c, _SOURCES_UNMARKED)}
+    if source_id not in database.unmarked_sources:
+        return 0
+    filled = await _fill(database, source_id)
+    database.unmarked_sources.discard(source_id)
+    return filled
+
+
+async def _fill(database: Database, source_id: int) -> int:
     filled = 0
     while True:
         async with database.transaction() as c:
@@ -105,15 +117,17 @@ async def fill(database: Database, source_id: int) -> int:
             return filled
 
 
+_UNMARKED = "twins is null and media_type = 'application/vnd.rowen.dataset+json'"
+_SOURCES_UNMARKED = f"select distinct source_id from item where {_UNMARKED}"  # noqa: S608 (a constant)
+
+
 async def _unmarked(c: Connection, source_id: int) -> list[tuple[int, str]]:
-    rows = await (
-        await c.execute(
-            "select id, record, url, text, content_hash from item"
-            " where source_id = %s and twins is null and media_type = 'application/vnd.rowen.dataset+json'"
-            " order by id limit %s for update",
-            [source_id, _FILLED_AT_ONCE],
-        )
-    ).fetchall()
+    rows = await all_rows(
+        c,
+        "select id, record, url, text, content_hash from item"  # noqa: S608 (a constant)
+        f" where source_id = %s and {_UNMARKED} order by id limit %s for update",
+        [source_id, _FILLED_AT_ONCE],
+    )
     return [
         (item, twins.as_array(twins.marks_of(record, url=url, text=text, content_hash=content)))
         for item, record, url, text, content in rows

@@ -4,6 +4,7 @@ from rowen.model.database import Tidied
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database
 from rowen.store.embeddings import hold_passages
+from rowen.store.rows import scalar
 
 __all__ = ["collect", "keep_query", "query_vector"]
 
@@ -13,12 +14,9 @@ _BATCH = 5_000
 
 async def query_vector(c: Connection, model_id: int, text_hash: Hash) -> str | None:
     """The vector of a question that was asked before, in the database's notation."""
-    row = await (
-        await c.execute(
-            "select vector::text from query_embedding where model_id = %s and text_hash = %s", [model_id, text_hash]
-        )
-    ).fetchone()
-    return row[0] if row else None
+    statement = "select vector::text from query_embedding where model_id = %s and text_hash = %s"
+    found: str | None = await scalar(c, statement, [model_id, text_hash])
+    return found
 
 
 async def keep_query(c: Connection, model_id: int, text_hash: Hash, vector: str) -> None:
@@ -42,8 +40,8 @@ async def collect(database: Database, *, kept_days: float) -> Tidied:
     while gone := await _drop_some(database, kept_days):
         dropped += gone
     async with database.connection() as c:
-        row = await (await c.execute("select count(*) from embedding_unused")).fetchone()
-    return Tidied(dropped=dropped, kept=int(row[0]) if row else 0)
+        kept = await scalar(c, "select count(*) from embedding_unused")
+    return Tidied(dropped=dropped, kept=int(kept or 0))
 
 
 async def _mark(c: Connection) -> None:

@@ -11,6 +11,7 @@ from psycopg import errors
 
 from rowen.store.database import Connection
 from rowen.store.embeddings import Model
+from rowen.store.rows import scalar
 
 __all__ = ["IndexState", "build", "remove", "state"]
 
@@ -33,10 +34,8 @@ def _name(model_id: int) -> str:
 
 async def state(c: Connection, model_id: int) -> IndexState:
     """How the index of a model is."""
-    row = await (
-        await c.execute("select indisvalid from pg_index where indexrelid = to_regclass(%s)", [_name(model_id)])
-    ).fetchone()
-    return IndexState(row is not None, bool(row and row[0]))
+    valid = await scalar(c, "select indisvalid from pg_index where indexrelid = to_regclass(%s)", [_name(model_id)])
+    return IndexState(valid is not None, bool(valid))
 
 
 async def build(c: Connection, model: Model, *, dimensions: int, rows: int, embedded: bool) -> None:
