@@ -25,6 +25,12 @@
     │   │   ├── TlsError             no trusted encryption
     │   │   └── TruncatedError       the body ended early
     │   └── SourceGoneError    its root is not there
+    ├── ProviderError          a paid service could not be called           exit 1
+    │   ├── BudgetExceededError     it would cost more than it may          exit 5
+    │   ├── ProviderAnswerError     its answer cannot be read
+    │   ├── ProviderDownError       it cannot be reached, or asks to wait
+    │   ├── ProviderKeyError        it does not accept the key
+    │   └── ProviderRefusedError    it will not take this input
     ├── EmbeddingError         texts could not be turned into vectors       exit 1
     │   ├── BadVectorsError         the embedder's answer is no use
     │   ├── EmbedderDownError       it cannot be reached, or asks to wait
@@ -49,6 +55,7 @@ __all__ = [
     "BadUrlError",
     "BadVectorsError",
     "BodyTooLargeError",
+    "BudgetExceededError",
     "BusyError",
     "CircuitOpenError",
     "ConfigurationError",
@@ -62,6 +69,11 @@ __all__ = [
     "ItemError",
     "NewerDatabaseError",
     "NotFoundError",
+    "ProviderAnswerError",
+    "ProviderDownError",
+    "ProviderError",
+    "ProviderKeyError",
+    "ProviderRefusedError",
     "RedirectError",
     "RefusedError",
     "RowenError",
@@ -307,6 +319,55 @@ class TruncatedError(FetchError):
 
 class SourceGoneError(SourceError):
     """The root of a source is not there."""
+
+
+class ProviderError(RowenError):
+    """A paid service could not be called."""
+
+    code: ClassVar[str] = "provider_failed"
+    http_status: ClassVar[int] = 502
+
+
+class BudgetExceededError(ProviderError):
+    """A call would cost more than a budget allows."""
+
+    code = "budget_exceeded"
+    http_status = 402
+    exit_code = 5
+
+
+class ProviderAnswerError(ProviderError):
+    """A provider's answer cannot be read."""
+
+    code = "provider_answer_unreadable"
+
+
+class ProviderDownError(ProviderError):
+    """A provider cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be called again."""
+
+    code = "provider_down"
+    http_status = 503
+    retryable = True
+
+    def __init__(
+        self, message: str = "", *, retry_in_s: float = 0.0, busy: bool = False, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_in_s = retry_in_s
+        self.busy = busy
+
+
+class ProviderKeyError(ProviderError):
+    """A provider does not accept the key."""
+
+    code = "provider_key_refused"
+
+
+class ProviderRefusedError(ProviderError):
+    """A provider will not take this input."""
+
+    code = "provider_refused"
+    http_status = 422
 
 
 class EmbeddingError(RowenError):

@@ -140,6 +140,16 @@ class Settings(BaseSettings):
         default=20_000, ge=1, description="with so many vectors an index is made; fewer are compared one by one"
     )
 
+    budget_run_usd: float | None = Field(
+        default=None, ge=0, description="what paid calls of one run may cost, in US dollars; default: no limit"
+    )
+    budget_source_usd: float | None = Field(
+        default=None, ge=0, description="what paid calls for one source may cost in 30 days"
+    )
+    budget_day_usd: float | None = Field(
+        default=None, ge=0, description="what all paid calls of one day (UTC) may cost"
+    )
+
     # The seeds name these without our prefix.
     cb_failure_threshold: int = Field(
         default=5, ge=1, validation_alias="cb_failure_threshold", description="failures in a row that open a circuit"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from rowen.enrich.ledger import Ledger, NoLedger
 from rowen.errors import ConfigurationError
 from rowen.settings import Settings
 
@@ -66,10 +67,11 @@ class Embedded(NamedTuple):
 
 
 class Tools(NamedTuple):
-    """What the flow lends to an embedder: the HTTP client, opened when first asked for, and the settings."""
+    """What the flow lends to an embedder: the HTTP client, opened when first asked for, settings, and the ledger."""
 
     client: "Callable[[], Awaitable[Client]]"
     settings: Settings
+    ledger: Ledger = NoLedger()
 
 
 class Embedder(Protocol):

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
-from rowen.enrich.embedders.remote import Key, Wire
-from rowen.errors import ConfigurationError
-from rowen.fetch.target import parse, redact
+from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, guessed_tokens
 
 __all__ = ["Gemini"]
 
@@ -21,9 +19,7 @@ class Gemini:
     kind: ClassVar[str] = "gemini"
 
     def __init__(self, spec: Spec, tools: Tools) -> None:
-        url = (spec.url or HOME).rstrip("/")
-        if parse(url).login:
-            raise ConfigurationError(f"{redact(url)} contains a password, which would be stored in clear.")
+        url = base_url(spec.url, HOME)
         model = (spec.model or DEFAULT_MODEL).removeprefix("models/")
         settings = tools.settings
         self._spec = Spec(self.kind, model, spec.dimensions, url)
@@ -31,8 +27,9 @@ class Gemini:
         self.weight = 1.0
         self.price = PRICES.get(model) if settings.embedder_price is None else settings.embedder_price
         self.limits = Limits(texts=100, tokens=20_000, chars_per_text=6_000, concurrency=4).within(settings)
-        key = Key.of(settings, kind=self.kind, home=HOME, default="env:GEMINI_API_KEY", header="x-goog-api-key")
-        self._wire = Wire(url, tools=tools, key=key)
+        how = {"default": "env:GEMINI_API_KEY", "header": "x-goog-api-key"}
+        key = embedder_key(settings, kind=self.kind, home=HOME, **how)
+        self._remote = RemoteModel(url, model, tools=tools, key=key, price=self.price)
 
     @property
     def spec(self) -> Spec:
@@ -42,20 +39,22 @@ class Gemini:
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
         """The vectors in the order of the texts; Gemini does not say how many tokens they were."""
         task = "RETRIEVAL_QUERY" if question else "RETRIEVAL_DOCUMENT"
-        answer = await self._wire.post(
+        answer = await self._remote.post(
             f"{self._spec.url}/models/{self._spec.model}:batchEmbedContents",
             {"requests": [self._request(text, task) for text in texts]},
+            texts,
         )
         found = answer.get("embeddings")
         if not isinstance(found, list):
-            raise self._wire.unreadable("it has no list `embeddings`")
+            raise self._remote.unreadable("it has no list `embeddings`")
         vectors = [one.get("values") if isinstance(one, dict) else None for one in found]
         if not all(isinstance(vector, list) for vector in vectors):
-            raise self._wire.unreadable("an entry of `embeddings` has no vector")
-        return Embedded(vectors, sum(len(text) // 4 + 1 for text in texts))
+            raise self._remote.unreadable("an entry of `embeddings` has no vector")
+        return Embedded(vectors, guessed_tokens(texts))
 
     async def close(self) -> None:
-        """The client belongs to the flow."""
+        """Finish the ledger; the client belongs to the flow."""
+        await self._remote.close()
 
     def _request(self, text: str, task: str) -> dict[str, Any]:
         request: dict[str, Any] = {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
-from rowen.enrich.embedders.remote import Key, Wire
+from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, guessed_tokens
 from rowen.errors import ConfigurationError
-from rowen.fetch.target import parse, redact
-from rowen.settings import Settings
+from rowen.fetch.target import redact
+from rowen.model.ledger import TokenUsage
 
 __all__ = ["OpenAI"]
 
@@ -24,12 +24,7 @@ class OpenAI:
     kind: ClassVar[str] = "openai"
 
     def __init__(self, spec: Spec, tools: Tools) -> None:
-        url = (spec.url or HOME).rstrip("/")
-        if parse(url).login:
-            raise ConfigurationError(
-                f"{redact(url)} contains a password, which would be stored in clear.",
-                hint="Leave it out, and name where the key is found in ROWEN_EMBEDDER_KEY.",
-            )
+        url = base_url(spec.url, HOME)
         model = spec.model or (DEFAULT_MODEL if url == HOME else None)
         if model is None:
             raise ConfigurationError(f"Which model of {redact(url)}?", hint="ROWEN_EMBEDDER_MODEL names it.")
@@ -41,7 +36,9 @@ class OpenAI:
         self.price = settings.embedder_price
         if self.price is None and url == HOME:
             self.price = PRICES.get(model)
-        self._wire = Wire(url, tools=tools, key=_key(settings))
+        how = {"header": "Authorization", "form": "Bearer {}"}
+        key = embedder_key(settings, kind=self.kind, home=HOME, default="env:OPENAI_API_KEY", **how)
+        self._remote = RemoteModel(url, model, tools=tools, key=key, price=self.price)
 
     @property
     def spec(self) -> Spec:
@@ -56,21 +53,23 @@ class OpenAI:
             asked["encoding_format"] = "base64"
         if self._spec.dimensions:
             asked["dimensions"] = self._spec.dimensions
-        answer = await self._wire.post(f"{self._spec.url}/embeddings", asked)
+        answer = await self._remote.post(f"{self._spec.url}/embeddings", asked, texts, _usage)
         data = answer.get("data")
         if not isinstance(data, list):
-            raise self._wire.unreadable("it has no list `data`")
-        return Embedded(self._in_order(data), _tokens(answer, texts))
+            raise self._remote.unreadable("it has no list `data`")
+        usage = _usage(answer)
+        return Embedded(self._in_order(data), usage.sent if usage else guessed_tokens(texts))
 
     async def close(self) -> None:
-        """The client belongs to the flow."""
+        """Finish the ledger; the client belongs to the flow."""
+        await self._remote.close()
 
     def _in_order(self, data: list[Any]) -> list[Any]:
         if not all(isinstance(one, dict) for one in data):
-            raise self._wire.unreadable("an entry of `data` is no object")
+            raise self._remote.unreadable("an entry of `data` is no object")
         indexes = [one.get("index", place) for place, one in enumerate(data)]
         if sorted(map(str, indexes)) != sorted(map(str, range(len(data)))):
-            raise self._wire.unreadable("the indexes of its vectors are not those of the texts")
+            raise self._remote.unreadable("the indexes of its vectors are not those of the texts")
         vectors: list[Any] = [None] * len(data)
         for index, one in zip(indexes, data, strict=True):
             vectors[int(index)] = self._numbers(one.get("embedding"))
@@ -80,24 +79,19 @@ class OpenAI:
         if isinstance(vector, list):
             return vector
         if not isinstance(vector, str):
-            raise self._wire.unreadable("an entry of `data` has no vector")
+            raise self._remote.unreadable("an entry of `data` has no vector")
         import numpy as np
 
         try:
             return np.frombuffer(base64.b64decode(vector, validate=True), "<f4")
         except (binascii.Error, ValueError):
-            raise self._wire.unreadable("a vector in base64 is broken") from None
+            raise self._remote.unreadable("a vector in base64 is broken") from None
 
 
-def _key(settings: Settings) -> Key:
-    how = {"header": "Authorization", "form": "Bearer {}"}
-    return Key.of(settings, kind=OpenAI.kind, home=HOME, default="env:OPENAI_API_KEY", **how)
-
-
-def _tokens(answer: dict[str, Any], texts: Sequence[str]) -> int:
-    """What the provider counted; local servers that do not count are guessed at."""
+def _usage(answer: dict[str, Any]) -> TokenUsage | None:
+    """What the provider counted; many local servers do not."""
     usage = answer.get("usage")
     for name in ("total_tokens", "prompt_tokens"):
         if isinstance(usage, dict) and type(usage.get(name)) is int and usage[name] > 0:
-            return int(usage[name])
-    return sum(len(text) // 4 + 1 for text in texts)
+            return TokenUsage(int(usage[name]))
+    return None

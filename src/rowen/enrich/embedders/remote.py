@@ -1,116 +1,123 @@
-"""What embedders over HTTP have in common: one POST of JSON, and what its answer means."""
+"""What embedders over HTTP have in common: a provider, and what its failures mean for texts and for settings."""
 
-import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rowen.enrich.base import Tools
-from rowen.errors import BadVectorsError, EmbedderDownError, EmbeddingError, TextsRefusedError
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.target import parse
+from rowen.enrich.provider import Key, PaidCall, Provider
+from rowen.errors import (
+    BadVectorsError,
+    BudgetExceededError,
+    ConfigurationError,
+    EmbedderDownError,
+    EmbeddingError,
+    ProviderAnswerError,
+    ProviderDownError,
+    ProviderError,
+    ProviderKeyError,
+    ProviderRefusedError,
+    TextsRefusedError,
+)
+from rowen.fetch.target import parse, redact
+from rowen.model.ledger import Price, TokenUsage
 from rowen.settings import Settings
 
-__all__ = ["Key", "Wire"]
+__all__ = ["RemoteModel", "base_url", "embedder_key", "guessed_tokens"]
 
-_TOLD_CHARS = 300
 _KEY_HINT = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
 _NOT_NAMED = "No key was sent: its address is known from the database alone. Name it in ROWEN_EMBEDDER_URL as well."
+_WAITING = "The texts keep waiting; `rowen embed` goes on where this ended."
+# English has about four characters a token; used only where a provider does not count, and before it has.
+_CHARS_PER_TOKEN = 4
 
 
-class Key(NamedTuple):
-    """A provider's key, and the one origin that may receive it."""
-
-    origin: str
-    credentials: Credentials | None
-
-    @classmethod
-    def of(cls, settings: Settings, *, kind: str, home: str, default: str, header: str, form: str = "{}") -> "Key":
-        """The user's key for the address that his settings name, or else the usual one for the provider's own.
-
-        The address that is called may stand in a database that others write to: it has no say in this.
-        """
-        meant = settings.embedder in (None, kind)
-        named = (settings.embedder_url if meant else None) or home
-        usual = default if parse(named).origin == parse(home).origin else None
-        value = settings.embedder_key.get_secret_value() if meant and settings.embedder_key else usual
-        return cls(parse(named).origin, Credentials.of(named, {header: form.format(value)} if value else {}))
-
-
-class Wire:
-    """One provider: where it is, who we are there."""
-
-    def __init__(self, url: str, *, tools: Tools, key: Key) -> None:
-        self.provider = parse(url).host
-        self._tools = tools
-        self._credentials = key.credentials
-        self._is_named = key.origin == parse(url).origin
-
-    async def post(self, url: str, question: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object that answers; raises in the words of embedding, or `FetchError` where nobody answers."""
-        client = await self._tools.client()
-        response = await client.request(
-            "POST",
-            url,
-            headers={"Content-Type": "application/json"},
-            accept="application/json",
-            credentials=self._credentials,
-            body=json.dumps(question).encode(),
-            follow=False,
+def base_url(given: str | None, home: str) -> str:
+    """The address of an API as it is stored, which may not hold a password."""
+    url = (given or home).rstrip("/")
+    if parse(url).login:
+        raise ConfigurationError(
+            f"{redact(url)} contains a password, which would be stored in clear.",
+            hint="Leave it out, and name where the key is found in ROWEN_EMBEDDER_KEY.",
         )
-        if not response.ok:
-            raise self._failed(response.status, response.body, response.retry_after_s or 0.0)
+    return url
+
+
+def embedder_key(settings: Settings, *, kind: str, home: str, default: str, header: str, form: str = "{}") -> Key:
+    """The user's key for the address that his settings name, or else the usual one for the provider's own.
+
+    The address that is called may stand in a database that others write to: it has no say in this.
+    """
+    meant = settings.embedder in (None, kind)
+    named = (settings.embedder_url if meant else None) or home
+    usual = default if parse(named).origin == parse(home).origin else None
+    value = settings.embedder_key.get_secret_value() if meant and settings.embedder_key else usual
+    return Key.for_address(named, value, header=header, form=form)
+
+
+def guessed_tokens(texts: Sequence[str]) -> int:
+    """About how many tokens texts are."""
+    return sum(len(text) // _CHARS_PER_TOKEN + 1 for text in texts)
+
+
+class RemoteModel:
+    """One model of a provider; every failure is told in the words of embedding."""
+
+    def __init__(self, url: str, model: str, *, tools: Tools, key: Key, price: float | None) -> None:
+        self._model = model
+        self._price = None if price is None else Price(price)
+        self._provider = Provider(url, key=key, client=tools.client, settings=tools.settings, ledger=tools.ledger)
+
+    async def post(
+        self,
+        url: str,
+        question: Mapping[str, Any],
+        texts: Sequence[str],
+        usage: Callable[[dict[str, Any]], TokenUsage | None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """The JSON object that answers for texts; raises an `EmbeddingError` where there is none to be had."""
+        call = PaidCall(
+            purpose="embed",
+            model=self._model,
+            inputs=len(texts),
+            expected=TokenUsage(guessed_tokens(texts)),
+            price=self._price,
+            usage=usage,
+        )
         try:
-            answer = json.loads(response.body)
-        except (ValueError, RecursionError):
-            raise self.unreadable("it is not JSON") from None
-        if not isinstance(answer, dict):
-            raise self.unreadable("it is no object")
-        return answer
+            return await self._provider.post(url, question, call)
+        except ProviderError as problem:
+            # Whoever waits for an open circuit looks for it in the cause.
+            raise self._in_words_of_embedding(problem) from problem.__cause__ or problem
 
     def unreadable(self, why: str) -> BadVectorsError:
         """The error for an answer that has another shape than agreed."""
+        return self._unreadable(self._provider.unreadable(why))
+
+    async def close(self) -> None:
+        """Let the provider write down what it has to."""
+        await self._provider.close()
+
+    def _unreadable(self, problem: ProviderAnswerError) -> BadVectorsError:
         return BadVectorsError(
-            f"The answer of {self.provider} cannot be read: {why}. Nothing of it was stored.",
+            f"{problem} Nothing of it was stored.",
             hint="Is ROWEN_EMBEDDER_URL the base address of its API, and not of its web page?",
         )
 
-    def _failed(self, status: int, body: bytes, retry_in_s: float) -> EmbeddingError:
-        match status:
-            case 401 | 403:
-                # The body is not repeated: some providers put a part of the key there.
-                return EmbeddingError(
-                    f"{self.provider} does not accept the key (status {status}).",
-                    hint=_KEY_HINT if self._is_named else _NOT_NAMED,
-                )
-            case 400 | 413 | 422:
-                return TextsRefusedError(f"{self.provider} refused (status {status}): {self._told(body)}")
-            case 408 | 429:
-                return EmbedderDownError(
-                    f"{self.provider} asks to wait (status {status}).",
-                    retry_in_s=retry_in_s,
-                    busy=True,
-                    hint="The texts keep waiting; `rowen embed` goes on where this ended.",
-                )
-            case _ if status >= 500:
-                return EmbedderDownError(
-                    f"{self.provider} failed (status {status}).",
-                    retry_in_s=retry_in_s,
-                    hint="The texts keep waiting; `rowen embed` goes on where this ended.",
-                )
-        return EmbeddingError(
-            f"{self.provider} answered with status {status}: {self._told(body)}",
-            hint="Check ROWEN_EMBEDDER_URL and ROWEN_EMBEDDER_MODEL.",
-        )
-
-    def _told(self, body: bytes) -> str:
-        """What the provider says is wrong, without control characters, and never long."""
-        try:
-            told = json.loads(body)
-        except (ValueError, RecursionError):
-            told = None
-        while isinstance(told, dict):
-            told = told.get("error") or told.get("message") or told.get("detail") or ""
-        words = told if isinstance(told, str) and told else body[:_TOLD_CHARS].decode("utf-8", "replace")
-        return (
-            " ".join("".join(c if c.isprintable() else " " for c in words).split())[:_TOLD_CHARS] or "no reason given"
-        )
+    def _in_words_of_embedding(self, problem: ProviderError) -> EmbeddingError:
+        told = str(problem)
+        match problem:
+            case ProviderAnswerError():
+                return self._unreadable(problem)
+            case ProviderKeyError():
+                return EmbeddingError(told, hint=_KEY_HINT if self._provider.is_named else _NOT_NAMED)
+            case ProviderRefusedError():
+                return TextsRefusedError(told)
+            case ProviderDownError():
+                hint = problem.hint or _WAITING
+                return EmbedderDownError(told, retry_in_s=problem.retry_in_s, busy=problem.busy, hint=hint)
+            case BudgetExceededError() if self._price is None:
+                return EmbeddingError(told, hint="ROWEN_EMBEDDER_PRICE tells it; 0 for a server of your own.")
+            case BudgetExceededError():
+                hint = "The texts keep waiting. ROWEN_BUDGET_RUN_USD, _SOURCE_USD and _DAY_USD set the budgets."
+                return EmbeddingError(told, hint=hint)
+        return EmbeddingError(told, hint=problem.hint or "Check ROWEN_EMBEDDER_URL and ROWEN_EMBEDDER_MODEL.")

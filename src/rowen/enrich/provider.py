@@ -1,0 +1,294 @@
+"""One way to call a paid service over HTTP: JSON goes in, JSON comes out, and every attempt is written down.
+
+The key goes to the origin that the user named and to no other. What is passing is tried again, with backoff and within
+what the service asks for; its circuit is that of its host in the HTTP client. Budgets are checked before a call: what
+other processes have in flight at that moment is not known, so that a budget may be exceeded by one call each.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rowen.enrich.ledger import SOURCE_PERIOD, Budgets, Ledger, NoLedger, current_charge
+from rowen.errors import (
+    BudgetExceededError,
+    CircuitOpenError,
+    FetchError,
+    FetchTimeoutError,
+    ProviderAnswerError,
+    ProviderDownError,
+    ProviderError,
+    ProviderKeyError,
+    ProviderRefusedError,
+    StoreError,
+    TruncatedError,
+)
+from rowen.fetch.breaker import State
+from rowen.fetch.credentials import Credentials
+from rowen.fetch.politeness import backoff_s
+from rowen.fetch.target import parse
+from rowen.model.ledger import CallResult, Charge, LedgerEntry, Price, TokenUsage
+from rowen.settings import Settings
+
+if TYPE_CHECKING:
+    from rowen.fetch.client import Client
+    from rowen.fetch.response import Response
+
+__all__ = ["Key", "PaidCall", "Provider"]
+
+log = logging.getLogger(__name__)
+
+# A sentence or two: enough to know the reason, too short to repeat a prompt.
+_REASON_CHARS = 300
+_NONE = TokenUsage()
+
+
+class Key(NamedTuple):
+    """A provider's key, and the one origin that may receive it."""
+
+    origin: str
+    credentials: Credentials | None
+
+    @classmethod
+    def for_address(cls, named: str, value: str | None, *, header: str, form: str = "{}") -> "Key":
+        """A key, or a reference to where one is found, for the origin of an address that the user named."""
+        return cls(parse(named).origin, Credentials.of(named, {header: form.format(value)} if value else {}))
+
+
+@dataclass(frozen=True, slots=True)
+class PaidCall:
+    """What a call is for: a purpose such as `embed` or `extract`, and what it is expected to cost.
+
+    `usage` reads the tokens off an answer; without it, or where the answer does not tell, they are those expected.
+    """
+
+    purpose: str
+    model: str
+    inputs: int
+    expected: TokenUsage
+    price: Price | None = None
+    usage: Callable[[dict[str, Any]], TokenUsage | None] = lambda _: None
+    limit_s: float | None = None
+    idle_s: float | None = None
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One request, as the ledger will show it."""
+
+    started_s: float
+    result: CallResult | None = None
+    status: int | None = None
+    usage: TokenUsage = _NONE
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Provider:
+    """One paid service: where it is, who we are there, what it may cost."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: Key,
+        client: Callable[[], Awaitable["Client"]],
+        settings: Settings,
+        ledger: Ledger | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], datetime] = _utc_now,
+        random: Random | None = None,
+    ) -> None:
+        self.name = parse(url).host
+        self.is_named = key.origin == parse(url).origin
+        self._credentials = key.credentials
+        self._client = client
+        self._settings = settings
+        self._budgets = Budgets.of(settings)
+        self._ledger: Ledger = ledger if ledger is not None else NoLedger()
+        self._clock = clock
+        self._sleep = sleep
+        self._now = now
+        self._random = random or Random()  # noqa: S311 - jitter, not a secret
+        self._in_flight_usd = 0.0
+        self._recording: set[asyncio.Task[None]] = set()
+
+    async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
+        """The JSON object that answers; raises a `ProviderError` where there is none to be had."""
+        body = json.dumps(question).encode()
+        charge = current_charge()
+        async with self._within_budgets(call, charge):
+            tried = 0
+            while True:
+                tried += 1
+                try:
+                    return await self._attempt(url, body, call, charge)
+                except ProviderDownError as problem:
+                    if not await self._may_retry(problem, tried):
+                        raise
+                    wait_s = problem.retry_in_s or backoff_s(tried, self._random)
+                await self._sleep(wait_s)
+                log.info("waited %.1f s to call %s again", wait_s, self.name)
+
+    def unreadable(self, why: str) -> ProviderAnswerError:
+        """The error for an answer of another shape than agreed."""
+        return ProviderAnswerError(f"The answer of {self.name} cannot be read: {why}.")
+
+    async def close(self) -> None:
+        """Write down what is not yet written down."""
+        await asyncio.gather(*self._recording, return_exceptions=True)
+
+    @asynccontextmanager
+    async def _within_budgets(self, call: PaidCall, charge: Charge) -> AsyncIterator[None]:
+        if not self._budgets:
+            yield
+            return
+        if call.price is None:
+            raise BudgetExceededError(
+                f"{self.name} was not called: there is a budget, and nobody knows the price of {call.model}."
+            )
+        usd = call.price.of(call.expected)
+        now = self._now()
+        day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        spent = await self._ledger.spent(charge, day=day, source_since=now - SOURCE_PERIOD)
+        if exceeded := self._budgets.exceeded(spent, charge, self._in_flight_usd + usd):
+            raise BudgetExceededError(f"{self.name} was not called: the budget is {exceeded}.")
+        self._in_flight_usd += usd
+        try:
+            yield
+        finally:
+            self._in_flight_usd -= usd
+
+    async def _may_retry(self, problem: ProviderDownError, tried: int) -> bool:
+        if isinstance(problem.__cause__, CircuitOpenError) or tried >= self._settings.fetch_tries:
+            return False
+        circuit = (await self._client()).breakers.of(self.name)
+        return problem.retry_in_s <= self._settings.retry_after_limit_s and circuit.state() is not State.OPEN
+
+    async def _attempt(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any]:
+        """One request; whatever becomes of it is recorded, unless it was not made."""
+        client = await self._client()
+        attempt = _Attempt(self._clock())
+        try:
+            response = await self._send(client, url, body, call)
+            attempt.status = response.status
+            return self._read(response, call, attempt)
+        except CircuitOpenError as problem:
+            raise self._unreached(problem) from problem
+        except FetchError as problem:
+            attempt.result = "unreachable"
+            # Who did not answer in time may have done the work, and will have it paid.
+            if isinstance(problem, FetchTimeoutError | TruncatedError):
+                attempt.usage = call.expected
+            raise self._unreached(problem) from problem
+        except asyncio.CancelledError:
+            attempt.result, attempt.usage = "cancelled", call.expected
+            raise
+        finally:
+            if attempt.result is not None:
+                recording = self._start_recording(attempt, call, charge)
+                if attempt.result != "cancelled":
+                    await asyncio.shield(recording)
+
+    async def _send(self, client: "Client", url: str, body: bytes, call: PaidCall) -> "Response":
+        return await client.request(
+            "POST",
+            url,
+            headers={"Content-Type": "application/json"},
+            accept="application/json",
+            credentials=self._credentials,
+            body=body,
+            limit_s=call.limit_s,
+            idle_s=call.idle_s,
+            tries=1,
+            follow=False,
+        )
+
+    def _read(self, response: "Response", call: PaidCall, attempt: _Attempt) -> dict[str, Any]:
+        if not response.ok:
+            attempt.result, problem = self._failure(response)
+            raise problem
+        attempt.result, attempt.usage = "unreadable", call.expected
+        try:
+            answer = json.loads(response.body)
+        except (ValueError, RecursionError):
+            raise self.unreadable("it is not JSON") from None
+        if not isinstance(answer, dict):
+            raise self.unreadable("it is no object")
+        attempt.result, attempt.usage = "answered", call.usage(answer) or call.expected
+        return answer
+
+    def _failure(self, response: "Response") -> tuple[CallResult, ProviderError]:
+        """What a status other than success means."""
+        status, retry_in_s = response.status, response.retry_after_s or 0.0
+        match status:
+            case 401 | 403:
+                # The body is not repeated: some providers put a part of the key there.
+                return "denied", ProviderKeyError(f"{self.name} does not accept the key (status {status}).")
+            case 400 | 413 | 422:
+                return "refused", ProviderRefusedError(
+                    f"{self.name} refused (status {status}): {_reason(response.body)}"
+                )
+            case 408 | 425 | 429:
+                message = f"{self.name} asks to wait (status {status})."
+                return "busy", ProviderDownError(message, retry_in_s=retry_in_s, busy=True)
+            case _ if status >= 500:
+                return "failed", ProviderDownError(f"{self.name} failed (status {status}).", retry_in_s=retry_in_s)
+        return "failed", ProviderError(f"{self.name} answered with status {status}: {_reason(response.body)}")
+
+    def _unreached(self, problem: FetchError) -> ProviderError:
+        """What a failed exchange means for a call."""
+        if isinstance(problem, CircuitOpenError):
+            hint = f"It may be called again in {problem.retry_in_s:.0f} s."
+            return ProviderDownError(str(problem), retry_in_s=problem.retry_in_s, hint=hint)
+        return (ProviderDownError if problem.retryable else ProviderError)(str(problem), hint=problem.hint)
+
+    def _start_recording(self, attempt: _Attempt, call: PaidCall, charge: Charge) -> "asyncio.Task[None]":
+        assert attempt.result is not None  # noqa: S101 (the caller looked)
+        entry = LedgerEntry(
+            at=self._now(),
+            purpose=call.purpose,
+            provider=self.name,
+            model=call.model,
+            inputs=call.inputs,
+            usage=attempt.usage,
+            usd=None if call.price is None else call.price.of(attempt.usage),
+            latency_s=self._clock() - attempt.started_s,
+            result=attempt.result,
+            status=attempt.status,
+            charge=charge,
+        )
+        task = asyncio.create_task(self._record(entry))
+        self._recording.add(task)
+        task.add_done_callback(self._recording.discard)
+        return task
+
+    async def _record(self, entry: LedgerEntry) -> None:
+        """Keep an entry. One that cannot be kept costs no answer: that was paid for."""
+        try:
+            await self._ledger.record(entry)
+        except StoreError as problem:
+            log.warning("a call of %s is missing in the ledger: %s", self.name, problem)
+
+
+def _reason(body: bytes) -> str:
+    """What a provider says is wrong, without control characters, and never long."""
+    try:
+        reason = json.loads(body)
+    except (ValueError, RecursionError):
+        reason = None
+    while isinstance(reason, dict):
+        reason = reason.get("error") or reason.get("message") or reason.get("detail") or ""
+    words = reason if isinstance(reason, str) and reason else body[:_REASON_CHARS].decode("utf-8", "replace")
+    printable = "".join(c if c.isprintable() else " " for c in words)
+    return " ".join(printable.split())[:_REASON_CHARS] or "no reason given"

@@ -1,0 +1,86 @@
+"""What paid calls cost, kept for a while: the table `provider_call`.
+
+Entries are written on connections of the pool, each by itself: what was paid stays written down when the harvest that
+needed it is rolled back.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from rowen.model.ledger import Charge, LedgerEntry, SpentUsd
+from rowen.store.database import Connection, Database
+from rowen.store.rows import one
+
+__all__ = ["KEPT_DAYS", "ProviderLedger", "prune"]
+
+KEPT_DAYS = 90
+"""A quarter, so that the bill of a month can be compared with the one before; budgets look back 30 days."""
+
+# Looking for old rows is one look into an index. Once an hour keeps the table within an hour's rows of its bound.
+_PRUNE_EVERY_S = 3600.0
+# A transaction of some ten milliseconds; what is left waits for the next hour.
+_PRUNED_AT_ONCE = 10_000
+
+
+class ProviderLedger:
+    """The ledger of one database; implements `enrich.ledger.Ledger`."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._clock = clock
+        self._prune_at = float("-inf")
+
+    async def record(self, entry: LedgerEntry) -> None:
+        """Keep an entry, and let those go that are too old."""
+        async with self._database.connection() as c:
+            await c.execute(_INSERT, _values(entry))
+            if self._clock() >= self._prune_at:
+                self._prune_at = self._clock() + _PRUNE_EVERY_S
+                await prune(c)
+
+    async def spent(self, charge: Charge, *, day: datetime, source_since: datetime) -> SpentUsd:
+        """What was spent by the charge's run, for its source since a moment, and by all since the day began."""
+        values = {"run": charge.run_id, "source": charge.source_id, "day": day, "since": source_since}
+        async with self._database.connection() as c:
+            row = await one(c, _SPENT, values)
+        return SpentUsd(*row) if row else SpentUsd()
+
+
+async def prune(c: Connection, *, kept_days: int = KEPT_DAYS) -> int:
+    """Forget the oldest entries beyond their time, a bounded number at once; returns how many."""
+    return (await c.execute(_PRUNE, {"days": kept_days, "limit": _PRUNED_AT_ONCE})).rowcount
+
+
+def _values(entry: LedgerEntry) -> list[object]:
+    return [
+        entry.at,
+        entry.purpose,
+        entry.provider,
+        entry.model,
+        entry.inputs,
+        entry.usage.sent,
+        entry.usage.received,
+        entry.usd,
+        entry.latency_s,
+        entry.result,
+        entry.status,
+        entry.charge.run_id,
+        entry.charge.source_id,
+    ]
+
+
+_INSERT = """
+insert into provider_call (at, purpose, provider, model, inputs, tokens_sent, tokens_received, usd, latency_s, result,
+                           status, run_id, source_id)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+_SPENT = """
+select coalesce((select sum(usd) from provider_call where run_id = %(run)s), 0),
+       coalesce((select sum(usd) from provider_call where source_id = %(source)s and at >= %(since)s), 0),
+       coalesce((select sum(usd) from provider_call where at >= %(day)s), 0)
+"""
+_PRUNE = """
+delete from provider_call where id in (
+    select id from provider_call where at < now() - make_interval(days => %(days)s) order by at limit %(limit)s)
+"""

@@ -1,0 +1,117 @@
+"""The ledger of paid calls in PostgreSQL: what was spent, by whom, and for how long it is remembered."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from rowen.enrich import registry
+from rowen.enrich.base import Spec, Tools
+from rowen.enrich.ledger import charged_to
+from rowen.errors import EmbeddingError
+from rowen.fetch.client import Client
+from rowen.model.ledger import Charge, LedgerEntry, SpentUsd, TokenUsage
+from rowen.settings import Settings
+from rowen.store.ledger import ProviderLedger, prune
+from tests.conftest import House
+from tests.portals.embedder import Provider, status
+
+NOW = datetime.now(UTC)
+DAY = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def entry(usd: float | None = 0.5, *, at: datetime = NOW, charge: Charge = Charge(1, 2), **changes: Any) -> LedgerEntry:  # noqa: B008 (frozen)
+    given: dict[str, Any] = {
+        "at": at,
+        "purpose": "embed",
+        "provider": "api.example.org",
+        "model": "m-1",
+        "inputs": 3,
+        "usage": TokenUsage(100, 20),
+        "usd": usd,
+        "latency_s": 0.25,
+        "result": "answered",
+        "status": 200,
+        "charge": charge,
+    }
+    return LedgerEntry(**given | changes)
+
+
+async def test_what_was_spent_is_told_by_run_source_and_day(house: House) -> None:
+    async with house.open() as r:
+        ledger = ProviderLedger(r._database)
+        await ledger.record(entry(0.5))
+        await ledger.record(entry(None, status=None, result="unreachable"))
+        await ledger.record(entry(0.25, charge=Charge(9, 2)))
+        await ledger.record(entry(0.125, charge=Charge()))
+        await ledger.record(entry(4.0, charge=Charge(8, 2), at=NOW - timedelta(days=20)))
+        await ledger.record(entry(8.0, charge=Charge(7, 2), at=NOW - timedelta(days=40)))
+
+        since = NOW - timedelta(days=30)
+        spent = await ledger.spent(Charge(1, 2), day=DAY, source_since=since)
+        nobody = await ledger.spent(Charge(), day=DAY, source_since=since)
+
+    assert spent == SpentUsd(by_run=0.5, for_source=4.75, by_day=0.875)
+    assert nobody == SpentUsd(by_day=0.875)
+
+
+async def test_old_entries_go_a_bounded_number_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowen.store.ledger._PRUNED_AT_ONCE", 2)
+    time = 0.0
+    async with house.open() as r:
+        ledger = ProviderLedger(r._database, clock=lambda: time)
+        for days in (1, 89, 91, 92, 93):
+            await ledger.record(entry(at=NOW - timedelta(days=days)))
+        assert house.query("select count(*) from provider_call") == [(5,)]
+
+        time += 3_601
+        await ledger.record(entry())
+        assert house.query("select count(*) from provider_call") == [(4,)]
+        async with r._database.connection() as c:
+            assert [await prune(c), await prune(c)] == [1, 0]
+
+
+async def test_an_entry_outlives_its_source_and_a_rollback(house: House) -> None:
+    async with house.open() as r:
+        ledger = ProviderLedger(r._database)
+        async with r._database.transaction():
+            await ledger.record(entry())
+            raise psycopg.Rollback
+
+    assert house.query("select purpose, result, tokens_sent, run_id from provider_call") == [
+        ("embed", "answered", 100, 1)
+    ]
+
+
+async def test_an_embedder_writes_every_attempt_and_no_text(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+    provider = Provider()
+    provider.moods.append(status(500))
+    given = provider.settings | {"embedder_key": "env:MY_KEY", "embedder_price": 100, "budget_run_usd": 0.0012}
+    settings = Settings(**given, allow_addresses="127.0.0.0/8", host_delay_s=0, fetch_tries=2, proxy=None)
+    try:
+        async with house.open() as r, Client(settings) as client:
+
+            async def opened() -> Client:
+                return client
+
+            spec = Spec("openai", "double", None, provider.base)
+            embedder = registry.make(spec, Tools(opened, settings, ProviderLedger(r._database)))
+            with charged_to(run_id=5):
+                await embedder.embed(["a private text of some words"])
+                with pytest.raises(EmbeddingError, match="this run") as caught:
+                    await embedder.embed(["another private text"])
+            await embedder.close()
+    finally:
+        provider.close()
+
+    assert "ROWEN_BUDGET_RUN_USD" in (caught.value.hint or "")
+    rows = house.query("select purpose, model, inputs, tokens_sent, usd, result, status, run_id from provider_call")
+    assert rows == [
+        ("embed", "double", 1, 0, 0.0, "failed", 500, 5),
+        ("embed", "double", 1, 7, 0.0007, "answered", 200, 5),
+    ]
+    everything = str(house.query("select * from provider_call"))
+    assert "private" not in everything
+    assert "secret" not in everything
