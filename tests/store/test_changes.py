@@ -1,12 +1,19 @@
 """The change log: numbers become visible in order, also with concurrent writers."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from random import Random
 
+import pytest
+
+from rowen.errors import StoreError, StoreUnavailableError
 from rowen.model.source import Source
 from rowen.store import changes, sources
 from rowen.store.changes import Line
 from rowen.store.database import Database
-from tests.conftest import House
+from rowen.store.listener import Listener
+from tests.conftest import House, Server
 
 
 async def _database(house: House) -> Database:
@@ -72,22 +79,185 @@ async def test_a_transaction_that_fails_leaves_no_gap(house: House) -> None:
     await database.close()
 
 
+async def append(database: Database, source: Source, *counts: int) -> None:
+    for writer, count in enumerate(counts):
+        async with database.transaction() as c:
+            await changes.append(c, source, None, lines(writer, count))
+
+
+async def numbers(listener: Listener, upto: int, *, since: int = 0, batch: int = 500) -> list[int]:
+    """What a reader hears until it has heard a number."""
+    heard: list[int] = []
+    async with aclosing(listener.follow(since, batch=batch)) as batches:
+        async for lines in batches:
+            assert len(lines) <= batch
+            heard += [line.number for line in lines]
+            if heard[-1] >= upto:
+                break
+    return heard
+
+
+def listening(house: House) -> int:
+    [(count,)] = house.query(
+        "select count(*) from pg_stat_activity where query = %s and datname = current_database()", changes.LISTEN
+    )
+    return int(count)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():
+            await asyncio.sleep(0.02)
+
+
 async def test_a_follower_hears_of_a_change_when_it_is_committed(house: House) -> None:
     database = await _database(house)
     source = await _source(database)
-    heard: list[int] = []
 
-    async def follow() -> None:
-        async for change in changes.follow(database, after=0):
-            heard.append(change.number)
-            if change.number == 3:
-                return
-
-    following = asyncio.create_task(follow())
-    for n in range(3):
-        async with database.transaction() as c:
-            await changes.append(c, source, None, lines(n, 1))
-    await asyncio.wait_for(following, 20)
+    following = asyncio.create_task(numbers(Listener(database), 3))
+    await append(database, source, 1, 1, 1)
+    heard = await asyncio.wait_for(following, 20)
     await database.close()
 
     assert heard == [1, 2, 3]
+
+
+async def test_fifty_readers_share_one_connection_and_leave_none_behind(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    listener = Listener(database)
+    await append(database, source, 3)
+
+    readers = [asyncio.create_task(numbers(listener, 5)) for _ in range(50)]
+    await until(lambda: listening(house) == 1)
+    [(connections,)] = house.query("select count(*) from pg_stat_activity where application_name = 'rowen'")
+    await append(database, source, 1, 1)
+    heard = await asyncio.wait_for(asyncio.gather(*readers), 20)
+
+    assert heard == [[1, 2, 3, 4, 5]] * 50
+    assert connections <= 1 + 8
+    assert listening(house) == 0
+    await database.close()
+
+
+async def test_a_long_log_comes_in_batches_and_a_reader_may_begin_anywhere(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    await append(database, source, 12, 9)
+    listener = Listener(database)
+
+    assert await numbers(listener, 21, batch=5) == list(range(1, 22))
+    assert await numbers(listener, 21, since=18, batch=3) == [19, 20, 21]
+    await database.close()
+
+
+async def test_a_slow_reader_holds_nothing_up_and_misses_nothing(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    listener = Listener(database)
+    await append(database, source, 1)
+    async with aclosing(listener.follow(0, batch=10)) as slow:
+        first = await asyncio.wait_for(anext(slow), 20)
+
+        quick = asyncio.create_task(numbers(listener, 201))
+        await append(database, source, *[40] * 5)
+        assert await asyncio.wait_for(quick, 20) == list(range(1, 202))
+
+        rest: list[int] = []
+        while len(rest) < 200:
+            batch = await asyncio.wait_for(anext(slow), 20)
+            assert len(batch) <= 10
+            rest += [line.number for line in batch]
+    await database.close()
+
+    assert [line.number for line in first] == [1]
+    assert rest == list(range(2, 202))
+
+
+async def test_a_reader_of_one_source_passes_over_the_lines_of_others_once(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    async with database.connection() as c:
+        other = await sources.add(c, "o", kind="scripted", url="scripted:o", options={}, schedule=None)
+    await append(database, source, 2)
+    await append(database, other, 30)
+
+    async with database.connection() as c:
+        first = await changes.read_batch(c, after=0, limit=5, source="s")
+        again = await changes.read_batch(c, after=first.after, limit=5, source="s")
+        full = await changes.read_batch(c, after=0, limit=5, source="o")
+    await database.close()
+
+    assert ([line.number for line in first.lines], first.after, first.is_all) == ([1, 2], 32, True)
+    assert (again.lines, again.after) == ([], 32)
+    assert (len(full.lines), full.after, full.is_all) == (5, 7, False)
+
+
+async def test_readers_outlive_a_restart_of_the_server(house: House, server: Server) -> None:
+    if server.embedded is None:
+        pytest.skip("the server is not ours to restart")
+    database = await _database(house)
+    source = await _source(database)
+    await append(database, source, 1)
+    listener = Listener(database)
+    async with aclosing(listener.follow(0)) as reader:
+        await anext(reader)
+        waiting = asyncio.create_task(anext(reader))
+        await until(lambda: listening(house) == 1)
+
+        await asyncio.to_thread(server.kill)
+        await asyncio.to_thread(server.revive)
+        await _until_it_answers(database)
+        await append(database, source, 2)
+        after = await asyncio.wait_for(waiting, 60)
+
+    await database.close()
+    assert [line.number for line in after] == [2, 3]
+
+
+async def _until_it_answers(database: Database) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await _last(database)
+            except StoreError:
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+async def test_an_outage_that_lasts_is_told_to_readers(house: House) -> None:
+    database = await _database(house)
+    listener = Listener(database, give_up_s=0, random=Random(0))
+    await database._pool.close()  # type: ignore[union-attr]
+
+    with pytest.raises(StoreUnavailableError):
+        await asyncio.wait_for(numbers(listener, 1), 20)
+    await database.close()
+
+
+async def test_closing_the_listener_ends_its_readers_and_their_connection(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    await append(database, source, 2)
+    listener = Listener(database)
+    readers = [asyncio.create_task(numbers(listener, 99)) for _ in range(3)]
+    await until(lambda: listening(house) == 1)
+
+    await listener.close()
+
+    assert await asyncio.wait_for(asyncio.gather(*readers), 20) == [[1, 2]] * 3
+    assert listening(house) == 0
+    await database.close()
+
+
+async def test_a_reader_that_is_cancelled_frees_the_connection(house: House) -> None:
+    database = await _database(house)
+    reader = asyncio.create_task(numbers(Listener(database), 99))
+    await until(lambda: listening(house) == 1)
+
+    reader.cancel()
+    await asyncio.gather(reader, return_exceptions=True)
+
+    await until(lambda: listening(house) == 0)
+    await database.close()

@@ -29,6 +29,7 @@ from rowen.model.source import Source
 from rowen.settings import Settings
 from rowen.store import terms
 from rowen.store.database import Database
+from rowen.store.listener import Listener
 
 if TYPE_CHECKING:
     from rowen.fetch.breaker import Breakers
@@ -62,6 +63,7 @@ class Engine:
         self.workers = Workers(settings.workers)
         self.embedders = Embedders(settings)
         self.embedding = BackgroundEmbedding(settings, self.database, self.embedders)
+        self.listener = Listener(self.database)
         self._works: set[Work] = set()
         self._live: set[Harvest] = set()
         self._places: asyncio.Semaphore | None = None
@@ -75,6 +77,7 @@ class Engine:
 
     async def close(self) -> None:
         """End worker processes and embedding, and close the database."""
+        await self.listener.close()
         await self.workers.close()
         await self.embedding.close()
         await self.embedders.close()

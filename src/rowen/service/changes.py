@@ -1,6 +1,7 @@
 """The change log: reading it from a number on, and following it."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
 from rowen.harvest.engine import Engine
@@ -15,6 +16,7 @@ class Changes:
 
     def __init__(self, engine: Engine) -> None:
         self._database = engine.database
+        self._listener = engine.listener
 
     async def read(
         self, *, since: int | datetime | timedelta = 0, source: str | None = None, limit: int | None = None
@@ -30,8 +32,10 @@ class Changes:
         """The lines of the change log, and then each new one as it is committed; never ends."""
         async with self._database.connection() as c:
             after = since if isinstance(since, int) else await changes.number_before(c, _moment(since))
-        async for change in changes.follow(self._database, after=after, source=source):
-            yield change
+        async with aclosing(self._listener.follow(after, source=source)) as batches:
+            async for batch in batches:
+                for change in batch:
+                    yield change
 
     async def last(self) -> int:
         """The number of the newest line of the change log."""

@@ -4,19 +4,20 @@ A writer takes the log's lock as the last lock of its transaction and keeps it t
 committed before n + 1 is given out, and a reader that has seen n never finds a smaller one later.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from rowen.model.hashes import Hash
 from rowen.model.run import Change, ChangeKind
 from rowen.model.source import Source
-from rowen.store.database import Connection, Database
+from rowen.store.database import Connection
 from rowen.store.rows import list_of, scalar
 
-__all__ = ["Line", "append", "follow", "last_number", "number_before", "read"]
+__all__ = ["LISTEN", "Connection", "Line", "LogBatch", "append", "last_number", "number_before", "read", "read_batch"]
 
 _CHANNEL = "rowen_change"
+LISTEN = f"listen {_CHANNEL}"
 
 
 class Line(NamedTuple):
@@ -67,19 +68,21 @@ async def read(c: Connection, *, after: int = 0, limit: int | None = None, sourc
     )
 
 
-async def follow(database: Database, *, after: int, source: str | None = None) -> AsyncIterator[Change]:
-    """The lines after a number, and then each new one as soon as it is committed; never ends."""
-    connection = await database.connect()
-    try:
-        await connection.execute(f"listen {_CHANNEL}")
-        while True:
-            for change in await read(connection, after=after, source=source):
-                after = change.number
-                yield change
-            async for _ in connection.notifies(timeout=5, stop_after=1):
-                pass
-    finally:
-        await connection.close()
+class LogBatch(NamedTuple):
+    """Lines of the log, the number to read on from, and whether these were all that there were."""
+
+    lines: list[Change]
+    after: int
+    is_all: bool
+
+
+async def read_batch(c: Connection, *, after: int, limit: int, source: str | None = None) -> LogBatch:
+    """At most so many lines after a number; lines of other sources are passed over, and not looked at again."""
+    last = await last_number(c)
+    lines = await read(c, after=after, limit=limit, source=source)
+    if len(lines) == limit:
+        return LogBatch(lines, lines[-1].number, is_all=False)
+    return LogBatch(lines, max(after, last, *(line.number for line in lines[-1:])), is_all=True)
 
 
 async def last_number(c: Connection) -> int:

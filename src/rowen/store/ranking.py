@@ -69,12 +69,12 @@ def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> s
     phrases: what is near must be among what has them.
     """
     parts = (
-        _WORDS,
+        _words(),
         _lookup(CANDIDATES_TO_FILTER if where else CANDIDATES),
         _allowed(where) if where else "",
         _scored(_candidates(where)),
         _near(where, meaning, strict=strict),
-        _FUSED,
+        _fused(),
         _answer("(select passages from filtered)" if where else "null"),
     )
     return "".join(parts)
@@ -84,7 +84,8 @@ def _candidates(where: str) -> str:
     """By the index where there is no filter; else by the way that suits the size of what it leaves."""
     if not where:
         return _looked_up(inside="", unless="false")
-    return f"({_looked_up(inside=_inside(where), unless=_SMALL)}) union all ({_LOOKED_THROUGH} and {_SMALL})"
+    small = _leaves_at_most(SMALL_FILTER)
+    return f"({_looked_up(inside=_inside(where), unless=small)}) union all ({_LOOKED_THROUGH} and {small})"
 
 
 def _near(where: str, meaning: Meaning | None, *, strict: bool) -> str:
@@ -98,19 +99,22 @@ def _near(where: str, meaning: Meaning | None, *, strict: bool) -> str:
         return _nearest(
             _near_by_index(distance, model, inside="", unless="false", depth=MEANING_DEPTH, scanned=SCANNED)
         )
+    small = _leaves_at_most(SMALL_FOR_MEANING)
     by_index = _near_by_index(
         distance,
         model,
         inside=_inside(where),
-        unless=_SMALL_FOR_MEANING,
+        unless=small,
         depth=FILTERED_DEPTH,
         scanned=SCANNED_FILTERED,
     )
     looked_through = _near_looked_through(distance, model)
-    return _nearest(f"({by_index}) union all ({looked_through} and {_SMALL_FOR_MEANING})")
+    return _nearest(f"({by_index}) union all ({looked_through} and {small})")
 
 
-_WORDS = f"""
+def _words() -> str:
+    """What is asked: the words in every language, how rare they are, and what they weigh."""
+    return f"""
 with config(name) as materialized (
     select * from text_configs()
 ), asked(kind, term, number) as (
@@ -220,8 +224,9 @@ def _allowed(where: str) -> str:
 )"""
 
 
-_SMALL = f"(select passages <= {SMALL_FILTER} from filtered)"
-_SMALL_FOR_MEANING = f"(select passages <= {SMALL_FOR_MEANING} from filtered)"
+def _leaves_at_most(bound: int) -> str:
+    """Whether a filter leaves so few passages."""
+    return f"(select passages <= {bound} from filtered)"
 
 
 def _inside(where: str) -> str:
@@ -302,7 +307,9 @@ def _near_scored(distance: str, model: int) -> str:
             where embedding.model_id = {model} and embedding.text_hash = chunk.text_hash offset 0) nearest"""
 
 
-_FUSED = f""", by_words as (
+def _fused() -> str:
+    """The two rankings of items, fused, and the best passages of each item."""
+    return f""", by_words as (
     select item_id, score, passages, row_number() over (order by score desc, item_id) as rank
       from (select item_id, max(score) as score, count(*) as passages from scored group by item_id) item
      order by score desc, item_id limit greatest({WORDS_DEPTH}, %(limit)s::integer)
