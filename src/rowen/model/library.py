@@ -67,3 +67,8 @@ class QuarantinedItem:
     tries: int
     first_at: datetime
     last_at: datetime
+
+    @property
+    def place(self) -> tuple[datetime, str, str]:
+        """Where it stands in the list; what follows is read from here."""
+        return self.last_at, self.url, self.source

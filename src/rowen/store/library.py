@@ -1,6 +1,5 @@
 """Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
 
-
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
@@ -41,8 +40,8 @@ async def revisions(c: Connection, item_id: int) -> list[Revision]:
     )
 
 
-async def overview(c: Connection) -> list[Overview]:
-    """How all sources are doing."""
+async def overview(c: Connection, *, after: str | None = None, limit: int | None = None) -> list[Overview]:
+    """How all sources are doing, by name; those that follow the name `after`, if it is given."""
     return await list_of(
         c,
         Overview,
@@ -54,6 +53,8 @@ async def overview(c: Connection) -> list[Overview]:
                (select max(started_at) from run where run.source_id = source.id and run.complete) as last_complete_at
           from source
           left join lateral (select * from run where run.source_id = source.id order by id desc limit 1) last on true
-         order by source.name
+         where %(after)s::text is null or source.name > %(after)s
+         order by source.name limit %(limit)s
         """,
+        {"after": after, "limit": limit},
     )

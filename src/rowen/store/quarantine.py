@@ -1,6 +1,7 @@
 """What could not be read, kept with its error until it can."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed
@@ -56,16 +57,21 @@ async def release(c: Connection, source_id: int, released: Sequence[Hash]) -> No
         await c.execute("delete from quarantine where source_id = %s and key = any(%s)", [source_id, list(released)])
 
 
-async def read(c: Connection, *, source: str | None = None, limit: int = 100) -> list[QuarantinedItem]:
-    """The items in quarantine, newest trouble first."""
+async def read(
+    c: Connection, *, source: str | None = None, limit: int = 100, after: tuple[datetime, str, str] | None = None
+) -> list[QuarantinedItem]:
+    """The items in quarantine, newest trouble first; those that follow a place, if it is given."""
+    at, url, name = after or (None, None, None)
     return await list_of(
         c,
         QuarantinedItem,
         """
         select source.name as source, quarantine.url, error, hint, tries, first_at, last_at
           from quarantine join source on source.id = source_id
-         where %(source)s::text is null or source.name = %(source)s
-         order by last_at desc, quarantine.url limit %(limit)s
+         where (%(source)s::text is null or source.name = %(source)s)
+           and (%(at)s::timestamptz is null or last_at < %(at)s
+                or last_at = %(at)s and (quarantine.url, source.name) > (%(url)s, %(name)s))
+         order by last_at desc, quarantine.url, source.name limit %(limit)s
         """,
-        {"source": source, "limit": limit},
+        {"source": source, "limit": limit, "at": at, "url": url, "name": name},
     )

@@ -65,7 +65,8 @@ class Meaning:
 def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> str:
     """The statement for items that fulfil a condition; the first row explains, each other one is a passage.
 
-    Its parameters are kinds, terms, vector, weight, limit, passages and those of the condition. A strict query has
+    Its parameters are kinds, terms, vector, weight, limit, depth, after_score, after_item, passages and those of the
+    condition. A strict query has
     phrases: what is near must be among what has them.
     """
     parts = (
@@ -312,18 +313,22 @@ def _fused() -> str:
     return f""", by_words as (
     select item_id, score, passages, row_number() over (order by score desc, item_id) as rank
       from (select item_id, max(score) as score, count(*) as passages from scored group by item_id) item
-     order by score desc, item_id limit greatest({WORDS_DEPTH}, %(limit)s::integer)
+     order by score desc, item_id limit greatest({WORDS_DEPTH}, %(depth)s::integer)
 ), by_meaning as (
     select item_id, min(distance) as distance, count(*) as passages,
            row_number() over (order by min(distance), item_id) as rank
       from near group by item_id
-), top as materialized (
+), fused as (
     select item_id, by_words.rank as word_rank, by_words.score as word_score,
            by_meaning.rank as meaning_rank, by_meaning.distance,
            greatest(by_words.passages, by_meaning.passages) as passages,
            coalesce(1.0 / ({RANK_OFFSET} + by_words.rank), 0)
                + coalesce(%(weight)s::float8 / ({RANK_OFFSET} + by_meaning.rank), 0) as score
       from by_words full join by_meaning using (item_id)
+), top as materialized (
+    select * from fused
+     where %(after_score)s::float8 is null or score < %(after_score)s::float8
+        or score = %(after_score)s::float8 and item_id > %(after_item)s::bigint
      order by score desc, item_id limit %(limit)s
 ), passage as (
     select id, item_id, scored.score, near.distance,

@@ -157,13 +157,13 @@ select run.id, source.name, source.kind, run.mode, run.status, run.complete, run
 """
 
 
-async def recent(c: Connection, *, source: str | None = None, limit: int = 20) -> list[Run]:
-    """The last runs, newest first."""
-    rows = await all_rows(
-        c,
-        _SELECT + " where %(s)s::text is null or source.name = %(s)s order by run.id desc limit %(n)s",
-        {"s": source, "n": limit},
-    )
+async def recent(c: Connection, *, source: str | None = None, limit: int = 20, after: int | None = None) -> list[Run]:
+    """The last runs, newest first; those that follow the run `after` in this order, if it is given."""
+    where = """
+     where (%(source)s::text is null or source.name = %(source)s) and (%(after)s::bigint is null or run.id < %(after)s)
+     order by run.id desc limit %(limit)s
+    """
+    rows = await all_rows(c, _SELECT + where, {"source": source, "after": after, "limit": limit})
     return [_run(row) for row in rows]
 
 

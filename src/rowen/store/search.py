@@ -26,11 +26,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A hit with what only the store knows of it."""
+    """A hit with what only the store knows of it; `score` is not rounded."""
 
     item_id: int
     dataset: bool
     hit: Hit
+    score: float
+
+    @property
+    def place(self) -> tuple[float, int]:
+        """Where it stands in the answer; what follows is searched from here."""
+        return self.score, self.item_id
 
 
 async def search(
@@ -41,10 +47,13 @@ async def search(
     filters: Filters | None = None,
     meaning: Meaning | None = None,
     vector: str | None = None,
+    after: tuple[float, int] | None = None,
+    depth: int | None = None,
 ) -> tuple[list[Found], Row]:
     """The items that answer best, by words and, where a vector is given, by meaning; and how it came about.
 
-    A vector is text as the database writes it, from where it is made or read to where it is compared.
+    A vector is text as the database writes it, from where it is made or read to where it is compared. What follows a
+    place is searched with the same `depth` as what came before: so many items are ranked by words, a hundred at least.
     """
     where, values = condition(filters or Filters())
     terms = list(_terms(query))
@@ -54,6 +63,9 @@ async def search(
         "vector": vector,
         "weight": meaning.weight if meaning else 0.0,
         "limit": limit,
+        "depth": depth or limit,
+        "after_score": after[0] if after else None,
+        "after_item": after[1] if after else None,
         "passages": PASSAGES,
     }
     async with c.pipeline(), c.transaction():
@@ -123,7 +135,7 @@ def _found(rows: list[Row]) -> Found:
         language=row["language"],
         further=tuple(further),
     )
-    return Found(row["item"], row["dataset"], hit)
+    return Found(row["item"], row["dataset"], hit, row["score"])
 
 
 def _worthwhile(rows: list[Row]) -> list[Row]:

@@ -55,9 +55,10 @@ async def add(
     return await get(c, name)
 
 
-async def every(c: Connection) -> list[Source]:
-    """All sources, by name."""
-    return await list_of(c, Source, _SELECT + " order by source.name")
+async def every(c: Connection, *, after: str | None = None, limit: int | None = None) -> list[Source]:
+    """All sources by name; those that follow the name `after`, if it is given."""
+    where = " where %(after)s::text is null or source.name > %(after)s order by source.name limit %(limit)s"
+    return await list_of(c, Source, _SELECT + where, {"after": after, "limit": limit})
 
 
 async def get(c: Connection, name: str) -> Source:
