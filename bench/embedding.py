@@ -76,17 +76,13 @@ async def throughput(embedder: Embedder, texts: list[str]) -> None:
 
 
 async def local(texts: int) -> None:
-    """The embedders of this machine."""
+    """The embedder of this machine."""
     embedders = Embedders(load(embedder="local"))
     started = time.perf_counter()
     embedder = embedders.of(Spec("local"))
     await embedder.embed(["Is anybody there?"])
     print(f"first vector of local after {time.perf_counter() - started:.2f} s (imports, model, vocabulary)")
     await throughput(embedder, passages(texts))
-    try:
-        await throughput(embedders.of(Spec("local-fast")), passages(40 * texts))
-    except rowen.RowenError as problem:
-        print(f"local-fast: {problem}")
     await embedders.close()
 
 

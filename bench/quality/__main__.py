@@ -84,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("sets", nargs="*", type=Path)
     parser.add_argument("--home", type=Path, help="keep the databases here")
-    parser.add_argument("--embedder", help="local, local-fast, none …; default: the one of the settings")
+    parser.add_argument("--embedder", help="local, none …; default: the one of the settings")
     chosen = parser.parse_args()
     corpus = [Path(os.environ["CORPUS"])] if "CORPUS" in os.environ else []
     for path in chosen.sets or [*corpus, *sorted(HERE.glob("*.json"))]:

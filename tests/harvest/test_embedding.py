@@ -10,7 +10,7 @@ import pytest
 from rowen import Complete, Fetched, Gone
 from rowen.enrich import registry
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
-from rowen.errors import UsageError
+from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
 from rowen.model.database import Tidied
 from rowen.service.questions import Questions
@@ -336,3 +336,34 @@ async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_w
     assert report is not None
     assert (report.switched, report.embedded) == (True, 2)
     assert after.vector is not None
+
+
+async def test_a_database_with_vectors_of_an_embedder_that_was_removed_is_searched_by_words_and_says_how_to_switch(
+    house: House, provider: Provider
+) -> None:
+    async with house.open(**provider.settings) as r:
+        await sync(r, *pages(1))
+    house.execute("update embedding_model set name = 'wordllama-l2-supercat:f16:256', kind = 'local-fast', url = null")
+    async with house.open(embedder=None) as r:
+        run = await sync(r, *pages(1, 2))
+        remarks = r.embedding_remarks()
+        answer = await r.search("text")
+        with pytest.raises(ConfigurationError, match="local-fast is no longer part of Rowen"):
+            await r.embed()
+    async with house.open(**provider.settings) as r:
+        report = await r.embed()
+
+    assert (run.status, run.tally.created, run.tally.embeddings_pending) == ("completed", 1, 1)
+    assert "`rowen embed --embedder local`" in remarks[0]
+    assert "`rowen embed --embedder local`" in str(answer.notes)
+    assert report is not None
+    assert (report.switched, report.embedded, report.pending) == (True, 2, 0)
+
+
+async def test_the_setting_local_fast_says_what_to_use_instead(house: House) -> None:
+    async with house.open(embedder="local-fast") as r:
+        with pytest.raises(ConfigurationError, match="rowen embed --embedder local") as caught:
+            await r.embed()
+
+    assert "gemini, local, none, openai" in (caught.value.hint or "")
+    assert "local-fast" not in registry.kinds()

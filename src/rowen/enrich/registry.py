@@ -12,6 +12,11 @@ GROUP = "rowen.embedders"
 NONE = "none"
 """The kind that embeds nothing."""
 
+# Vectors of these may still be in a database, which says so when it is searched or synced.
+_REMOVED = {
+    "local-fast": "The embedder local-fast is no longer part of Rowen; search goes by words alone."
+    " `rowen embed --embedder local` makes vectors of the local model beside the old ones, and then switches."
+}
 _registered: dict[str, type[Embedder]] = {}
 
 
@@ -22,7 +27,7 @@ def register(embedder: type[Embedder]) -> None:
 
 def kinds() -> tuple[str, ...]:
     """The names of all kinds, sorted."""
-    return tuple(sorted({NONE, *_registered, *_installed()}))
+    return tuple(sorted({NONE, *_registered, *_installed()} - _REMOVED.keys()))
 
 
 def make(spec: Spec, tools: Tools) -> Embedder:
@@ -31,6 +36,8 @@ def make(spec: Spec, tools: Tools) -> Embedder:
 
 
 def _class(kind: str) -> type[Embedder]:
+    if kind in _REMOVED and kind not in _registered:
+        raise ConfigurationError(_REMOVED[kind], hint=f"The embedders are: {', '.join(kinds())}.")
     if kind not in _registered and kind in _installed():
         try:
             _registered[kind] = _installed()[kind].load()

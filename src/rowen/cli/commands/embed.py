@@ -22,7 +22,7 @@ Watcher = Callable[["EmbeddingProgress"], None]
 
 
 @command("embed")
-@click.option("--embedder", metavar="KIND", help="Another kind: local, local-fast, openai, gemini.")
+@click.option("--embedder", metavar="KIND", help="Another kind: local, openai, gemini.")
 @click.option("--model", metavar="NAME", help="Another model of it, by the name that it has there.")
 @click.option("--dimensions", type=click.IntRange(1, 4000), help="Length of the vectors, where one may choose.")
 @click.option("--url", metavar="URL", help="Base address of its API.")

