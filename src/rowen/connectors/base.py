@@ -146,5 +146,10 @@ class Connector(Protocol):
         ...
 
     def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        """Look at the source: yield what is seen, checkpoints on the way, `Complete` when all was seen."""
+        """Look at the source: yield what is seen, checkpoints on the way, `Complete` when all was seen.
+
+        The flow keeps the first version of an item that a run sees. A connector whose order is that of time, since it
+        replays history, has an attribute `chronological` that is true: then each later observation of an item
+        supersedes the earlier ones, and every version stands in its history.
+        """
         ...

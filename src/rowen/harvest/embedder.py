@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, Spec, Tools
+from rowen.enrich.ledger import Ledger, NoLedger
 from rowen.errors import AddressRefusedError, CircuitOpenError, EmbedderDownError, EmbeddingError, FetchError
 from rowen.settings import Settings
 from rowen.store.embeddings import Model
@@ -65,8 +66,9 @@ def spec_of(model: Model) -> Spec:
 class Embedders:
     """The embedders of one process; made when first asked for, with one client and one set of circuits."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, ledger: Ledger | None = None) -> None:
         self._settings = settings
+        self._ledger = ledger or NoLedger()
         self._made: dict[Spec, Embedder] = {}
         self._client: Client | None = None
         self._open = AsyncExitStack()
@@ -77,7 +79,7 @@ class Embedders:
         if named:
             settings = settings.model_copy(update={"embedder": spec.kind, "embedder_url": spec.url})
         if spec not in self._made:
-            self._made[spec] = registry.make(spec, Tools(self._opened_client, settings))
+            self._made[spec] = registry.make(spec, Tools(self._opened_client, settings, self._ledger))
         return self._made[spec]
 
     def choose(self, active: Model | None, wanted: Spec | None) -> Choice:

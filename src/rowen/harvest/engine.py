@@ -29,6 +29,7 @@ from rowen.model.source import Source
 from rowen.settings import Settings
 from rowen.store import terms
 from rowen.store.database import Database
+from rowen.store.ledger import ProviderLedger
 from rowen.store.listener import Listener
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Engine:
         self.settings = settings
         self.database = Database(settings)
         self.workers = Workers(settings.workers)
-        self.embedders = Embedders(settings)
+        self.embedders = Embedders(settings, ProviderLedger(self.database))
         self.embedding = BackgroundEmbedding(settings, self.database, self.embedders)
         self.listener = Listener(self.database)
         self._works: set[Work] = set()

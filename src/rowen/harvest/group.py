@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field
 
 from rowen.model.caps import LONGEST_URL
+from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Whole
+from rowen.model.url import key as key_of
 
-__all__ = ["Group"]
+__all__ = ["Group", "observed_url"]
 
 MAX_ITEMS = 500
 MAX_BYTES = 4 * 1024 * 1024
@@ -29,6 +31,21 @@ class Group:
     checkpoint: Checkpoint | None = None
     whole: bool = False
     size_bytes: int = 0
+    keys: set[Hash] = field(default_factory=set)
+
+    def supersedes(self, observation: Observation) -> bool:
+        """Whether something was said already of the item of this observation, which is then of a later time.
+
+        Asked in the order of time only: there each word of an item is an event of its own, and history keeps them all.
+        """
+        url = observed_url(observation)
+        if url is None or len(url) > LONGEST_URL:
+            return False
+        key = key_of(url)
+        if key in self.keys:
+            return True
+        self.keys.add(key)
+        return False
 
     def add(self, observation: Observation) -> bool:
         """Take one observation in; tells whether the group should go on its way."""
@@ -87,6 +104,16 @@ class Group:
             or self.checkpoint
             or self.whole
         )
+
+
+def observed_url(observation: Observation) -> str | None:
+    """The URL of the item that an observation is of; None for what is said of the source."""
+    match observation:
+        case Fetched(item):
+            return item.url
+        case Unchanged() | Gone() | Failed() | Skipped():
+            return observation.url
+    return None
 
 
 def _nameless(url: str) -> Failed:

@@ -47,8 +47,8 @@ class Write:
 class Plan:
     """All that one transaction will do.
 
-    `gone` are items that the source says are no more, by key. They are `marked`, and deleted at the end of the run if
-    the guard lets them go; what is seen again is `unmarked`.
+    `keys` are those of a group in the order of time. `gone` are items that the source says are no more, by key. They
+    are `marked`, and deleted at the end of the run if the guard lets them go; what is seen again is `unmarked`.
     """
 
     writes: list[Write] = field(default_factory=list)
@@ -60,6 +60,7 @@ class Plan:
     released: list[Hash] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
     counts: Counter[str] = field(default_factory=Counter)
+    keys: set[Hash] = field(default_factory=set)
 
     @property
     def idle(self) -> bool:
@@ -90,6 +91,7 @@ class Planner:
         workers: Workers,
         quarantined: set[Hash],
         gone: Iterable[int] = (),
+        chronological: bool = False,
     ) -> None:
         self.seen = Seen()
         self.gone = Seen()
@@ -102,12 +104,15 @@ class Planner:
         self._recipe = recipe
         self._workers = workers
         self._quarantined = quarantined
+        self._chronological = chronological
+        self._unsettled: set[Hash] = set()
         self._arriving: set[Hash] = set()
         self._leaving: set[Hash] = set()
         self._movers = Movers(database, source, held=known.count, seen=self.seen)
 
     def settle(self, plan: Plan) -> None:
         """Note that a plan was committed."""
+        self._unsettled.difference_update(plan.keys)
         self._arriving.difference_update(write.key for write in plan.writes if write.stored is None)
         moved = [write for write in plan.writes if write.moved_from is not None]
         self._arriving.difference_update(write.key for write in moved)
@@ -115,7 +120,10 @@ class Planner:
 
     async def plan(self, group: Group, settled: Callable[[], Awaitable[None]]) -> Plan:
         """What is to be done for a group; `settled` waits until all earlier plans are committed."""
-        plan = Plan(checkpoint=group.checkpoint)
+        plan = Plan(checkpoint=group.checkpoint, keys=group.keys)
+        if not self._unsettled.isdisjoint(group.keys):
+            await settled()
+        self._unsettled |= group.keys
         self._movers.trusted = self._movers.trusted or group.whole
         fetched = [(key_of(item.url), item) for item in group.fetched]
         gone = [key_of(url) for url in group.gone]
@@ -226,6 +234,7 @@ class Planner:
             plan.counts[verdict.outcome] += 1
             plan.counts["moved"] += moved_from is not None
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
+            self._recover(key, plan)
             self._release([key], plan)
             if verdict.write_item:
                 write = Write(key, document, verdict, row, chunks or [], moved_from)
@@ -259,6 +268,11 @@ class Planner:
         self._fail(write.key, Failed(write.document.url, refused.error, refused.hint), stored, plan)
 
     def _first_sight(self, key: Hash, row: Stored | None) -> bool:
+        """Whether this version of an item is kept: the first that a run sees; in the order of time, each one."""
+        if self._chronological:
+            if row is not None:
+                self.seen.add(row.id)
+            return True
         if row is not None:
             return self.seen.add(row.id)
         if key in self._arriving:
@@ -282,6 +296,13 @@ class Planner:
         self.failed.add(key)
         plan.failed.append((key, failed))
         plan.counts[Outcome.FAILED] += 1
+
+    def _recover(self, key: Hash, plan: Plan) -> None:
+        """In the order of time, what is read after it had failed has not failed."""
+        if self._chronological and key in self.failed:
+            self.failed.discard(key)
+            self._quarantined.add(key)
+            plan.counts[Outcome.FAILED] -= 1
 
     def _see(self, row: Stored | None, plan: Plan) -> None:
         if row is not None:

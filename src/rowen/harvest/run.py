@@ -78,6 +78,7 @@ class Harvest:
         self._database = database
         self._source = source
         self._connector = connector
+        self._chronological: bool = getattr(connector, "chronological", False)
         self._order = order
         self._settings = settings
         self._recipe = recipe
@@ -182,6 +183,7 @@ class Harvest:
             workers=self._workers,
             quarantined=quarantined,
             gone=marked,
+            chronological=self._chronological,
         )
 
     async def _pull(self) -> None:
@@ -212,6 +214,9 @@ class Harvest:
                     if type(observation) is FellBack:
                         self._fall_back(observation)
                         continue
+                    if self._chronological and self._group.supersedes(observation):
+                        await self._hand_over()
+                        self._group.supersedes(observation)
                     if self._group.add(observation):
                         await self._hand_over()
         except RowenError:

@@ -106,7 +106,7 @@ class Database:
                 allowed, in_use = await _server_connections(connection)
             await asyncio.to_thread(check_vectors, self._conninfo)
         self.connections = Connections.budget(allowed, in_use, runs=self.settings.side_by_side)
-        pooled = SHARED_CONNECTIONS + self.connections.runs * RUN_CONNECTIONS
+        pooled = SHARED_CONNECTIONS + self.connections.runs * (RUN_CONNECTIONS + LEASE_CONNECTIONS)
         self._places = asyncio.Semaphore(pooled)
         self._pool = AsyncConnectionPool(
             self._conninfo,
@@ -179,6 +179,32 @@ class Database:
             async with self._places, self._pool.connection() as connection:
                 _mind_cancellation()
                 yield connection
+
+    async def borrow(self) -> Connection:
+        """A pooled connection to keep for long, as leases are bound to one; it goes back by `give_back`."""
+        if self._pool is None:
+            raise StoreUnavailableError("The database is not open.")
+        with in_our_words(self.place), _cancellable():
+            await self._places.acquire()
+            try:
+                connection = await self._pool.getconn()
+            except BaseException:
+                self._places.release()
+                raise
+        try:
+            _mind_cancellation()
+        except asyncio.CancelledError:
+            await self.give_back(connection)
+            raise
+        return connection
+
+    async def give_back(self, connection: Connection) -> None:
+        """Return what was borrowed; the caller has freed its locks, or closed it."""
+        self._places.release()
+        if self._pool is None:
+            await connection.close()
+        else:
+            await self._pool.putconn(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

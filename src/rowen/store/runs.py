@@ -28,19 +28,22 @@ class Lease:
     def __init__(self, database: Database, connection: Connection, run_id: int, lease_s: float) -> None:
         self.run_id = run_id
         self.lease_s = lease_s
+        self._database = database
         self._place = database.place
         self._connection = connection
 
     @classmethod
     async def take(cls, database: Database, source: Source, *, mode: Mode, lease_s: float) -> "Lease":
         """Begin a run, taking over from one whose holder is dead."""
-        connection = await database.connect()
+        connection = await database.borrow()
         try:
             with in_our_words(database.place):
                 async with connection.transaction():
                     run_id = await _begin(connection, source, mode, lease_s)
         except BaseException:
+            # Its session may have the lock of a run that was never begun.
             await connection.close()
+            await database.give_back(connection)
             raise
         return cls(database, connection, run_id, lease_s)
 
@@ -67,8 +70,12 @@ class Lease:
                     " tally = %s::jsonb, error = %s where id = %s and status = 'running'",
                     [status, complete, json.dumps(tally.to_json()), told, self.run_id],
                 )
-        finally:
+                await self._connection.execute("select pg_advisory_unlock(%s, %s)", [_LOCK_CLASS, self.run_id])
+        except BaseException:
             await self._connection.close()
+            raise
+        finally:
+            await self._database.give_back(self._connection)
 
 
 async def _begin(c: Connection, source: Source, mode: Mode, lease_s: float) -> int:
