@@ -5,17 +5,58 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 import rowen
+import rowen.settings
+from rowen.errors import RowenError
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "rowen"
 MODULES = sorted(SOURCE.rglob("*.py"))
 PYTHON = [*MODULES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "bench").rglob("*.py"))]
+ERROR_CODES = {
+    "address_refused": 403,
+    "bad_answer": 502,
+    "bad_url": 400,
+    "bad_vectors": 502,
+    "body_too_large": 502,
+    "budget_exceeded": 402,
+    "busy": 409,
+    "circuit_open": 503,
+    "configuration": 500,
+    "connect": 502,
+    "embedder_down": 503,
+    "embedding": 502,
+    "export": 500,
+    "fetch": 502,
+    "fetch_timeout": 504,
+    "item": 422,
+    "newer_database": 503,
+    "not_found": 404,
+    "provider": 502,
+    "provider_answer": 502,
+    "provider_down": 503,
+    "provider_key": 502,
+    "provider_refused": 422,
+    "redirect": 502,
+    "refused": 403,
+    "source": 502,
+    "source_gone": 502,
+    "store": 500,
+    "store_full": 507,
+    "store_rejected": 422,
+    "store_unavailable": 503,
+    "store_unfit": 500,
+    "texts_refused": 502,
+    "tls": 502,
+    "truncated": 502,
+    "usage": 400,
+}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "handler"}
 
 
@@ -28,46 +69,99 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 
 def test_the_public_surface_is_a_decision() -> None:
     assert rowen.__all__ == [
+        "Action",
         "Answer",
+        "AppliedSource",
+        "BlockingRowen",
         "BusyError",
         "Change",
         "Checkpoint",
         "Complete",
+        "ConfigurationError",
         "Connector",
+        "DatabaseStatus",
+        "Discovery",
         "Document",
+        "EmbeddingError",
+        "EmbeddingEstimate",
+        "EmbeddingProgress",
+        "EmbeddingReport",
+        "Entry",
+        "Export",
+        "ExportError",
         "Failed",
         "FellBack",
+        "FetchError",
         "Fetched",
         "Gone",
+        "Hint",
         "Hit",
         "Incomplete",
         "ItemError",
         "Known",
         "Meter",
+        "ModelStatus",
         "NotFoundError",
         "Observation",
         "Options",
         "Outcome",
+        "Overview",
+        "Page",
+        "Passage",
+        "ProviderError",
+        "QuarantinedItem",
         "Raw",
         "RefusedError",
+        "Revision",
         "Rowen",
         "RowenError",
         "Run",
+        "ServerStatus",
         "Skipped",
         "Source",
         "SourceError",
         "StoreError",
+        "StoreUnavailableError",
         "Tally",
+        "Tidied",
         "Tools",
+        "Twin",
+        "TwinGroup",
+        "TwinItem",
         "Unchanged",
         "UsageError",
         "Validators",
         "Whole",
         "__version__",
+        "fact",
         "open",
         "open_blocking",
     ]
     assert all(hasattr(rowen, name) for name in rowen.__all__)
+
+
+def test_everything_that_the_service_returns_can_be_imported() -> None:
+    service = rowen.Rowen(rowen.settings.load(embedder="none"))
+    methods = [getattr(service, name) for name in vars(service) if not name.startswith("_") and name != "settings"]
+    returned = {
+        word for method in methods for word in re.findall(r"[A-Z]\w+", str(signature(method).return_annotation))
+    }
+
+    assert returned - {"None", "Exception", "AsyncGenerator"} <= set(rowen.__all__)
+
+
+def test_every_error_has_a_name_for_programs() -> None:
+    codes = {kind.code: kind.http_status for kind in _all_errors(RowenError)}
+
+    assert len(codes) == len(list(_all_errors(RowenError)))
+    assert codes == ERROR_CODES
+
+
+def _all_errors(kind: type[RowenError]) -> Iterator[type[RowenError]]:
+    for one in kind.__subclasses__():
+        if one.__module__ == "rowen.errors":
+            yield one
+            yield from _all_errors(one)
 
 
 def test_no_module_is_longer_than_500_lines() -> None:

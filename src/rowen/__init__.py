@@ -16,15 +16,26 @@ from rowen.version import __version__
 if TYPE_CHECKING:
     from rowen.connectors.base import Connector, Known, Meter, Options, Tools
     from rowen.errors import (
+        Action,
         BusyError,
+        ConfigurationError,
+        EmbeddingError,
+        ExportError,
+        FetchError,
+        Hint,
         ItemError,
         NotFoundError,
+        ProviderError,
         RefusedError,
         RowenError,
         SourceError,
         StoreError,
+        StoreUnavailableError,
         UsageError,
     )
+    from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
+    from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, ModelStatus
+    from rowen.model.export import Export
     from rowen.model.item import (
         Checkpoint,
         Complete,
@@ -41,69 +52,178 @@ if TYPE_CHECKING:
         Validators,
         Whole,
     )
-    from rowen.model.query import Answer, Hit
+    from rowen.model.library import Entry, Overview, QuarantinedItem, Revision
+    from rowen.model.page import Page
+    from rowen.model.query import Answer, Hit, Passage, Twin
     from rowen.model.run import Change, Outcome, Run, Tally
-    from rowen.model.source import Source
-    from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is the door)
-    from rowen.service.blocking import open_blocking
+    from rowen.model.source import AppliedSource, Source
+    from rowen.model.twins import TwinGroup, TwinItem
+    from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
+    from rowen.service.blocking import BlockingRowen, open_blocking
+    from rowen.service.discovery import Discovery
+    from rowen.service.facts import fact
 
 __all__ = [
+    "Action",
     "Answer",
+    "AppliedSource",
+    "BlockingRowen",
     "BusyError",
     "Change",
     "Checkpoint",
     "Complete",
+    "ConfigurationError",
     "Connector",
+    "DatabaseStatus",
+    "Discovery",
     "Document",
+    "EmbeddingError",
+    "EmbeddingEstimate",
+    "EmbeddingProgress",
+    "EmbeddingReport",
+    "Entry",
+    "Export",
+    "ExportError",
     "Failed",
     "FellBack",
+    "FetchError",
     "Fetched",
     "Gone",
+    "Hint",
     "Hit",
     "Incomplete",
     "ItemError",
     "Known",
     "Meter",
+    "ModelStatus",
     "NotFoundError",
     "Observation",
     "Options",
     "Outcome",
+    "Overview",
+    "Page",
+    "Passage",
+    "ProviderError",
+    "QuarantinedItem",
     "Raw",
     "RefusedError",
+    "Revision",
     "Rowen",
     "RowenError",
     "Run",
+    "ServerStatus",
     "Skipped",
     "Source",
     "SourceError",
     "StoreError",
+    "StoreUnavailableError",
     "Tally",
+    "Tidied",
     "Tools",
+    "Twin",
+    "TwinGroup",
+    "TwinItem",
     "Unchanged",
     "UsageError",
     "Validators",
     "Whole",
     "__version__",
+    "fact",
     "open",
     "open_blocking",
 ]
 
 _HOME = {
-    "rowen.connectors.base": ("Connector", "Known", "Meter", "Options", "Tools"),
+    "rowen.connectors.base": (
+        "Connector",
+        "Known",
+        "Meter",
+        "Options",
+        "Tools",
+    ),
     "rowen.errors": (
-        *("BusyError", "ItemError", "NotFoundError", "RefusedError"),
-        *("RowenError", "SourceError", "StoreError", "UsageError"),
+        "Action",
+        "BusyError",
+        "ConfigurationError",
+        "EmbeddingError",
+        "ExportError",
+        "FetchError",
+        "Hint",
+        "ItemError",
+        "NotFoundError",
+        "ProviderError",
+        "RefusedError",
+        "RowenError",
+        "SourceError",
+        "StoreError",
+        "StoreUnavailableError",
+        "UsageError",
     ),
+    "rowen.model.database": (
+        "DatabaseStatus",
+        "ServerStatus",
+        "Tidied",
+    ),
+    "rowen.model.embedding": (
+        "EmbeddingEstimate",
+        "EmbeddingProgress",
+        "EmbeddingReport",
+        "ModelStatus",
+    ),
+    "rowen.model.export": ("Export",),
     "rowen.model.item": (
-        *("Checkpoint", "Complete", "Document", "Failed", "FellBack", "Fetched"),
-        *("Gone", "Incomplete"),
-        *("Observation", "Raw", "Skipped", "Unchanged", "Validators", "Whole"),
+        "Checkpoint",
+        "Complete",
+        "Document",
+        "Failed",
+        "FellBack",
+        "Fetched",
+        "Gone",
+        "Incomplete",
+        "Observation",
+        "Raw",
+        "Skipped",
+        "Unchanged",
+        "Validators",
+        "Whole",
     ),
-    "rowen.model.query": ("Answer", "Hit"),
-    "rowen.model.run": ("Change", "Outcome", "Run", "Tally"),
-    "rowen.model.source": ("Source",),
-    "rowen.service": ("Rowen", "open"),
-    "rowen.service.blocking": ("open_blocking",),
+    "rowen.model.library": (
+        "Entry",
+        "Overview",
+        "QuarantinedItem",
+        "Revision",
+    ),
+    "rowen.model.page": ("Page",),
+    "rowen.model.query": (
+        "Answer",
+        "Hit",
+        "Passage",
+        "Twin",
+    ),
+    "rowen.model.run": (
+        "Change",
+        "Outcome",
+        "Run",
+        "Tally",
+    ),
+    "rowen.model.source": (
+        "AppliedSource",
+        "Source",
+    ),
+    "rowen.model.twins": (
+        "TwinGroup",
+        "TwinItem",
+    ),
+    "rowen.service": (
+        "Rowen",
+        "open",
+    ),
+    "rowen.service.blocking": (
+        "BlockingRowen",
+        "open_blocking",
+    ),
+    "rowen.service.discovery": ("Discovery",),
+    "rowen.service.facts": ("fact",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -192,13 +192,14 @@ class Answer(Sequence[Hit]):
     """What a search found, best first.
 
     `corrections` are the words that were searched for in the place of unknown ones, `notes` what else should be known
-    (such as that meaning was left out), `explanation` how the ranking came about.
+    (such as that meaning was left out), `explanation` how the ranking came about, `next` what to ask with for more.
     """
 
     hits: tuple[Hit, ...] = ()
     corrections: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     explanation: Mapping[str, Any] = field(default_factory=dict)
+    next: str | None = None
 
     @overload
     def __getitem__(self, place: int) -> Hit: ...

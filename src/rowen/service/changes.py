@@ -5,7 +5,9 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
 from rowen.harvest.engine import Engine
+from rowen.model.page import Page
 from rowen.model.run import Change
+from rowen.service.paging import decoded, page_of
 from rowen.store import changes
 
 __all__ = ["Changes"]
@@ -19,23 +21,35 @@ class Changes:
         self._listener = engine.listener
 
     async def read(
-        self, *, since: int | datetime | timedelta = 0, source: str | None = None, limit: int | None = None
-    ) -> list[Change]:
-        """The lines of the change log after a number, or since a moment."""
+        self,
+        *,
+        since: int | datetime | timedelta = 0,
+        source: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Page[Change]:
+        """The lines of the change log after a number, or since a moment; `after` is the `next` of the page before."""
+        listing = ["changes", source]
+        place = decoded(after, listing)
         async with self._database.connection() as c:
-            after = since if isinstance(since, int) else await changes.number_before(c, _moment(since))
-            return await changes.read(c, after=after, limit=limit, source=source)
+            number = place[0] if place else await self._number(c, since)
+            more = None if limit is None else limit + 1
+            found = await changes.read(c, after=number, limit=more, source=source)
+        return page_of(found, limit, listing, lambda change: [change.number])
 
     async def follow(
         self, *, since: int | datetime | timedelta = 0, source: str | None = None
     ) -> AsyncGenerator[Change]:
         """The lines of the change log, and then each new one as it is committed; never ends."""
         async with self._database.connection() as c:
-            after = since if isinstance(since, int) else await changes.number_before(c, _moment(since))
+            after = await self._number(c, since)
         async with aclosing(self._listener.follow(after, source=source)) as batches:
             async for batch in batches:
                 for change in batch:
                     yield change
+
+    async def _number(self, c: changes.Connection, since: int | datetime | timedelta) -> int:
+        return since if isinstance(since, int) else await changes.number_before(c, _moment(since))
 
     async def last(self) -> int:
         """The number of the newest line of the change log."""

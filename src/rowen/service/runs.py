@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from rowen.errors import Hint, RefusedError, action
 from rowen.harvest.engine import Engine, Observer, Order, Work
 from rowen.model.library import QuarantinedItem
+from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.source import Source
 from rowen.model.twins import host_of
+from rowen.service.paging import decoded, page_of
 from rowen.service.sources import Announce, Sources
 from rowen.store import quarantine, runs
 from rowen.store import sources as source_store
@@ -104,24 +107,33 @@ class Runs:
             source = await source_store.get(c, target)
             return await runs.request_cancel(c, await runs.live_of(c, source))
 
-    async def recent(self, source: str | None = None, *, limit: int = 20) -> list[Run]:
-        """The last runs, newest first."""
+    async def recent(self, source: str | None = None, *, limit: int = 20, after: str | None = None) -> Page[Run]:
+        """The last runs, newest first; `after` is the `next` of the page before."""
+        listing = ["runs", source]
+        place = decoded(after, listing)
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.get(c, source)
-            return await runs.recent(c, source=source, limit=limit)
+            found = await runs.recent(c, source=source, limit=limit + 1, after=place[0] if place else None)
+        return page_of(found, limit, listing, lambda run: [run.id])
 
     async def get(self, run_id: int) -> Run:
         """One run."""
         async with self._database.connection() as c:
             return await runs.get(c, run_id)
 
-    async def quarantine(self, source: str | None = None, *, limit: int = 100) -> list[QuarantinedItem]:
-        """What could not be read, with the reasons."""
+    async def quarantine(
+        self, source: str | None = None, *, limit: int = 100, after: str | None = None
+    ) -> Page[QuarantinedItem]:
+        """What could not be read, with the reasons, newest trouble first; `after` is the `next` of the page before."""
+        listing = ["quarantine", source]
+        place = decoded(after, listing)
+        start = (datetime.fromisoformat(place[0]), place[1], place[2]) if place else None
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.get(c, source)
-            return await quarantine.read(c, source=source, limit=limit)
+            found = await quarantine.read(c, source=source, limit=limit + 1, after=start)
+        return page_of(found, limit, listing, lambda item: [item.last_at.isoformat(), item.url, item.source])
 
     async def _sync(
         self, work: Work, target: str, *, observe: Observer | None, found: Announce | None, **how: bool

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
@@ -12,6 +12,7 @@ from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, plai
 from rowen.model.source import Source
 from rowen.model.version import Wish
 from rowen.service.items import Items
+from rowen.service.paging import decoded, encoded
 from rowen.service.questions import Question, Questions
 from rowen.store import embeddings, search, terms
 from rowen.store import filters as filter_store
@@ -44,23 +45,27 @@ class Search:
         limit: int = 10,
         budget: int | None = None,
         meaning: bool = True,
+        after: str | None = None,
         **narrowing: Unpack[Narrowing],
     ) -> Answer:
         """The items that answer best, each with its best passages.
 
         Quoted phrases must stand in the passage, `-words` must not, `word*` finds prefixes. With a version, such as
         `2.x`, only sources that have one answer: of each package the highest that is meant. A budget bounds the
-        characters of all passages together.
+        characters of all passages together. `after` is the `next` of the answer before.
         """
         query = Query.parse(words)
         if not query:
             return Answer(notes=("There is no word to search for.",) if words.strip() else ())
+        listing = ["search", words, sorted(sources or ()), version, meaning, limit, _plain(narrowing)]
+        start = _Start.of(decoded(after, listing))
         began = time.perf_counter()
         question = await self._questions.vector_of(plain(words)) if meaning else Question(None)
         asked_s = time.perf_counter() - began
         async with self._database.connection() as c:
             filters = await _filters(c, sources, version, narrowing)
-            answer = await _answer(c, query, question, filters=filters, limit=limit)
+            answer, rest = await _answer(c, query, question, filters=filters, limit=limit, start=start)
+        answer = replace(answer, next=encoded(listing, rest) if rest else None)
         answer = replace(answer, explanation={**answer.explanation, "question_ms": round(asked_s * 1000, 1)})
         return answer if budget is None else replace(answer, hits=within(answer.hits, budget))
 
@@ -81,25 +86,45 @@ class Search:
             model = await embeddings.active(c)
             vector = await search.item_vector(c, entry.id, model.id) if model is not None else None
             filters = replace(await _filters(c, sources, None, narrowing), without_item=entry.id)
-            answer = await _answer(c, query, Question(vector, model), filters=filters, limit=limit)
+            answer, _ = await _answer(c, query, Question(vector, model), filters=filters, limit=limit)
         hits = tuple(hit for hit in answer.hits if hit.url != entry.url)
         return replace(answer, hits=hits if budget is None else within(hits, budget))
 
 
-async def _answer(c: Connection, query: Query, question: Question, *, filters: Filters, limit: int) -> Answer:
+class _Start(NamedTuple):
+    """Where a ranking goes on: after this place, without the datasets that were shown."""
+
+    score: float
+    item: int
+    shown: frozenset[str]
+
+    @classmethod
+    def of(cls, place: list[Any] | None) -> "_Start | None":
+        return cls(place[0], place[1], frozenset(place[2:])) if place else None
+
+
+async def _answer(
+    c: Connection, query: Query, question: Question, *, filters: Filters, limit: int, start: _Start | None = None
+) -> tuple[Answer, list[Any] | None]:
+    """What answers, and the place where the ranking goes on; None at its end."""
     began = time.perf_counter()
     meaning, notes = _meaning(question)
+    # Twice as many, since datasets that several sources list become one hit.
     ask: dict[str, Any] = {"limit": 2 * limit, "filters": filters, "meaning": meaning, "vector": question.vector}
+    ask |= {"after": (start.score, start.item) if start else None, "depth": 2 * limit}
     found, explanation = await search.search(c, query, **ask)
     unknown = explanation.pop("unknown") or []
     corrected = await terms.corrections(c, [word for word in unknown if word in query.words][:MOST_CORRECTED])
     if corrected:
         found, explanation = await search.search(c, query.replacing(corrected), **ask)
         explanation.pop("unknown")
-    hits = (await _grouped(c, found))[:limit]
+    grouped = await _grouped(c, found, start.shown if start else frozenset())
+    hits, shown = [hit for hit, *_ in grouped[:limit]], {name for _, _, name in grouped[:limit] if name}
+    last = grouped[limit - 1][1] if len(grouped) > limit else found[-1] if len(found) == 2 * limit else None
+    rest = [*last.place, *sorted(shown | (start.shown if start else frozenset()))] if last else None
     explanation |= {"search_ms": round((time.perf_counter() - began) * 1000, 1)}
     explanation |= {"model": question.model.name if meaning and question.model else None, "unknown": unknown}
-    return Answer(tuple(hits), corrected, notes, explanation)
+    return Answer(tuple(hits), corrected, notes, explanation), rest
 
 
 def _meaning(question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
@@ -110,24 +135,34 @@ def _meaning(question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
     return Meaning(question.model.id, question.model.dimensions, question.model.weight), ()
 
 
-async def _grouped(c: Connection, found: Sequence[Found]) -> list[Hit]:
-    """The hits, those of one dataset in several sources as one: the original if it was found, else the best."""
+async def _grouped(
+    c: Connection, found: Sequence[Found], shown_before: frozenset[str]
+) -> list[tuple[Hit, Found, str | None]]:
+    """The hits, those of one dataset in several sources as one: the original if it was found, else the best.
+
+    With each hit stand its place in the ranking and the name of its group.
+    """
     datasets = [one.item_id for one in found if one.dataset]
     groups = await twin_store.groups(c, datasets) if datasets else {}
-    hits: list[Hit] = []
-    shown: set[str] = set()
+    hits: list[tuple[Hit, Found, str | None]] = []
+    shown = set(shown_before)
     by_id = {one.item_id: one for one in found}
     for one in found:
         group = groups.get(one.item_id)
         if group is None:
-            hits.append(one.hit)
+            hits.append((one.hit, one, None))
         elif group.name not in shown:
             shown.add(group.name)
             chosen = by_id.get(group.original.id, one)
             others = [member for member in group.members if member.id != chosen.item_id]
             twins = tuple(Twin(m.url, m.title, m.source, m is group.original) for m in others)
-            hits.append(replace(chosen.hit, score=one.hit.score, twins=twins))
+            hits.append((replace(chosen.hit, score=one.hit.score, twins=twins), one, group.name))
     return hits
+
+
+def _plain(narrowing: Narrowing) -> dict[str, Any]:
+    """Filters as values that tell one list from another."""
+    return {name: str(value) for name, value in narrowing.items() if value}
 
 
 async def _filters(c: Connection, names: Sequence[str] | None, version: str | None, narrowing: Narrowing) -> Filters:

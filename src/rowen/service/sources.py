@@ -12,12 +12,16 @@ from rowen.fetch.target import parse
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.model.library import Overview
+from rowen.model.page import Page
 from rowen.model.source import AppliedSource, Source
 from rowen.service.apply import apply
 from rowen.service.discovery import Announce, discover, kept_as
+from rowen.service.paging import decoded, page_of
 from rowen.store import library, sources, terms
 
 __all__ = ["Announce", "Sources"]
+
+_LISTING = "sources"
 
 
 class Sources:
@@ -27,10 +31,14 @@ class Sources:
         self._database = engine.database
         self._settings = engine.settings
 
-    async def every(self) -> list[Source]:
-        """All sources, by name."""
+    async def every(self, *, limit: int | None = None, after: str | None = None) -> Page[Source]:
+        """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before."""
+        place = decoded(after, _LISTING)
         async with self._database.connection() as c:
-            return await sources.every(c)
+            found = await sources.every(
+                c, limit=None if limit is None else limit + 1, after=place[0] if place else None
+            )
+        return page_of(found, limit, _LISTING, lambda source: [source.name])
 
     async def get(self, name: str) -> Source:
         """One source."""
