@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Iterator
 
+from rowen.content.base import Part
 from rowen.content.code import fenced
-from rowen.content.part import Part
 
 __all__ = ["read_fenced", "read_json", "read_json_lines", "read_xml"]
 

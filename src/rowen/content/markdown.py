@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import ada_url
 
+from rowen.content.base import Part
 from rowen.content.blocks import Kind, scan
 from rowen.content.headings import title_and_anchor
-from rowen.content.part import Part
 from rowen.model.caps import LONGEST_URL, MOST_LINK_CHARS
 
 __all__ = ["first_heading", "markdown_links", "read_markdown", "read_plain"]

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from rowen.content.base import Part
 from rowen.content.code import fenced
 from rowen.content.markdown import first_heading
-from rowen.content.part import Part
 
 __all__ = ["read_notebook"]
 

@@ -1,49 +1,25 @@
 """A body becomes a document: told apart by its media type, then by the ending of its name."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
-from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
-from rowen.content.documents import READERS, read_document
-from rowen.content.html import read_page
-from rowen.content.markdown import markdown_links, read_markdown, read_plain
-from rowen.content.notebooks import read_notebook
-from rowen.content.part import Part
-from rowen.content.rst import read_rst
-from rowen.content.tables import read_csv, read_tsv
+from rowen.content.base import Body, FormatReader, Part
+from rowen.content.readers import is_claimed, is_foreign, reader_of
 from rowen.errors import ItemError
-from rowen.formats.charset import decode, parameter
+from rowen.formats.charset import parameter
 from rowen.model.budget import Budget, OverspentError, reading
 from rowen.model.item import Document, Raw
-from rowen.model.media import is_text, language_of, media_type_of
+from rowen.model.media import is_text, media_type_of
+from rowen.model.outside import UNREADABLE
 
-__all__ = ["VERSION", "is_document", "read", "supported"]
-
-VERSION = 2
-"""Raised whenever the same body would be read into another document."""
+__all__ = ["is_document", "read", "supported"]
 
 _VAGUE = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream", "application/x-unknown"})
 _LOOKS_LIKE_HTML = re.compile(
     rb"\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
 
-_READERS: Mapping[str, Callable[[str], Part]] = {
-    "text/markdown": read_markdown,
-    "text/plain": read_plain,
-    "text/x-rst": read_rst,
-    "text/csv": read_csv,
-    "text/tab-separated-values": read_tsv,
-    "application/json": read_json,
-    "application/json5": lambda text: read_fenced(text, "json5"),
-    "application/x-ndjson": read_json_lines,
-    "application/x-ipynb+json": read_notebook,
-    "application/yaml": lambda text: read_fenced(text, "yaml"),
-    "application/toml": lambda text: read_fenced(text, "toml"),
-    "application/xml": read_xml,
-}
 _ALIASES: Mapping[str, str] = {
     "application/xhtml+xml": "text/html",
     "text/x-markdown": "text/markdown",
@@ -76,7 +52,6 @@ _VAGUE_OFFICE = frozenset(
         "application/vnd.openxmlformats-officedocument.presentationml.slideshow",
     }
 )
-_BY_SUFFIX: Mapping[str, str] = {"json": "application/json", "xml": "application/xml", "yaml": "application/yaml"}
 
 
 def read(raw: Raw) -> Document:
@@ -115,10 +90,21 @@ def _within_budget(raw: Raw, media_type: str, name: str) -> Part:
 
 
 def _read(raw: Raw, media_type: str, name: str) -> Part:
-    if media_type in READERS:
-        return read_document(raw.body, media_type, name)
-    text = decode(raw.body, charset=_charset(raw), media_type=media_type, name=name)
-    return _part(text.replace("\r\n", "\n").replace("\r", "\n"), media_type, raw)
+    charset = raw.charset or parameter(raw.media_type)
+    body = Body(raw.body, media_type, name, raw.url, charset, raw.select, raw.ignore)
+    reader = reader_of(media_type)
+    return _guarded(reader, body) if is_foreign(reader) else reader.read(body)
+
+
+def _guarded(reader: FormatReader, body: Body) -> Part:
+    """What another package's reader says. What it stumbles over costs that item, and not the process."""
+    try:
+        return reader.read(body)
+    except UNREADABLE as problem:
+        raise ItemError(
+            f"{body.name} cannot be read as {reader.format}: {problem!r}.",
+            hint="Exclude it, or report it to the package that brings the reader.",
+        ) from problem
 
 
 def supported(name: str, media_type: str | None = None) -> bool:
@@ -127,8 +113,9 @@ def supported(name: str, media_type: str | None = None) -> bool:
 
 
 def is_document(raw: Raw) -> bool:
-    """Whether a body is no text, but something whose parser may well stumble: a PDF, an office file, a book."""
-    return _media_type(_name(raw), raw.media_type) in READERS
+    """Whether a parser may well stumble over a body: a PDF, an office file, a book, what another package reads."""
+    media_type = _media_type(_name(raw), raw.media_type)
+    return _is_binary(media_type) or (media_type is not None and is_foreign(reader_of(media_type)))
 
 
 def _media_type(name: str, told: str | None) -> str | None:
@@ -137,14 +124,22 @@ def _media_type(name: str, told: str | None) -> str | None:
     if essence in _VAGUE:
         return by_name or ("text/plain" if essence == "text/plain" else None)
     essence = _ALIASES.get(essence, essence)
-    if essence in READERS:
-        return essence
-    if essence in _VAGUE_OFFICE and by_name in READERS:
+    if is_claimed(essence):
+        # The ending may say more: a notebook is JSON.
+        return by_name if by_name and _is_kind_of(by_name, essence) else essence
+    if essence in _VAGUE_OFFICE and _is_binary(by_name):
         return by_name
     if not is_text(essence):
         return None
-    # The ending may say more: a notebook is JSON, a stylesheet for transformations is XML.
-    return by_name if by_name and by_name.endswith("+" + essence.rpartition("/")[2]) else essence
+    return by_name if by_name and _is_kind_of(by_name, essence) else essence
+
+
+def _is_kind_of(media_type: str, general: str) -> bool:
+    return media_type.endswith("+" + general.rpartition("/")[2])
+
+
+def _is_binary(media_type: str | None) -> bool:
+    return media_type is not None and reader_of(media_type).binary
 
 
 def _sniffed(raw: Raw) -> str | None:
@@ -152,41 +147,6 @@ def _sniffed(raw: Raw) -> str | None:
     return "text/html" if told in _VAGUE and _LOOKS_LIKE_HTML.match(raw.body, 0, 1024) else None
 
 
-def _charset(raw: Raw) -> str | None:
-    return raw.charset or parameter(raw.media_type)
-
-
 def _name(raw: Raw) -> str:
     path = raw.name or unquote(urlsplit(raw.url).path)
     return path.rstrip("/").replace("\\", "/").rpartition("/")[2]
-
-
-def _part(text: str, media_type: str, raw: Raw) -> Part:
-    if media_type == "text/html":
-        return _page(text, raw)
-    if media_type == "text/markdown" and raw.url.startswith("http"):
-        return replace(read_markdown(text), links=markdown_links(text, raw.url))
-    if reader := _READERS.get(media_type):
-        return reader(text)
-    if language := language_of(media_type):
-        return read_fenced(text, language)
-    family = _BY_SUFFIX.get(media_type.rpartition("+")[2])
-    return _READERS[family](text) if family else read_plain(text)
-
-
-def _page(text: str, raw: Raw) -> Part:
-    """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
-    page = read_page(text, raw.url, select=raw.select, ignore=raw.ignore)
-    hints: dict[str, Any] = {}
-    if page.noindex:
-        hints["noindex"] = True
-    if page.canonical and page.canonical != raw.url:
-        hints["canonical"] = page.canonical
-    return Part(
-        text=page.text,
-        title=page.title,
-        tags=page.tags,
-        language=page.language,
-        links=() if page.nofollow else page.links,
-        record=hints,
-    )

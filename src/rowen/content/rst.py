@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable
 
+from rowen.content.base import Part
 from rowen.content.code import fenced
 from rowen.content.markdown import first_heading
-from rowen.content.part import Part
 from rowen.content.rst_inline import Names, inline
 from rowen.content.tables import markdown_table
 

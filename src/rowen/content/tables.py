@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
+from rowen.content.base import Part
 from rowen.content.code import fenced
-from rowen.content.part import Part
 from rowen.model.budget import spend
 
 __all__ = ["fitting_table", "markdown_table", "read_csv", "read_tsv"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rowen.connectors import registry
 from rowen.connectors.base import Meter, Tools
 from rowen.content import chunks as chunker
-from rowen.content import read as reader
+from rowen.content import readers as reader
 from rowen.harvest import agreements
 from rowen.harvest.background import BackgroundEmbedding
 from rowen.harvest.embedder import Embedders

@@ -1,9 +1,9 @@
 """Which media type a file name stands for, among those that can be read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-__all__ = ["MEDIA", "is_text", "language_of", "media_type_of"]
+__all__ = ["MEDIA", "can_be_read", "claim", "claims", "is_text", "language_of", "media_type_of"]
 
 _DOCUMENTS = {
     "text/markdown": "md markdown mdown mkd mdx qmd rmd",
@@ -118,6 +118,7 @@ MEDIA: Mapping[str, str] = MappingProxyType(
 )
 """The media type by the ending of a file name, without its dot, in lower case."""
 
+_KNOWN = frozenset(MEDIA.values())
 _NAMES = {
     "text/markdown": "readme changelog changes contributing code_of_conduct security llms.txt llms-full.txt",
     "text/plain": "license licence copying copyright notice authors contributors maintainers news todo install history"
@@ -173,6 +174,29 @@ _TEXT = frozenset(_DOCUMENTS) | {
 _NOT_TEXT = frozenset({"image/svg+xml", "text/rtf"})
 
 
+_claimed: dict[str, str] = {}
+_claimed_types: set[str] = set()
+
+
+def claim(endings: Mapping[str, str], media_types: Iterable[str]) -> None:
+    """Set which endings and media types readers of other packages claim, in place of those claimed before."""
+    _claimed.clear()
+    _claimed.update(endings)
+    _claimed_types.clear()
+    _claimed_types.update(media_types)
+
+
+def claims() -> str | None:
+    """What readers of other packages claim, in one line for a cursor: with other claims, other files are chosen."""
+    endings = (f".{ending}={media_type}" for ending, media_type in _claimed.items())
+    return " ".join(sorted((*endings, *_claimed_types))) or None
+
+
+def can_be_read(media_type: str) -> bool:
+    """Whether there is a reader for a media type, lower case and without parameters."""
+    return media_type in _KNOWN or media_type in _claimed_types or is_text(media_type)
+
+
 def media_type_of(name: str) -> str | None:
     """The media type of a file by its name, if it is one that can be read."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
@@ -181,7 +205,7 @@ def media_type_of(name: str) -> str | None:
     stem, dot, ending = base.rpartition(".")
     if not dot:
         return None
-    return MEDIA.get(ending) if stem else None
+    return (_claimed.get(ending) or MEDIA.get(ending)) if stem else None
 
 
 def language_of(media_type: str) -> str | None:

@@ -18,7 +18,7 @@ from rowen.connectors.git.options import RepositoryOptions
 from rowen.connectors.remembered import remembered
 from rowen.errors import SourceGoneError
 from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
-from rowen.model.media import media_type_of
+from rowen.model.media import claims, media_type_of
 
 __all__ = ["Entry", "Found", "Look", "Proof", "Scope", "held_etags", "quoted"]
 
@@ -147,7 +147,9 @@ class Proof:
 
 
 def _digest(blobs: Iterable[tuple[str, str | None]]) -> str:
-    return hashlib.sha256("\n".join(sorted(f"{url} {etag}" for url, etag in blobs)).encode()).hexdigest()
+    """One hash of what is held. Readers of other packages choose among the files of a commit, too."""
+    lines = sorted(f"{url} {etag}" for url, etag in blobs)
+    return hashlib.sha256("\n".join([*lines, *filter(None, [claims()])]).encode()).hexdigest()
 
 
 class Look:

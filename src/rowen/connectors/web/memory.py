@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from rowen.connectors.remembered import remembered
 from rowen.connectors.web.shell import Edge, Shell
 from rowen.model.item import Cursor
+from rowen.model.media import claims
 
 __all__ = ["Bridge", "Memory"]
 
@@ -58,6 +59,7 @@ class _Written:
     edges: dict[str, tuple[str | None, list[str], list[str]]] | None = None
     known: bool = True
     pages: int | None = None
+    claims: str | None = None
 
 
 @dataclass(slots=True)
@@ -91,8 +93,12 @@ class Memory:
 
     @classmethod
     def _of(cls, written: "_Written") -> "Memory":
+        bridges = {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()}
+        if written.claims != claims():
+            # What could not be read may be a page by now: whether it is unchanged is no longer the question.
+            bridges = {url: bridge._replace(etag=None, last_modified=None) for url, bridge in bridges.items()}
         return cls(
-            {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()},
+            bridges,
             written.as_of,
             written.sitemap_trust,
             Shell.of(written.shell),
@@ -105,9 +111,11 @@ class Memory:
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor. Of more bridges than a cursor can hold, it tells that they are not all in it."""
         pages = {} if self.pages is None else {"pages": self.pages}
+        readers = {} if claims() is None else {"claims": claims()}
         bridges = dict(_first(sorted(self.bridges.items())))
         return {
             **pages,
+            **readers,
             "bridges": {url: bridge.to_json() for url, bridge in bridges.items()},
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,

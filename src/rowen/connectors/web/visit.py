@@ -19,7 +19,7 @@ from rowen.fetch.robots import PRODUCT
 from rowen.fetch.target import join, parse, redact
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.item import Document, Raw, Validators
-from rowen.model.media import MEDIA, is_text, media_type_of
+from rowen.model.media import can_be_read, media_type_of
 from rowen.model.outside import UNREADABLE
 
 __all__ = ["Answer", "Bridged", "Broken", "Closed", "Missing", "Moved", "NoPage", "Page", "Same", "Visitor"]
@@ -29,7 +29,6 @@ _MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _GONE = frozenset({404, 410})
 _PASSING = frozenset({408, 425, 429})
-_KNOWN = frozenset(MEDIA.values())
 _LOGIN = re.compile(r"/(?:log-?in|sign-?in|sso|saml|oauth2?|authenticate|wp-login\.php)(?:[/._?]|$)", re.IGNORECASE)
 _LOGIN_HINT = "Give the source the header that opens it, by reference, in its option headers."
 _ORDINARY = ("text/html", "utf-8")
@@ -261,7 +260,7 @@ def _readable(raw: Raw) -> bool:
     told = (raw.media_type or "").partition(";")[0].strip().lower()
     if told in ("", "application/octet-stream"):
         return media_type_of(urlsplit(raw.url).path.rpartition("/")[2]) is not None
-    return told in _KNOWN or is_text(told)
+    return can_be_read(told)
 
 
 def _moved(url: str, location: str) -> Answer:

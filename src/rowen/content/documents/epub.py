@@ -6,11 +6,11 @@ from xml.etree.ElementTree import Element
 
 from turbohtml import parse
 
+from rowen.content.base import Part
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.packages import Package, joined
 from rowen.content.documents.problem import DamagedError
 from rowen.content.html import Page, read_page
-from rowen.content.part import Part
 from rowen.errors import ItemError
 from rowen.formats.charset import decode
 from rowen.model.budget import spend

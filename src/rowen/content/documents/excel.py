@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from xml.etree.ElementTree import Element
 
+from rowen.content.base import Part
 from rowen.content.documents.facts import core_facts, record_of
 from rowen.content.documents.markup import elements, whole
 from rowen.content.documents.packages import Package
 from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.sheets import Row, Workbook
-from rowen.content.part import Part
 
 __all__ = ["read_excel"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from rowen.content.base import Part
 from rowen.content.documents.packages import Package
 from rowen.content.html import read_page
-from rowen.content.part import Part
 
 __all__ = ["Facts", "core_facts", "facts_of", "part_of", "record_of", "sensible_title"]
 

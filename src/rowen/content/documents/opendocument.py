@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
+from rowen.content.base import Part
 from rowen.content.documents.facts import Facts, facts_of, part_of, record_of
 from rowen.content.documents.flow import Flow
 from rowen.content.documents.markup import elements, whole
@@ -11,7 +12,6 @@ from rowen.content.documents.odf_text import Styles, Writer
 from rowen.content.documents.packages import Package
 from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.sheets import Row, Workbook
-from rowen.content.part import Part
 
 __all__ = ["read_sheets", "read_slides", "read_text"]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from rowen.content.base import Part
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.pdf_pages import Bookmark, markdown
 from rowen.content.documents.problem import DamagedError
-from rowen.content.part import Part
 from rowen.model.budget import spend
 
 __all__ = ["read_pdf"]

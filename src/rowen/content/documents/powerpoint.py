@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from rowen.content.base import Part
 from rowen.content.documents.facts import core_facts, part_of
 from rowen.content.documents.flow import Cell, Flow, Run, inline
 from rowen.content.documents.markup import whole
 from rowen.content.documents.packages import Package
 from rowen.content.documents.problem import DamagedError
-from rowen.content.part import Part
 
 __all__ = ["read_powerpoint"]
 

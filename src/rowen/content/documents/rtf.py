@@ -4,11 +4,11 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
+from rowen.content.base import Part
 from rowen.content.documents.facts import facts_of, part_of
 from rowen.content.documents.flow import Cell, Flow, Run, inline
 from rowen.content.documents.problem import DamagedError
 from rowen.content.documents.rtf_words import CODE_PAGES, LEFT_OUT, NAMED, Token, tokens
-from rowen.content.part import Part
 
 __all__ = ["read_rtf"]
 

@@ -1,0 +1,294 @@
+"""Which formats can be read: the built-in ones and those of other packages, by the same table.
+
+Other packages declare theirs by the entry point `rowen.readers`. Theirs are asked first: what they claim, a built-in
+reader no longer reads.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from rowen.content.base import Body, FormatReader, Part
+from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
+from rowen.content.documents import epub, excel, opendocument, pdf, powerpoint, rtf, word
+from rowen.content.documents.problem import DamagedError
+from rowen.content.html import read_page
+from rowen.content.markdown import markdown_links, read_markdown, read_plain
+from rowen.content.notebooks import read_notebook
+from rowen.content.rst import read_rst
+from rowen.content.tables import read_csv, read_tsv
+from rowen.errors import ConfigurationError, ItemError
+from rowen.model import media
+
+__all__ = [
+    "BUILT_IN",
+    "VERSION",
+    "VERSION_BEFORE_FORMATS",
+    "Format",
+    "formats",
+    "is_claimed",
+    "is_foreign",
+    "join",
+    "places",
+    "reader_of",
+]
+
+GROUP = "rowen.readers"
+VERSION = 2
+"""Raised when what all readers share changes what is stored: the decoding of text, or the making of a document."""
+
+VERSION_BEFORE_FORMATS = 2
+"""The `VERSION` that stood for all formats before each got its own, which then was `_FIRST`."""
+
+_FIRST = 1
+
+
+def _of_text(read: Callable[[str], Part]) -> Callable[[Body], Part]:
+    return lambda body: read(body.text)
+
+
+def _of_bytes(read: Callable[[bytes], Part]) -> Callable[[Body], Part]:
+    def read_document(body: Body) -> Part:
+        try:
+            return read(body.data)
+        except DamagedError as problem:
+            raise ItemError(f"{body.name} {problem}", hint=problem.hint) from problem
+
+    return read_document
+
+
+def _by_type(readers: Mapping[str, Callable[[str], Part]]) -> Callable[[Body], Part]:
+    return lambda body: readers[body.media_type](body.text)
+
+
+def _markdown(body: Body) -> Part:
+    text = body.text
+    part = read_markdown(text)
+    return replace(part, links=markdown_links(text, body.url)) if body.url.startswith("http") else part
+
+
+def _page(body: Body) -> Part:
+    """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
+    page = read_page(body.text, body.url, select=body.select, ignore=body.ignore)
+    hints: dict[str, Any] = {}
+    if page.noindex:
+        hints["noindex"] = True
+    if page.canonical and page.canonical != body.url:
+        hints["canonical"] = page.canonical
+    links = () if page.nofollow else page.links
+    return Part(page.text, page.title, page.tags, page.language, links, hints)
+
+
+def _code(body: Body) -> Part:
+    return read_fenced(body.text, media.language_of(body.media_type) or "")
+
+
+_TABLES = {"text/csv": read_csv, "text/tab-separated-values": read_tsv}
+_JSON: Mapping[str, Callable[[str], Part]] = {
+    "application/json": read_json,
+    "application/json5": lambda text: read_fenced(text, "json5"),
+    "application/x-ndjson": read_json_lines,
+}
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_OPEN = "application/vnd.oasis.opendocument."
+
+
+def _json(body: Body) -> Part:
+    return _JSON.get(body.media_type, read_json)(body.text)
+
+
+def _opendocument(body: Body) -> Part:
+    kinds = {"text": opendocument.read_text, "spreadsheet": opendocument.read_sheets}
+    read = kinds.get(body.media_type.removeprefix(_OPEN), opendocument.read_slides)
+    return _of_bytes(read)(body)
+
+
+_CODE = FormatReader("code", 1, _code, ())
+_TEXT = FormatReader("text", 1, _of_text(read_plain), ("text/plain",))
+
+BUILT_IN: tuple[FormatReader, ...] = (
+    FormatReader("html", 1, _page, ("text/html",)),
+    FormatReader("markdown", 1, _markdown, ("text/markdown",)),
+    _TEXT,
+    _CODE,
+    FormatReader("rst", 1, _of_text(read_rst), ("text/x-rst",)),
+    FormatReader("tables", 1, _by_type(_TABLES), tuple(_TABLES)),
+    FormatReader("json", 1, _json, tuple(_JSON)),
+    FormatReader("notebook", 1, _of_text(read_notebook), ("application/x-ipynb+json",)),
+    FormatReader("yaml", 1, _of_text(lambda text: read_fenced(text, "yaml")), ("application/yaml",)),
+    FormatReader("toml", 1, _of_text(lambda text: read_fenced(text, "toml")), ("application/toml",)),
+    FormatReader("xml", 1, _of_text(read_xml), ("application/xml",)),
+    FormatReader("pdf", 1, _of_bytes(pdf.read_pdf), ("application/pdf",), binary=True),
+    FormatReader("rtf", 1, _of_bytes(rtf.read_rtf), ("application/rtf",), uses=("html",), binary=True),
+    FormatReader("epub", 1, _of_bytes(epub.read_epub), ("application/epub+zip",), uses=("html",), binary=True),
+    FormatReader(
+        "word", 1, _of_bytes(word.read_word), (_OFFICE + "wordprocessingml.document",), uses=("html",), binary=True
+    ),
+    FormatReader(
+        "excel", 1, _of_bytes(excel.read_excel), (_OFFICE + "spreadsheetml.sheet",), uses=("tables",), binary=True
+    ),
+    FormatReader(
+        "powerpoint",
+        1,
+        _of_bytes(powerpoint.read_powerpoint),
+        (_OFFICE + "presentationml.presentation",),
+        uses=("html",),
+        binary=True,
+    ),
+    FormatReader(
+        "opendocument",
+        1,
+        _opendocument,
+        (_OPEN + "text", _OPEN + "spreadsheet", _OPEN + "presentation"),
+        uses=("html", "tables"),
+        binary=True,
+    ),
+)
+# The last part of a media type tells the notation of what has no reader of its own: application/geo+json.
+_BY_SUFFIX = {"json": "application/json", "xml": "application/xml", "yaml": "application/yaml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format as a recipe knows it: `versions` are all that decide what is stored of its bodies.
+
+    `taken` are the media types and endings that a built-in format leaves to readers of other packages. `is_first` tells
+    that it reads as it did when all formats still had one version.
+    """
+
+    name: str
+    versions: tuple[tuple[str, int], ...]
+    taken: tuple[str, ...] = ()
+    is_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """All readers by their media types. `joined` are those of other packages, by the name that imports them."""
+
+    by_type: Mapping[str, FormatReader]
+    readers: tuple[FormatReader, ...]
+    joined: Mapping[str, FormatReader]
+
+
+_told: list[str] | None = None
+
+
+def join(places: Iterable[str]) -> None:
+    """Set where readers of other packages are: a worker process is told by its parent, and need not search for them."""
+    global _told
+    _told = list(places)
+    _table.cache_clear()
+
+
+def places() -> list[str]:
+    """Where readers of other packages are imported from: `package.module:NAME`."""
+    return sorted(_table().joined)
+
+
+def is_foreign(reader: FormatReader) -> bool:
+    """Whether a reader is another package's."""
+    return reader in _table().joined.values()
+
+
+def reader_of(media_type: str) -> FormatReader:
+    """What reads a body of a media type that can be read."""
+    return _table().by_type.get(media_type) or _general(media_type)
+
+
+def is_claimed(media_type: str) -> bool:
+    """Whether a reader names this media type as its own."""
+    return media_type in _table().by_type
+
+
+def formats() -> tuple[Format, ...]:
+    """All formats, as recipes know them."""
+    table = _table()
+    versions = {reader.format: reader.version for reader in table.readers}
+    uses = {reader.format: reader.uses for reader in table.readers}
+    taken = _taken(table)
+    firsts = {reader.format for reader in BUILT_IN if reader.version == _FIRST and VERSION == VERSION_BEFORE_FORMATS}
+    made = []
+    for name in versions:
+        parts = sorted({name, *(other for other in uses[name] if other in versions)})
+        is_first = firsts.issuperset(parts) and name not in taken
+        made.append(Format(name, tuple((part, versions[part]) for part in parts), taken.get(name, ()), is_first))
+    return tuple(made)
+
+
+def _taken(table: _Table) -> dict[str, tuple[str, ...]]:
+    """What each built-in format leaves to readers of other packages."""
+    taken: dict[str, set[str]] = {}
+    for reader in table.joined.values():
+        for claim in reader.media_types:
+            taken.setdefault(_built_in(claim).format, set()).add(claim)
+        for ending in reader.endings:
+            if before := media.MEDIA.get(ending):
+                taken.setdefault(_built_in(before).format, set()).add(f".{ending}")
+    return {name: tuple(sorted(claims)) for name, claims in taken.items()}
+
+
+_OWN = {media_type: reader for reader in BUILT_IN for media_type in reader.media_types}
+
+
+def _built_in(media_type: str) -> FormatReader:
+    return _OWN.get(media_type) or _general(media_type)
+
+
+def _general(media_type: str) -> FormatReader:
+    if media.language_of(media_type):
+        return _CODE
+    family = _BY_SUFFIX.get(media_type.rpartition("+")[2])
+    return _OWN[family] if family else _TEXT
+
+
+@cache
+def _table() -> _Table:
+    joined = {place: _loaded(place) for place in (_installed() if _told is None else _told)}
+    by_type = dict(_OWN)
+    names = {reader.format for reader in BUILT_IN}
+    claimed: dict[str, str] = {}
+    for place, reader in sorted(joined.items()):
+        _refuse_double(reader, place, names, claimed)
+        names.add(reader.format)
+        by_type.update(dict.fromkeys(reader.media_types, reader))
+    endings = {ending.lower(): reader.media_types[0] for reader in joined.values() for ending in reader.endings}
+    media.claim(endings, (claim for reader in joined.values() for claim in reader.media_types))
+    return _Table(by_type, (*BUILT_IN, *joined.values()), joined)
+
+
+def _refuse_double(reader: FormatReader, place: str, names: set[str], claimed: dict[str, str]) -> None:
+    if reader.format in names:
+        raise ConfigurationError(
+            f"The reader {place} calls its format {reader.format!r}, a name that another reader has.",
+            hint="Uninstall one of the packages.",
+        )
+    for claim in (*reader.media_types, *(f".{ending.lower()}" for ending in reader.endings)):
+        if other := claimed.get(claim):
+            raise ConfigurationError(
+                f"The readers {other} and {place} both claim {claim}.", hint="Uninstall one of the packages."
+            )
+        claimed[claim] = place
+
+
+def _installed() -> list[str]:
+    return [point.value for point in entry_points(group=GROUP)]
+
+
+def _loaded(place: str) -> FormatReader:
+    """The reader at a place. One that is missing is an error: without it, what it read would be taken for gone."""
+    module, _, name = place.partition(":")
+    try:
+        reader = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as problem:
+        raise ConfigurationError(
+            f"The reader {place} cannot be loaded: {problem}.", hint="Reinstall the package that brings it."
+        ) from problem
+    if not isinstance(reader, FormatReader) or not reader.media_types:
+        raise ConfigurationError(
+            f"{place} is no reader with at least one media type.", hint="Report it to the package that brings it."
+        )
+    return reader
