@@ -14,8 +14,8 @@ from typing import NamedTuple
 from rowen.errors import StoreRejectedError
 from rowen.harvest.passages import Edit, first_edit, plan_edit
 from rowen.harvest.plan import Plan, Write, check_of
+from rowen.harvest.recipes import Recipes
 from rowen.harvest.seen import Seen
-from rowen.harvest.sieve import Recipe
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
@@ -49,7 +49,7 @@ class Committer:
     database: Database
     source: Source
     run_id: int
-    recipe: Recipe
+    recipe: Recipes
     revisions_kept: int
     seen: Seen
     failed: set[Hash]
@@ -112,8 +112,8 @@ class Committer:
     async def _write(self, c: Connection, plan: Plan, turn: _Turn) -> Counter[str]:
         ids = await self._write_items(c, plan)
         counts = await self._write_chunks(c, plan, ids)
-        fresh = [check_of(ids[write.key], write.document) for write in plan.writes if write.stored is None]
-        await items.check(c, self.run_id, [*plan.checks, *fresh], recipe=self.recipe.reading)
+        fresh = [check_of(ids[write.key], write.document, self.recipe) for write in plan.writes if write.stored is None]
+        await items.check(c, self.run_id, [*plan.checks, *fresh])
         await gone.unmark(c, plan.unmarked)
         await gone.mark(c, self.source.id, plan.marked)
         await quarantine.put(c, self.source.id, plan.failed)

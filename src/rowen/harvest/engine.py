@@ -10,20 +10,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rowen.connectors import registry
 from rowen.connectors.base import Meter, Tools
-from rowen.content import chunks as chunker
-from rowen.content import readers as reader
 from rowen.harvest import agreements
 from rowen.harvest.background import BackgroundEmbedding
 from rowen.harvest.embedder import Embedders
 from rowen.harvest.prepare import Workers
+from rowen.harvest.recipes import recipes
 from rowen.harvest.run import Harvest, Order
-from rowen.harvest.sieve import Recipe
-from rowen.model.hashes import canonical_json
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
@@ -153,7 +149,7 @@ class Engine:
             registry.connector(source.kind)(source.url, options, tools),
             order=order,
             settings=self.settings,
-            recipe=_recipe(source, options.reading()),
+            recipe=recipes(source.kind, options.reading()),
             workers=self.workers,
             meter=meter,
             observe=observe,
@@ -183,8 +179,3 @@ class Engine:
                 observe(source, replace(tally, embedded=self.embedding.embedded_for(source.id)))
 
         return tell
-
-
-def _recipe(source: Source, reading: dict[str, Any]) -> Recipe:
-    told = canonical_json([source.kind, reader.VERSION, reading])
-    return Recipe(sha256(told).digest()[:16], chunker.VERSION)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from rowen.connectors.base import Held
+from rowen.harvest.recipes import Recipes
 from rowen.model.item import Cursor
 from rowen.model.run import Mode
 from rowen.model.source import Source
@@ -26,7 +27,7 @@ class StoredKnown:
         source: Source,
         *,
         mode: Mode,
-        recipe: bytes,
+        recipes: Recipes,
         distrust: bool,
         count: int,
         unsettled: bool,
@@ -39,7 +40,7 @@ class StoredKnown:
         self.losable = losable
         self._database = database
         self._source_id = source.id
-        self._recipe = recipe
+        self._recipes = recipes
         self._distrust = distrust
         self._ids: dict[str, int] = {}
 
@@ -47,7 +48,9 @@ class StoredKnown:
         """What we hold under these URLs."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
-            rows = await items.held(connection, self._source_id, list(by_key), recipe=self._recipe)
+            rows = await items.held(
+                connection, self._source_id, list(by_key), recipes=self._recipes.current, old=self._recipes.old
+            )
         found = {}
         ids, make = self._ids, Held._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
@@ -62,7 +65,9 @@ class StoredKnown:
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
         """All that we hold, in batches."""
         async with self._database.connection() as connection:
-            async for batch in items.every_held(connection, self._source_id, recipe=self._recipe):
+            async for batch in items.every_held(
+                connection, self._source_id, recipes=self._recipes.current, old=self._recipes.old
+            ):
                 self._ids.update((row.url, row.id) for row in batch)
                 yield [self._visible(row) for row in batch]
 

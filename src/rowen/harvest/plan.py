@@ -9,6 +9,7 @@ from rowen.harvest.group import Group
 from rowen.harvest.known import StoredKnown
 from rowen.harvest.moves import Movers
 from rowen.harvest.prepare import Workers
+from rowen.harvest.recipes import Recipes
 from rowen.harvest.seen import Seen
 from rowen.harvest.worker import Passages, Prepared, Refused, Text
 from rowen.model.chunk import Chunk
@@ -87,7 +88,7 @@ class Planner:
         source: Source,
         *,
         known: StoredKnown,
-        recipe: sieve.Recipe,
+        recipe: Recipes,
         workers: Workers,
         quarantined: set[Hash],
         gone: Iterable[int] = (),
@@ -101,7 +102,7 @@ class Planner:
         self._database = database
         self._source = source
         self._known = known
-        self._recipe = recipe
+        self._recipes = recipe
         self._workers = workers
         self._quarantined = quarantined
         self._chronological = chronological
@@ -210,7 +211,7 @@ class Planner:
                 plan.counts["duplicates"] += 1
             elif isinstance(item, Document):
                 documents.append((key, item, None))
-            elif row is not None and sieve.same_body(item, row, self._recipe):
+            elif row is not None and sieve.same_body(item, row, self._recipes):
                 self._stop_at_body(key, item, row, plan)
             else:
                 unread.append((key, item))
@@ -230,7 +231,7 @@ class Planner:
         moved = await self._moved(documents, stored, plan)
         for key, document, chunks in documents:
             moved_from, row = moved.get(key) or (None, stored.get(key))
-            verdict = sieve.judge(document, row, self._recipe)
+            verdict = sieve.judge(document, row, self._recipes)
             plan.counts[verdict.outcome] += 1
             plan.counts["moved"] += moved_from is not None
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
@@ -242,7 +243,7 @@ class Planner:
                 if verdict.write_chunks and chunks is None:
                     uncut.append(write)
             if verdict.write_check and row is not None:
-                plan.checks.append(check_of(row.id, document))
+                plan.checks.append(check_of(row.id, document, self._recipes))
         texts = [Text(write.document.text) for write in uncut]
         for write, answer in zip(uncut, await self._workers.prepare(texts), strict=True):
             if isinstance(answer, Refused):
@@ -316,7 +317,8 @@ class Planner:
             plan.released.extend(released)
 
 
-def check_of(item_id: int, document: Document) -> Check:
+def check_of(item_id: int, document: Document, recipes: Recipes) -> Check:
     """The check of a document that was read."""
     now = document.validators
-    return Check(item_id, now.etag, now.last_modified, now.body_hash, document.depth, "\n".join(document.links))
+    links = "\n".join(document.links)
+    return Check(item_id, now.etag, now.last_modified, now.body_hash, document.depth, links, recipes.of(document))

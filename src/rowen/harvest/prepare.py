@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from rowen.content import readers
 from rowen.content.read import is_document
 from rowen.errors import ItemError
 from rowen.harvest.answers import unpickle
@@ -34,7 +35,7 @@ TIME_LIMIT_S = 60.0
 LEAST_BYTES_PER_S = 500_000
 # The largest honest answer is that of a body of 64 MB in which every byte becomes an object.
 MOST_ANSWER_BYTES = 1 << 30
-COMMAND = "from rowen.harvest.worker import main; main()"
+COMMAND = "from rowen.harvest.worker import main; main(places)"
 
 T = TypeVar("T")
 
@@ -146,7 +147,12 @@ class _Worker:
         """Start the process; a cancellation in the middle must not lose sight of it."""
         pipe = asyncio.subprocess.PIPE
         starting = asyncio.ensure_future(
-            start(isolated_python(COMMAND), environment=environment(), stdin=pipe, stdout=pipe)
+            start(
+                isolated_python(f"places = {readers.places()!r}\n{COMMAND}"),
+                environment=environment(),
+                stdin=pipe,
+                stdout=pipe,
+            )
         )
         try:
             self._process = await asyncio.shield(starting)

@@ -20,7 +20,7 @@ from rowen.harvest.group import Group
 from rowen.harvest.known import StoredKnown
 from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.prepare import Workers
-from rowen.harvest.sieve import Recipe
+from rowen.harvest.recipes import Recipes
 from rowen.harvest.sweep import Guard, sweep
 from rowen.model.item import Complete, FellBack, Incomplete, Observation
 from rowen.model.outside import message
@@ -69,7 +69,7 @@ class Harvest:
         *,
         order: Order,
         settings: Settings,
-        recipe: Recipe,
+        recipe: Recipes,
         workers: Workers,
         meter: Meter,
         observe: Callable[[Source, Tally], None] | None = None,
@@ -167,7 +167,7 @@ class Harvest:
             self._database,
             self._source,
             mode=self._order.mode,
-            recipe=self._recipe.reading,
+            recipes=self._recipe,
             distrust=self._order.distrust,
             count=held,
             unsettled=unsettled,

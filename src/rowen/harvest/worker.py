@@ -10,11 +10,12 @@ import pickle
 import signal
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from rowen.content import chunks as chunker
 from rowen.content import read as reader
+from rowen.content import readers
 from rowen.errors import ItemError, RowenError
 from rowen.harvest.sandbox import lock_in
 from rowen.model.chunk import Chunk
@@ -142,8 +143,9 @@ def _written(answers: list[Answer]) -> bytes:
         return pickle.dumps([refused] * len(answers), protocol=5)
 
 
-def main() -> None:
-    """Serve until the parent closes the pipe."""
+def main(places: Sequence[str] = ()) -> None:
+    """Serve until the parent closes the pipe. `places` are those of the readers that other packages bring."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    readers.join(places)
     lock_in()
     _serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,6 +1,6 @@
 """Items: comparing a group with what is stored in one round trip, and writing only what differs."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -62,7 +62,7 @@ class Held(NamedTuple):
 
 
 class Check(NamedTuple):
-    """An item's check as it is to be; `links` None leaves the stored ones."""
+    """An item's check as it is to be; `links` None leaves the stored ones. `recipe` None is no reader's."""
 
     item_id: int
     etag: str | None
@@ -70,6 +70,7 @@ class Check(NamedTuple):
     body_hash: Hash | None
     depth: int
     links: str | None
+    recipe: Hash | None
 
 
 class Dropped(NamedTuple):
@@ -108,31 +109,37 @@ async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Ha
     return {key: Stored(*rest) for key, *rest in those}
 
 
+# Under a recipe that no reader would give now, validators prove nothing. The old one, of whole runs, covers records.
 _HELD = """
-select item.key, item.id, item.url,
-       case when recipe = %(recipe)s then etag end,
-       case when recipe = %(recipe)s then last_modified end,
-       case when recipe = %(recipe)s then body_hash end,
+select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_hash,
        coalesce(depth, 0), coalesce(links, ''), content_hash
   from item left join item_check on item_id = item.id
+       left join lateral (
+           select item_check.etag, item_check.last_modified, item_check.body_hash
+            where recipe = any(%(recipes)s) or (recipe = %(old)s and item_check.body_hash is null)
+       ) as proof on true
  where source_id = %(source)s
 """
 
 
-async def held(c: Connection, source_id: int, keys: Sequence[Hash], *, recipe: Hash) -> list[tuple[Any, ...]]:
-    """Validators and links under these keys, as rows of `Held`; validators of another recipe are left out."""
-    values = {"source": source_id, "recipe": recipe, **_packed(keys)}
+async def held(
+    c: Connection, source_id: int, keys: Sequence[Hash], *, recipes: Collection[Hash], old: Hash
+) -> list[tuple[Any, ...]]:
+    """Validators and links under these keys, as rows of `Held`; validators of other recipes are left out."""
+    values = {"source": source_id, "recipes": list(recipes), "old": old, **_packed(keys)}
     return await all_rows(c, _HELD + f" and key = any({_KEYS})", values, binary=True)
 
 
-async def every_held(c: Connection, source_id: int, *, recipe: Hash, batch: int = 2000) -> AsyncIterator[list[Held]]:
+async def every_held(
+    c: Connection, source_id: int, *, recipes: Collection[Hash], old: Hash, batch: int = 2000
+) -> AsyncIterator[list[Held]]:
     """All items of a source by id, in batches that each are a statement of their own."""
     after = 0
     while True:
         those = await all_rows(
             c,
             _HELD + " and item.id > %(after)s order by item.id limit %(batch)s",
-            {"source": source_id, "recipe": recipe, "after": after, "batch": batch},
+            {"source": source_id, "recipes": list(recipes), "old": old, "after": after, "batch": batch},
             binary=True,
         )
         rows = [Held(*row) for row in those]
@@ -226,23 +233,23 @@ async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -
     )
 
 
-async def check(c: Connection, run_id: int, rows: Sequence[Check], *, recipe: Hash) -> None:
-    """Store validators, links and depth."""
+async def check(c: Connection, run_id: int, rows: Sequence[Check]) -> None:
+    """Store validators, links, depth and recipe."""
     if not rows:
         return
     columns: list[list[object]] = [list(column) for column in zip(*rows, strict=True)]
     await c.execute(
         """
-        insert into item_check (run_id, recipe, item_id, etag, last_modified, body_hash, depth, links)
-        select %s, %s, item_id, etag, last_modified, body_hash, depth, coalesce(links, '')
-          from unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::integer[], %b::text[])
-               as new(item_id, etag, last_modified, body_hash, depth, links)
+        insert into item_check (run_id, item_id, etag, last_modified, body_hash, depth, links, recipe)
+        select %s, item_id, etag, last_modified, body_hash, depth, coalesce(links, ''), coalesce(recipe, '')
+          from unnest(%b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::integer[], %b::text[], %b::bytea[])
+               as new(item_id, etag, last_modified, body_hash, depth, links, recipe)
         on conflict (item_id) do update
            set run_id = excluded.run_id, checked_at = now(), recipe = excluded.recipe, etag = excluded.etag,
                last_modified = excluded.last_modified, body_hash = excluded.body_hash, depth = excluded.depth,
                links = case when excluded.item_id = any(%s) then item_check.links else excluded.links end
         """,
-        [run_id, recipe, *columns, [row.item_id for row in rows if row.links is None]],
+        [run_id, *columns, [row.item_id for row in rows if row.links is None]],
     )
 
 

@@ -1,0 +1,60 @@
+"""By which recipe an item is read, and which stored recipes still count.
+
+A recipe is a hash over the kind, the options that matter for reading and, for a body, the name and version of its
+format. It is kept with each item's check. An item is current if the present readers could have given its recipe: a new
+version of one format leaves all items of other formats alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from rowen.content import chunks, readers
+from rowen.model.hashes import Hash, canonical_json
+from rowen.model.item import Document
+from rowen.model.twins import DATASET
+
+__all__ = ["Recipes", "recipes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipes:
+    """The recipes of one run: `records` for items that come as documents, `bodies` by format for those that are read.
+
+    Until formats got versions of their own, a run had one recipe for all items, `old`. It is `current` as long as every
+    format reads as it did then. For a record, which no reader has touched, it always is.
+    """
+
+    records: Hash
+    bodies: Mapping[str, Hash]
+    old: Hash
+    current: frozenset[Hash]
+    chunker: int
+
+    def of(self, document: Document) -> Hash:
+        """The recipe of a document: what has the hash of a body was read from one."""
+        if document.validators.body_hash is None or document.media_type == DATASET:
+            return self.records
+        return self.bodies[readers.reader_of(document.media_type or "").format]
+
+    def is_current(self, recipe: Hash | None, *, is_body: bool) -> bool:
+        """Whether an item that was stored under a recipe would be read in the same way now."""
+        return recipe in self.current or (recipe == self.old and not is_body)
+
+
+def recipes(kind: str, reading: Mapping[str, Any]) -> Recipes:
+    """The recipes of a source of this kind, with those of its options that matter for reading."""
+    told = [kind, readers.VERSION, dict(reading)]
+    known = readers.formats()
+    records = _hash([kind, dict(reading)])
+    bodies = {one.name: _hash([*told, one.name, one.versions, one.taken]) for one in known}
+    old = _hash([kind, readers.VERSION_BEFORE_FORMATS, dict(reading)])
+    current = {records, *bodies.values()}
+    if all(one.is_first for one in known):
+        current.add(old)
+    return Recipes(records, bodies, old, frozenset(current), chunks.VERSION)
+
+
+def _hash(told: list[Any]) -> Hash:
+    return sha256(canonical_json(told)).digest()[:16]
