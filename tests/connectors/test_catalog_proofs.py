@@ -117,7 +117,7 @@ async def test_a_record_that_cannot_be_told_from_ours_holds_deletions_back_once(
     await index.sync(Garbled(catalog, "n007"), full=True)
 
     assert isinstance(index.ending, Incomplete)
-    assert "1 records cannot be told to be about any item" in index.ending.why
+    assert "1 records cannot be identified" in index.ending.why
     assert index.items == expected(catalog)
     await index.sync(Garbled(catalog, "n007"))
     assert isinstance(index.ending, Complete)

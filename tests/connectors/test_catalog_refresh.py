@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen.connectors.catalog.listing import Page
-from rowen.model.item import Complete, Incomplete
+from rowen.model.item import Complete, Failed, Incomplete
 from tests.portals.shelf import Catalog, Index, Shelf, expected, url_of
 
 
@@ -374,14 +374,29 @@ async def test_an_unchanged_document_costs_one_question(catalog: Catalog, index:
     assert index.items == expected(catalog)
 
 
-async def test_a_document_with_a_broken_record_is_read_again(catalog: Catalog, index: Index) -> None:
+async def test_a_broken_record_is_told_again_while_its_document_stays_the_same(catalog: Catalog, index: Index) -> None:
     catalog.size, catalog.etag, catalog.broken = 1000, "a", frozenset({"n003"})
     await index.sync(Shelf(catalog, dated=False))
     catalog.asked.clear()
-    catalog.broken = frozenset()
+    seen = [one async for one in index.refresh(Shelf(catalog, dated=False)).pull() if isinstance(one, Failed)]
+
+    assert catalog.asked == ["tokens"]
+    assert seen == [Failed(url_of("n003"), "broken")]
+
+    catalog.broken, catalog.etag = frozenset(), "b"
+    await index.sync(Shelf(catalog, dated=False))
+    assert index.items == expected(catalog)
+
+
+async def test_a_document_that_was_read_in_part_is_not_taken_for_the_one_before(catalog: Catalog, index: Index) -> None:
+    catalog.size, catalog.etag = 10, "a"
+    before = dict(catalog.words)
+    await index.sync(Shelf(catalog, dated=False))
+    catalog.words["n003"], catalog.etag = "Edited.", "b"
+    await index.sync(Shelf(catalog, dated=False), die_after=2)
+    catalog.words, catalog.etag = before, "a"
     await index.sync(Shelf(catalog, dated=False))
 
-    assert catalog.asked == ["page"]
     assert index.items == expected(catalog)
 
 

@@ -106,7 +106,7 @@ async def test_d5_only_the_passages_of_an_edited_dataset_are_new(house: House, p
 
 async def test_d7_a_walk_that_steps_back_where_it_went_on_is_whole(house: House, portal: CkanPortal) -> None:
     portal.fill(20)
-    place = {"since": None, "position": 9, "after": "d00006", "clock": "2024-01-01T00:00:00Z", "newest": None}
+    place = {"position": 9, "after": "d00006"}
     async with house.open() as r:
         await keep(r, portal, page_size=4)
         house.execute(f"update source set cursor = cursor || '{json.dumps({'place': place})}'")
@@ -137,25 +137,58 @@ async def test_d9_a_portal_one_day_ahead_loses_no_edit(house: House, portal: Cka
             assert (run.tally.updated, run.tally.fell_back) == (1, 0)
 
 
-async def test_d10_a_portal_that_ignores_the_filter_goes_on_where_it_was_without_a_second_walk(
-    house: House, portal: CkanPortal
+@pytest.mark.parametrize(("ignores", "most_pages"), [({"filter"}, 13), (set(), 6)])
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_d10_an_edit_behind_the_place_of_an_interrupted_walk_is_read(
+    house: House, portal: CkanPortal, ignores: set[str], most_pages: int, is_first: bool
 ) -> None:
     portal.fill(95)
     portal.page_max = 10
-    portal.ignores = {"filter"}
+    portal.ignores = ignores
 
     def fail(start: int) -> None:
         portal.down = start > 60
 
-    portal.after_page = fail
     async with house.open() as r:
-        broken = await keep(r, portal)
+        await r.add(portal.address, name="portal")
+        if not is_first:
+            await r.sync("portal")
+            house.execute("update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')")
+        portal.after_page = fail
+        broken = await r.sync("portal")
         portal.after_page, portal.down = None, False
+        portal.make("d00001", "Edited behind the place")
+        portal.log.clear()
         run = await r.sync("portal")
 
-    assert (broken.status, run.status, run.complete) == ("partial", "completed", True)
+    assert (broken.status, run.status, run.complete, run.tally.updated) == ("partial", "completed", True, 1)
+    assert titles(house)["d00001"] == "Edited behind the place"
     assert len(contents(house)) == 96
-    assert sum("fl" not in asked and asked["rows"] != "0" for asked in portal.questions()) <= 5
+    assert portal.went_on(60)
+    assert sum("fl" not in asked and asked["rows"] != "0" for asked in portal.questions()) <= most_pages
+
+
+async def test_d10_a_portal_whose_dates_run_behind_its_clock_loses_no_edit_to_an_interrupted_walk(
+    house: House, portal: CkanPortal
+) -> None:
+    portal.fill(95)
+    portal.page_max = 10
+
+    def fail(start: int) -> None:
+        portal.down = start > 60
+
+    async with house.open() as r:
+        await r.add(portal.address, name="portal")
+        portal.tick(5)
+        portal.after_page = fail
+        await r.sync("portal")
+        portal.after_page, portal.down = None, False
+        portal.make("d00001", "Edited behind the place", tick_h=-4.5)
+        portal.tick(4.5)
+        run = await r.sync("portal")
+
+    assert (run.status, run.complete) == ("completed", True)
+    assert titles(house)["d00001"] == "Edited behind the place"
 
 
 async def test_d11_the_same_identifier_in_two_portals_is_two_items(house: House, portal: CkanPortal) -> None:
@@ -234,7 +267,7 @@ async def test_a_wrong_date_of_modification_hides_nothing(house: House, portal: 
 async def test_large_records_come_in_small_pages(
     house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.ckan.walk.MOST_PAGE_BYTES", 100_000)
+    monkeypatch.setattr("rowen.connectors.ckan.listing.MOST_PAGE_BYTES", 100_000)
     portal.fill(100)
     for number in range(100):
         portal.records[f"d{number:05}"]["extras"] = [{"key": "long", "value": "x" * 4000}]

@@ -39,7 +39,9 @@ class SlowTalk(Talk):
     async def get(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
         limit_s = more.get("limit_s") or self.size.limit_s
         if limit_s >= 120:
-            return await super().get(url, could_be_less=could_be_less, **more)
+            response = await super().get(url, could_be_less=could_be_less, **more)
+            self._took_s = 100.0
+            return response
         raise (TooMuchError if could_be_less else FetchTimeoutError)("The answer was not complete in time.")
 
 
@@ -124,7 +126,7 @@ async def test_a_failing_record_of_a_portal_that_cannot_list_names_is_a_record_w
         run = await keep(r, portal, page_size=10)
 
     assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 30, 1)
-    assert "/nameless/" in house.query("select url from quarantine")[0][0]
+    assert "#/unread/" in house.query("select url from quarantine")[0][0]
 
 
 @pytest.mark.parametrize(("adjacent", "status"), [(3, "completed"), (4, "partial")])
@@ -167,7 +169,7 @@ async def test_a_portal_that_is_down_is_left_soon_and_loses_nothing(
 
     assert (run.status, run.tally.deleted, len(contents(house))) == ("failed", 0, 61)
     assert len(portal.log) <= 6
-    assert f"start=0, rows={10 if size == 10 else 250}." in (run.error or "")
+    assert "start=0, rows=0." in (run.error or "")
 
 
 @pytest.mark.parametrize("size", [10, 100])

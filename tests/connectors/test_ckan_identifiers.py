@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.connectors.ckan.rows import Sightings
+from rowen.connectors.ckan.course import Course
 from tests.conftest import House
 from tests.logical import contents
 from tests.portals.catalogs import keep
@@ -71,7 +71,7 @@ async def test_an_item_that_lost_its_identifier_stays(house: House, portal: OddP
         again = await r.sync("portal")
 
     assert (run.status, run.tally.deleted, run.tally.failed) == ("partial", 0, 1)
-    assert "1 records have no identifier, 0 before" in (run.error or "")
+    assert "1 records cannot be identified" in (run.error or "")
     assert "d00005" in held
     assert (again.status, again.complete, again.tally.deleted) == ("completed", True, 1)
 
@@ -111,7 +111,7 @@ async def test_an_item_that_lost_its_identifier_in_an_interrupted_walk_stays(
         later = [await r.sync("portal") for _ in range(2)]
 
     assert (broken.status, run.status, run.tally.deleted) == ("partial", "partial", 0)
-    assert "no identifier" in (run.error or "")
+    assert "cannot be identified" in (run.error or "")
     assert "d00005" in held
     assert (later[-1].status, sum(one.tally.deleted for one in later)) == ("completed", 1)
 
@@ -207,13 +207,14 @@ async def test_an_edited_dataset_that_is_listed_twice_is_read_by_the_next_run(ho
 
 
 def test_only_rows_beside_their_like_are_repeats() -> None:
-    seen = Sightings()
+    course = Course()
     a, b, c = ({"id": name} for name in "abc")
 
-    assert seen.take([a, b, b], overlap=0) == ([a, b], [b])
-    assert seen.take([b, a, c], overlap=1) == ([c], [])
-    assert seen.take([b, b, None, None], overlap=0) == ([None], [])
-    assert (len(seen), seen.named, seen.nameless, seen.repeats) == (4, 3, 2, 2)
+    assert course.take(0, [a, b, b]) == [a, b, b]
+    course.move(0, [a, b, b], 9, is_new=True)
+    assert course.take(2, [b, a, c]) == [c]
+    course.move(2, [b, a, c], 9, is_new=True)
+    assert course.take(5, [b, b, None, None]) == [None, None]
 
 
 @pytest.mark.parametrize("twice", [False, True])

@@ -93,13 +93,13 @@ async def test_d10_a_portal_that_ignores_the_filter_is_walked_whole(
     portal.empty_when_filtered = lie == "nothing"
     async with house.open() as r:
         await keep(r, portal)
-        assert "does not mind the modified filter" in caplog.text
+        assert "ignores the modified filter" in caplog.text
 
         portal.make("d00001", "Edited")
         del portal.records["d00002"]
         run = await r.sync("portal")
 
-    assert (run.complete, run.tally.updated, run.tally.deleted, run.tally.fell_back) == (True, 1, 1, 1)
+    assert (run.complete, run.tally.updated, run.tally.deleted, run.tally.fell_back) == (True, 1, 1, 0)
 
 
 @pytest.mark.parametrize("lie", ["everything", "nothing"])

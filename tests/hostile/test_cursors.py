@@ -11,7 +11,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from rowen import Rowen
-from rowen.connectors.ckan.cursor import Memory
+from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.packages import PyPI
 from tests.conftest import House
 from tests.hostile.test_hostile_records import KINDS
@@ -137,8 +137,12 @@ async def test_a_package_is_read_whatever_its_cursor_is(house: House, kinds: Cal
 async def test_a_connector_that_fails_over_its_cursor_does_not_fail_for_ever(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Memory.of
-    monkeypatch.setattr(Memory, "of", classmethod(lambda cls, cursor: real(cursor) if cursor is None else 1 / 0))
+    real = CatalogCursor.of
+
+    def of(cls: Any, cursor: Any, version: int) -> CatalogCursor:
+        return real(cursor, version) if cursor is None else 1 / 0  # type: ignore[return-value]
+
+    monkeypatch.setattr(CatalogCursor, "of", classmethod(of))
     kind = KINDS["ckan"]
     with closing(kind.portal()) as portal:
         kind.fill(portal)

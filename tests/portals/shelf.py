@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Held
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.errors import SourceError
@@ -77,7 +77,7 @@ class Catalog:
         return held[: len(held) - self.short_when_filtered]
 
 
-class Shelf:
+class Shelf(Listing):
     """The catalog's listing: by place in a list, ten at a time."""
 
     version = 1
@@ -164,13 +164,16 @@ class Index:
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
         yield [Held(url, None, None, None, (), 0) for url in self.items]
 
+    def refresh(self, listing: Shelf, *, full: bool = False, **options: Any) -> Refresh:
+        """One run, not yet begun."""
+        run = KnownIndex(self, None if full else self.cursor)
+        return Refresh(listing, run, CatalogOptions(**options), now=lambda: self.now)
+
     async def sync(self, listing: Shelf, *, full: bool = False, die_after: int | None = None, **options: Any) -> None:
         """One run, ended by force after so many checkpoints."""
         self.ending, self.fell_back, self.unchanged = None, [], 0
         seen: set[str] = set()
-        run = KnownIndex(self, None if full else self.cursor)
-        refresh = Refresh(listing, run, CatalogOptions(**options), now=lambda: self.now)
-        pulling = refresh.pull()
+        pulling = self.refresh(listing, full=full, **options).pull()
         async for observation in pulling:
             match observation:
                 case Fetched(item=Document() as item):

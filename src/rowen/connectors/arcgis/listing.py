@@ -10,7 +10,7 @@ from rowen.connectors.arcgis.options import ArcGisOptions
 from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of
 from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
+from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.errors import BodyTooLargeError, SourceError
@@ -24,15 +24,12 @@ __all__ = ["ArcGisListing"]
 WINDOW = 9_900
 
 
-class ArcGisListing:
+class ArcGisListing(Listing):
     """The items of a site or a search."""
 
     version = 2
     dated = True
     rising = True
-    tells_deletions = False
-    tokens: Tokens | None = None
-    not_modified = False
 
     def __init__(self, talk: Talk, dialect: Dialect, options: ArcGisOptions) -> None:
         self._talk = talk

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rowen.model.item import Failed, Fetched, Gone
 
-__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "Page", "Row", "Tokens"]
+__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "Names", "Page", "RollCall", "Row", "Tokens"]
 
 FAR_PAST = datetime(1900, 1, 1, tzinfo=UTC)
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
@@ -57,21 +57,48 @@ class Tokens(NamedTuple):
     last_modified: str | None
 
 
+class Names(NamedTuple):
+    """One page of a roll call: the URLs of the items that it names, None for a record without an identifier.
+
+    An item that is there twice is named twice; one that comes again because two pages overlap is not.
+    """
+
+    urls: Sequence[str | None]
+    declared: int | None = None
+
+
+class RollCall(Protocol):
+    """The identifiers of all records, for a small part of what the records cost.
+
+    A name proves that a record is there, not that it is unchanged.
+    """
+
+    def names(self) -> AsyncGenerator[Names]:
+        """All names, page by page."""
+        ...
+
+    async def record(self, url: str) -> Row:
+        """The record of one item."""
+        ...
+
+
 class Listing(Protocol):
-    """A catalog as its protocol shows it.
+    """A catalog as its protocol shows it; a kind that inherits from this class states only what differs.
 
     `version` is raised when a record is read into something else than before. `dated` tells whether the protocol can be
     asked for what was modified since a moment; `rising`, whether such an answer comes oldest first. `tells_deletions`
     is for protocols that list what was deleted. A catalog in a single document sets `tokens` once it was read, and
-    `not_modified` if it was asked by tokens and is still the same; it then gives no pages at all.
+    `not_modified` if it was asked by tokens and is still the same; it then gives no pages at all. `roll` is set where
+    identifiers alone can be listed.
     """
 
     version: int
-    dated: bool
-    rising: bool
-    tells_deletions: bool
-    tokens: Tokens | None
-    not_modified: bool
+    dated: bool = False
+    rising: bool = False
+    tells_deletions: bool = False
+    tokens: Tokens | None = None
+    not_modified: bool = False
+    roll: RollCall | None = None
 
     def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None

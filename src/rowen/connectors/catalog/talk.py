@@ -142,17 +142,19 @@ class Talk:
         self._is_patient = False
         is_few = size.rows <= LEAST_ROWS
         is_lasting = was_patient or size.rows == 1 or (size.failed is not None and size.failed <= LEAST_ROWS)
-        if alive is not None:
-            await _be_there(alive)
-        if is_few and is_lasting and (alive is None or size.rows == 1):
-            if size.rows == 1:
-                self._blame_record()
-            raise TooMuchError(str(problem), hint=problem.hint) from problem
+        is_over = is_few and is_lasting and (alive is None or size.rows == 1)
         if is_few and not is_lasting:
             self._is_patient = True
             size.wait_longer()
-        else:
+        elif not is_over:
             size.shrink(least=1 if is_few else LEAST_ROWS)
+        # With the longer limit: a slow catalog needs it for any question.
+        if alive is not None:
+            await _be_there(alive)
+        if is_over:
+            if size.rows == 1:
+                self._blame_record()
+            raise TooMuchError(str(problem), hint=problem.hint) from problem
 
     def _blame_record(self) -> None:
         self.unread += 1

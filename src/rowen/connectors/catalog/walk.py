@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,41 +14,53 @@ from rowen.errors import RowenError
 
 __all__ = ["Walk"]
 
+# One page without a new record happens where records were inserted further up; two in a row are the listing again.
 _MOST_STALE = 2
+# Half: a few records with wrong dates slip through an honest filter, an ignored one lets all old records through.
 _LIE_SHARE = 0.5
+# Protocols that know days only may answer with the whole day.
 _TOLERANCE = timedelta(days=1)
 
 
+@dataclass(slots=True)
 class Walk:
-    """The pages of a listing, with nothing in them that came before.
+    """The pages of a listing, and what is known of them so far.
 
-    `received` counts records, `repeated` tells that pages came again, `disobeyed` that records are
-    older than what was asked for, `newest` is the latest date among them. `ascending` tells that the oldest came
-    first, `shrank` that the source declared fewer records on the way than before, `refused` that not even a first page
-    came. `again` are the records of the last page that this walk has shown before.
+    `received` counts records, `fresh` those that this run had not seen, `repeated` tells that pages came again,
+    `disobeyed` that records are older than what was asked for, `newest` is the latest date among them. `ascending`
+    tells that the oldest came first, `shrank` that the source declared fewer records on the way than before, `refused`
+    that not even a first page came. `reached` is the last place to go on at, `again` are the records of the last page
+    that this walk has shown before.
     """
 
-    def __init__(self, pages: AsyncGenerator[Page], marks: Urls, *, since: datetime | None = None) -> None:
-        self.declared: int | None = None
-        self.clock: datetime | None = None
-        self.newest: datetime | None = None
-        self.place: Any = None
-        self.doubt: str | None = None
-        self.received = self.fresh = 0
-        self.again: list[Row] = []
-        self.repeated = self.disobeyed = self.shrank = self.refused = False
-        self.ascending = True
-        self._pages = pages
-        self._marks = marks
-        self._first = not len(marks)
-        self._since = since
-        self._places: set[int] = set()
-        self._shown: set[int] = set()
-        self._stale = 0
+    pages: AsyncGenerator[Page]
+    seen: Urls
+    since: datetime | None = None
+    declared: int | None = None
+    clock: datetime | None = None
+    newest: datetime | None = None
+    place: Any = None
+    reached: Any = None
+    doubt: str | None = None
+    received: int = 0
+    fresh: int = 0
+    again: list[Row] = field(default_factory=list)
+    repeated: bool = False
+    disobeyed: bool = False
+    shrank: bool = False
+    refused: bool = False
+    ascending: bool = True
+    _is_first: bool = field(init=False)
+    _places: set[int] = field(default_factory=set)
+    _shown: set[int] = field(default_factory=set)
+    _stale: int = 0
+
+    def __post_init__(self) -> None:
+        self._is_first = not len(self.seen)
 
     async def rows(self) -> AsyncGenerator[list[Row]]:
         """The records of each page that were not seen before."""
-        async with aclosing(_ahead(self._pages)) as pages:
+        async with aclosing(_ahead(self.pages)) as pages:
             async for page in pages:
                 fresh = self._take(page)
                 yield fresh
@@ -67,22 +80,23 @@ class Walk:
         self.clock = self.clock or page.clock
         self.doubt = self.doubt or page.doubt
         self.place = page.place
+        self.reached = self.reached if page.place is None else page.place
         self.received += len(page.rows)
-        is_new = [self._marks.add(row.url) for row in page.rows]
+        is_new = [self.seen.add(row.url) for row in page.rows]
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
-        self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._first and not new]
+        self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_first and not new]
         self._stale = self._stale + 1 if self._is_stale(page, fresh) else 0
         self.fresh += len(fresh)
         dates = [row.modified for row in page.rows if row.modified is not None]
         ordered = [*([self.newest] if self.newest else []), *dates]
         self.ascending = self.ascending and ordered == sorted(ordered)
         self.newest = max(ordered, default=None)
-        self.disobeyed = self._since is not None and _is_older(dates, self._since)
+        self.disobeyed = self.since is not None and _is_older(dates, self.since)
         return fresh
 
     def _is_stale(self, page: Page, fresh: list[Row]) -> bool:
         """Whether the page came before; on a second look, when no record is new, only a page as a whole tells."""
-        if self._first or fresh:
+        if self._is_first or fresh:
             return not fresh
         shown = hash(frozenset(row.url for row in page.rows))
         known = shown in self._shown
@@ -113,8 +127,5 @@ async def _ahead(pages: AsyncGenerator[Page]) -> AsyncGenerator[Page]:
 
 
 def _is_older(dates: list[datetime], since: datetime) -> bool:
-    """Whether so many records are older than what was asked for that the filter cannot have been minded.
-
-    Protocols that know days only may answer with the whole day.
-    """
+    """Whether so many records are older than what was asked for that the filter was ignored."""
     return bool(dates) and sum(at < since - _TOLERANCE for at in dates) >= _LIE_SHARE * len(dates)

@@ -1,24 +1,21 @@
 """CKAN portals, by their action API: walked whole once, then asked for what was modified."""
 
-from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.ckan.address import Address, accept, recognise
-from rowen.connectors.ckan.api import Api
-from rowen.connectors.ckan.harvest import Harvest
-from rowen.connectors.ckan.options import CkanOptions
+from rowen.connectors.ckan.address import Address, CkanOptions, accept, recognise
+from rowen.connectors.ckan.listing import CkanListing
 from rowen.connectors.look import Look
 from rowen.fetch.client import Client
-from rowen.model.item import Observation
 
 __all__ = ["Ckan"]
 
 
 class Ckan(CatalogConnector):
-    """Reads the datasets of a CKAN portal, in a way of its own: identifiers alone can be listed there."""
+    """Reads the datasets of a CKAN portal."""
 
     kind: ClassVar[str] = "ckan"
     Options: ClassVar[type[Options]] = CkanOptions
@@ -34,8 +31,8 @@ class Ckan(CatalogConnector):
                 return url
         return None
 
-    def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
-        address, options, now = Address.of(self._url), self._options, self._tools.now
+    def _listing(self, client: Client, known: Known) -> Listing:
+        address, options = Address.of(self._url), self._options
         secrets = {options.api_key_header: options.api_key} if options.api_key else None
-        talk = Talk(client, address.action, options, now=now, secrets=secrets, key_option="api_key")
-        return Harvest(Api(talk, address.action, options), address, options, known, now).pull()
+        talk = Talk(client, address.action, options, now=self._tools.now, secrets=secrets, key_option="api_key")
+        return CkanListing(talk, address, options)

@@ -1,13 +1,16 @@
-"""Addresses of CKAN portals: where the API is, and under which URL a dataset is known."""
+"""Addresses of CKAN portals: where the API is, under which URL a dataset is known, and what a user can set."""
 
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from pydantic import Field
+
 from rowen.connectors.catalog.address import web_url
+from rowen.connectors.catalog.options import CatalogOptions
 from rowen.model.url import quoted
 
-__all__ = ["Address", "accept", "recognise"]
+__all__ = ["Address", "CkanOptions", "accept", "recognise"]
 
 _PREFIX = "ckan:"
 _API = re.compile(r"(?P<site>.*?)(?P<api>/(?:api(?:/3)?|v3)(?:/action(?:/[a-z_]+)?)?)", re.IGNORECASE)
@@ -63,3 +66,14 @@ def accept(address: str) -> str | None:
 def _without_page(url: str) -> str:
     """A portal's base, given one of its own pages."""
     return re.sub(r"/(?:dataset|organization|group)(?:/[^/]*)*$", "", url)
+
+
+class CkanOptions(CatalogOptions):
+    """Options of kind `ckan`."""
+
+    api_key: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
+    api_key_header: str = Field(default="Authorization", pattern=r"^[A-Za-z][A-Za-z0-9-]*$")
+    filter: str | None = Field(default=None, min_length=1, description="a Solr filter query, as CKAN's `fq`")
+    include_private: bool = False
+    # CKAN's own limit (`ckan.search.rows_max`); portals that give less are asked for less.
+    page_size: int = Field(default=1000, ge=1, le=10_000, description="datasets to ask for at once")

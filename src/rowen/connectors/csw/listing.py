@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from rowen.connectors.catalog import chronology
-from rowen.connectors.catalog.listing import FAR_PAST, Page, Row, Tokens
+from rowen.connectors.catalog.listing import FAR_PAST, Listing, Page, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk
@@ -49,14 +49,13 @@ class _Window:
     doubt: str | None = None
 
 
-class Catalogue:
+class Catalogue(Listing):
     """A service as the refresh sees it: its listing."""
 
+    version = VERSION
+    dated = True
+
     def __init__(self, talk: Talk, url: str, options: CswOptions) -> None:
-        self.version = VERSION
-        self.dated, self.rising, self.tells_deletions = True, False, False
-        self.tokens: Tokens | None = None
-        self.not_modified = False
         self._talk = talk
         self._url = url
         self._options = options

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.memory import Memory
 from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
 from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.dcat.address import accept, is_catalog, linked, recognise
@@ -39,5 +39,5 @@ class Dcat(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         talk = Talk(client, self._url, self._options, now=self._tools.now)
         talk.size.limit_s = LONGEST_LIMIT_S
-        filters = Memory.of(known.cursor, VERSION).filters
+        filters = CatalogCursor.of(known.cursor, VERSION).filters
         return RdfListing(talk, self._url, self._options, dated=filters is True, parse=self._tools.parse)

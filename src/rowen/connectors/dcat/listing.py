@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from rowen.connectors.base import Parse, call_here
-from rowen.connectors.catalog.listing import FAR_FUTURE, Page, Row, Tokens
-from rowen.connectors.catalog.memory import stamp
+from rowen.connectors.catalog.cursor import stamp
+from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, Page, Row, Tokens
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.dcat.hydra import paging_of, with_parameters
 from rowen.connectors.dcat.joining import Joining, Part
@@ -79,19 +79,15 @@ class _Slice(NamedTuple):
         return _Slice(with_parameters(self.url, page=self.start + 2, page_size=1), self.start + 1, 1)
 
 
-class RdfListing:
+class RdfListing(Listing):
     """The listing of a catalog. `dated` tells that it was found to count its records, and may know the filter then."""
 
     version = VERSION
-    rising = False
-    tells_deletions = False
 
     def __init__(
         self, talk: Talk, url: str, options: DcatOptions, *, dated: bool = False, parse: Parse = call_here
     ) -> None:
         self.dated = dated
-        self.tokens: Tokens | None = None
-        self.not_modified = False
         self._talk = talk
         self._url = url
         self._options = options

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Page, Row, Tokens
-from rowen.connectors.catalog.memory import stamp
+from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk
@@ -69,14 +69,13 @@ class Habits:
         return remembered(notes, cls) if notes else None
 
 
-class Repository:
+class Repository(Listing):
     """A repository as the refresh sees it: its listing."""
 
+    version = VERSION
+    dated = True
+
     def __init__(self, talk: Talk, url: str, options: OaiOptions) -> None:
-        self.version = VERSION
-        self.dated, self.rising, self.tells_deletions = True, False, False
-        self.tokens: Tokens | None = None
-        self.not_modified = False
         self.habits = Habits()
         self._talk = talk
         self._url = url

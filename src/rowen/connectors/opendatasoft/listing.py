@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from rowen.connectors.catalog.chronology import Answer, Question, chronology
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.opendatasoft.address import Address
@@ -26,15 +26,12 @@ WINDOW = 9_900
 """A portal refuses what lies further on than 10,000 records."""
 
 
-class OpenDataSoftListing:
+class OpenDataSoftListing(Listing):
     """The datasets of a portal. Those without a date are in every answer, since no question by date would show them."""
 
     version = 2
     dated = True
     rising = True
-    tells_deletions = False
-    tokens: Tokens | None = None
-    not_modified = False
 
     def __init__(self, talk: Talk, address: Address, options: OpenDataSoftOptions) -> None:
         self._talk = talk

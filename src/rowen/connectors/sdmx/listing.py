@@ -5,7 +5,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
 from rowen.connectors.sdmx.address import Address
 from rowen.connectors.sdmx.options import SdmxOptions
 from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
@@ -38,17 +38,12 @@ _WITHIN = frozenset({"Dataflows"})
 _TRAIL = b"\xef\xbb\xbf \t\r\n"
 
 
-class Dataflows:
+class Dataflows(Listing):
     """The listing of a service."""
 
     version = VERSION
-    dated = False
-    rising = False
-    tells_deletions = False
 
     def __init__(self, client: Client, url: str, options: SdmxOptions) -> None:
-        self.tokens: Tokens | None = None
-        self.not_modified = False
         client.pace(url, delay_s=options.delay_s)
         self._client = client
         self._address = Address(url)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Page, Row, Tokens
+from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
 from rowen.connectors.socrata.address import domain_of, item
@@ -41,15 +41,11 @@ class _Answer(NamedTuple):
     doubt: str | None = None
 
 
-class SocrataListing:
+class SocrataListing(Listing):
     """The assets of a portal."""
 
     version = 2
     dated = True
-    rising = False
-    tells_deletions = False
-    tokens: Tokens | None = None
-    not_modified = False
 
     def __init__(self, talk: Talk, site: str, options: SocrataOptions) -> None:
         self._talk = talk

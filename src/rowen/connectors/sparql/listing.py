@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rowen.connectors.catalog.dcat import dataset_of, item_url
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.sparql.endpoint import Endpoint, Rows
@@ -30,17 +30,13 @@ _GROWING = 8
 _NAMES = ("d", "s", "p", "o", "end")
 
 
-class Identified:
+class Identified(Listing):
     """The listing of an endpoint: all datasets, series and services that have an IRI."""
 
     version = VERSION
     dated = True
-    rising = False
-    tells_deletions = False
 
     def __init__(self, endpoint: Endpoint, url: str, options: SparqlOptions) -> None:
-        self.tokens: Tokens | None = None
-        self.not_modified = False
         self._endpoint = endpoint
         self._url = url
         self._questions = Questions(options.graph)

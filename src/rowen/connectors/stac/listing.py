@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.catalog.talk import Talk, TooMuchError
 from rowen.connectors.stac.address import item_url
@@ -38,13 +38,10 @@ class _Question(NamedTuple):
     body: dict[str, Any] | None = None
 
 
-class Collections:
+class Collections(Listing):
     """The listing of an API. `url` is where it begins, `root` the source's own address."""
 
     version = VERSION
-    dated = False
-    rising = False
-    tells_deletions = False
 
     def __init__(
         self,
@@ -56,8 +53,6 @@ class Collections:
         language: str | None = None,
         first: Response | None = None,
     ) -> None:
-        self.tokens: Tokens | None = None
-        self.not_modified = False
         self._talk = talk
         self._url = f"{url}{'&' if '?' in url else '?'}limit={limit}" if limit else url
         self._root = root

@@ -1,4 +1,4 @@
-"""What is kept between two runs over a catalog."""
+"""What is remembered between two runs over a catalog."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -8,22 +8,30 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.remembered import remembered
 
-__all__ = ["Memory", "age_days", "stamp"]
+__all__ = ["CatalogCursor", "age_days", "stamp"]
 
 _EVER = float("inf")
 _CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead is none that we wrote
+_FORMERLY = {"strangers": "unidentified"}
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CatalogCursor:
     """The cursor of a catalog.
 
-    `modified` is the newest date that was stored, by the source's clock; `walked` when, by ours, it was last seen
-    whole. `filters` tells whether it minds the modified filter, as found at `probed`. `surplus` is how many more
-    records it declares than it gives items: while that stays so, nothing was deleted or added behind our back; None as
-    long as nothing is proved. `short` is by how many records its whole listing falls short of what it declares, having
-    been walked twice, `strangers` those records that could not be told to be about any item. `place` is where
-    an interrupted walk may go on, `stumbled` that going on there failed once; `tokens` are those of a single document.
+    What changed: `modified` is the newest date that was stored, by the source's clock; `filters` tells whether the
+    source obeys the modified filter, as found at `probed`. `walked` is when, by our clock, it was last seen whole.
+
+    Is it all there: `surplus` is how many more records the source declares than it gives items; while that stays so,
+    nothing was deleted or added unnoticed. `short` is by how many records its whole listing falls short of what it
+    declares, `unidentified` are the records that could not be told to be about any item, `passed` the hashes of those
+    that are listed and named in a roll call, but are no items.
+
+    Where to go on: `place` in an interrupted walk, `since` if that walk lists changes only. `begun` is a moment, by the
+    source's own dates, before which nothing was edited that this walk had read; `stumbled` tells that going on failed
+    once.
+
+    A single document: `items` that it held, its `tokens`, and the records that `failed` in it.
     """
 
     version: int = 0
@@ -33,22 +41,28 @@ class Memory:
     probed: str | None = None
     surplus: int | None = None
     short: int | None = None
-    strangers: list[str] | None = None
+    unidentified: list[str] | None = None
+    passed: list[str] | None = None
     place: Any = None
+    since: str | None = None
+    begun: str | None = None
     stumbled: bool | None = None
     items: int | None = None
     tokens: Tokens | None = None
+    failed: list[tuple[str, str, str | None]] | None = None
 
     @classmethod
-    def of(cls, cursor: Any, version: int) -> "Memory":
-        """The memory in a cursor; one of another making, or of another reading, is none."""
+    def of(cls, cursor: Any, version: int) -> "CatalogCursor":
+        """The cursor that was stored; one that another version wrote, or nobody, is ignored."""
         if not isinstance(cursor, dict) or cursor.get("version") != version:
             return cls(version)
-        return remembered(cursor, cls) or cls(version)
+        named = {_FORMERLY.get(name, name): value for name, value in cursor.items()}
+        return remembered(named, cls) or cls(version)
 
-    def to_cursor(self) -> dict[str, Any]:
-        """The memory as a cursor; what is empty is left out."""
+    def to_json(self) -> dict[str, Any]:
+        """The cursor as it is stored; what is empty is left out."""
         values = {**asdict(self), "tokens": list(self.tokens) if self.tokens else None}
+        values["failed"] = [list(one) for one in self.failed or ()] or None
         return {name: value for name, value in values.items() if value is not None}
 
     def is_due(self, now: datetime, days: float) -> bool:

@@ -1,0 +1,89 @@
+"""Is it all there: what a whole walk proves, and what keeps it from proving anything."""
+
+from rowen.connectors.catalog.progress import Progress
+from rowen.connectors.catalog.walk import Walk
+
+__all__ = ["doubt", "is_second_look_wanted", "lacks_one", "misses", "mistakable", "shortfall", "shortfall_of"]
+
+# Counts are wrong by one, or by one in a hundred where an index lags; a listing that falls shorter was cut off.
+_SHORT_SHARE = 0.01
+
+
+async def shortfall_of(run: Progress, walk: Walk) -> int:
+    """How many records fewer came than are declared; the source is asked again, since both may have changed."""
+    if walk.declared is None:
+        return 0
+    is_explained = walk.declared - len(run.seen) in (0, run.cursor.short)
+    if not (is_explained or walk.doubt or walk.repeated):
+        declared = await run.listing.count()
+        walk.declared = walk.declared if declared is None else declared
+    return walk.declared - len(run.seen)
+
+
+def is_second_look_wanted(run: Progress, walk: Walk, short: int) -> bool:
+    """Whether a second look may find more.
+
+    Records that come twice, and counts that are wrong by one, are the same the second time. Where records went
+    during the walk, others may have slipped past a page's border. With a roll call every shortfall is looked into,
+    unless repeats explain it.
+    """
+    if walk.doubt or walk.repeated:
+        return False
+    is_worth_it = run.listing.roll is not None or _is_little(short, walk.declared or 0)
+    is_new = short > 0 and short != run.cursor.short and not _is_explained(run, walk)
+    return walk.shrank or (is_new and is_worth_it)
+
+
+def doubt(run: Progress, walk: Walk, short: int) -> str | None:
+    """Why the walk proves nothing, by itself."""
+    if not len(run.seen) and run.known.count:
+        return f"The catalog lists nothing, although {run.known.count} are held."
+    if walk.doubt:
+        return walk.doubt
+    if walk.repeated and walk.declared is None:
+        return "The listing does not end: pages came again."
+    is_little = _is_little(short, walk.declared or 0) or _is_explained(run, walk)
+    return shortfall(run, walk) if short > 0 and (walk.repeated or not is_little) else None
+
+
+async def misses(run: Progress, walk: Walk, short: int) -> str | None:
+    """What makes a shortfall more than a wrong count: an item of ours may be among what was not shown.
+
+    Where as many records came as are declared, and twice the same ones, some are listed more than once.
+    """
+    if short <= 0 or short == run.cursor.short or walk.received >= (walk.declared or 0):
+        return None
+    return shortfall(run, walk) if await lacks_one(run) else None
+
+
+async def mistakable(run: Progress) -> str | None:
+    """Why a record that was not there before may be an item that did not come."""
+    if run.unidentified.are_known(run.cursor.unidentified) or not await lacks_one(run):
+        return None
+    return (
+        f"{len(run.unidentified)} records cannot be identified, not all of which were there before, "
+        "and an item that is held did not come: one of them may be that item."
+    )
+
+
+async def lacks_one(run: Progress) -> bool:
+    """Whether an item that is held was not shown."""
+    lacks = False
+    async for batch in run.known.everything():
+        lacks = lacks or any(held.url not in run.seen for held in batch)
+    return lacks
+
+
+def shortfall(run: Progress, walk: Walk) -> str:
+    """The words for a listing that does not give what it declares."""
+    how = "pages came again" if walk.repeated else f"it lists {len(run.seen)}"
+    return f"The catalog declares {walk.declared} records, but {how}."
+
+
+def _is_explained(run: Progress, walk: Walk) -> bool:
+    """Whether repeats explain a shortfall: kinds with a roll call give no repeat that overlapping pages may cause."""
+    return run.listing.roll is not None and walk.received >= (walk.declared or 0)
+
+
+def _is_little(short: int, declared: int) -> bool:
+    return short <= max(1, _SHORT_SHARE * declared)

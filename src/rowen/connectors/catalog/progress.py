@@ -1,0 +1,187 @@
+"""How far a run over a catalog has come: all of its state in one value."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from rowen.connectors.base import Held, Known
+from rowen.connectors.catalog.bounds import Bounds
+from rowen.connectors.catalog.cursor import CatalogCursor, stamp
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.listing import Listing, Row, Tokens
+from rowen.connectors.catalog.marks import Urls
+from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.unidentified import Unidentified
+from rowen.connectors.catalog.walk import Walk
+from rowen.model.item import Failed, Fetched, Gone
+from rowen.model.url import key
+
+__all__ = ["Progress", "mark_of"]
+
+# 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.
+_MOST_FAILED = 100
+_LONGEST_ERROR = 500  # a message that says more repeats the record, which stands in quarantine anyway
+
+
+@dataclass(slots=True)
+class Progress:
+    """One run over a catalog: what it works with, and how far it has come.
+
+    `seen` are the items that came, `held` is how many there will be once these are stored. Of the records of the
+    present walk, `kept` have an item, `failed` could not be read, `lost` of these have no item either, `dated` have a
+    date, and `passed` are listed without being items, by their hashes. `newest` is the latest date of all, `clock` the
+    source's time when the run began, `first` the latest date of the walk's first page. `endless` tells why a listing
+    was left, `replaced` that so much is new that it may be what is held under other names. `stored` is the cursor as
+    it was last written.
+    """
+
+    listing: Listing
+    known: Known
+    options: CatalogOptions
+    now: Callable[[], datetime]
+    cursor: CatalogCursor
+    bounds: Bounds
+    held: int
+    passed: set[str]
+    stored: Any
+    seen: Urls = field(default_factory=Urls)
+    unidentified: Unidentified = field(default_factory=Unidentified)
+    failed: list[Failed] = field(default_factory=list)
+    kept: int = 0
+    lost: int = 0
+    dated: int = 0
+    newest: datetime | None = None
+    clock: datetime | None = None
+    first: datetime | None = None
+    endless: str | None = None
+    replaced: bool = False
+
+    @classmethod
+    def begin(
+        cls, listing: Listing, known: Known, options: CatalogOptions, *, now: Callable[[], datetime]
+    ) -> "Progress":
+        """The beginning of a run, from what the last one left."""
+        cursor = CatalogCursor.of(known.cursor, listing.version)
+        bounds = Bounds(options, cursor.items)
+        return cls(listing, known, options, now, cursor, bounds, known.count, set(cursor.passed or ()), known.cursor)
+
+    @property
+    def expected(self) -> int:
+        """How many records the source declares if nothing happened unnoticed."""
+        return self.held + (self.cursor.surplus or 0)
+
+    def walk(self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None) -> Walk:
+        """One pass over the listing."""
+        return Walk(self.listing.pages(since=since, place=place, tokens=tokens), self.seen, since=since)
+
+    def begin_anew(self) -> None:
+        """Take what came for not seen: it will come again."""
+        self.seen, self.unidentified, self.failed, self.passed = Urls(), Unidentified(), [], set()
+        self.kept = self.lost = self.dated = 0
+        self.replaced = False
+
+    async def take(self, rows: list[Row], *, counting: bool) -> int:
+        """Count the records of a page; returns how many of them will be new items, if that is asked for."""
+        odd = [row.url for row in rows if not isinstance(row.seen, Fetched)]
+        asked = [row.url for row in rows] if counting else odd
+        held = await self.known.look_up(asked) if asked and self.known.count else {}
+        passed = len(self.passed)
+        for row in rows:
+            self._count(row, held)
+        if counting and self.cursor.surplus is not None:
+            # The source declares what it lists, also where that is no item.
+            self.cursor = replace(self.cursor, surplus=self.cursor.surplus + len(self.passed) - passed)
+        return sum(isinstance(row.seen, Fetched) and row.url not in held for row in rows) if counting else 0
+
+    def _count(self, row: Row, held: Mapping[str, Held]) -> None:
+        self.dated += row.modified is not None
+        is_held = row.url in held
+        match row.seen:
+            case Fetched():
+                self.kept += 1
+                self.held += not is_held
+                self._pass(row.url, passed=False)
+            case Gone():
+                self.held -= is_held
+                self._pass(row.url, passed=True)
+            case Failed() as failed:
+                self.failed.append(replace(failed, payload=None))
+                self.kept += is_held
+                self.lost += not is_held
+                self._pass(row.url, passed=not is_held)
+
+    def _pass(self, url: str, *, passed: bool) -> None:
+        """Note that a record is listed without being an item, or no longer so; a roll call names it all the same."""
+        if self.listing.roll is not None and (passed or self.passed):
+            (self.passed.add if passed else self.passed.discard)(mark_of(url))
+
+    def note_dates(self, walk: Walk) -> None:
+        """Take over what a page says about time."""
+        self.clock = self.clock or walk.clock or self.now()
+        self.first = self.first or walk.newest
+        self.newest = max(filter(None, (self.newest, walk.newest)), default=None)
+
+    def interrupted(self, walk: Walk) -> CatalogCursor:
+        """The cursor in the middle of a walk: the next run goes on at its place.
+
+        `begun` is by the source's dates, which may run behind its clock: what it stamps later is not dated earlier than
+        the first page's newest record.
+        """
+        begun = moment(self.cursor.begun) or min(filter(None, (self.first, self.clock)), default=None)
+        return replace(
+            self.cursor,
+            place=walk.place,
+            since=stamp(walk.since) if walk.since else None,
+            begun=stamp(begun) if begun else None,
+            passed=sorted(self.passed) or None,
+            stumbled=None,
+        )
+
+    def settled(self, declared: int | None, *, kept: int, proved: bool) -> CatalogCursor:
+        """The cursor after the catalog was seen whole; what that left open makes the next run another whole walk."""
+        failed = [(one.url, one.error[:_LONGEST_ERROR], one.hint) for one in self.failed]
+        is_remembered = len(failed) <= _MOST_FAILED
+        return replace(
+            self.left(),
+            modified=self.newest_stored(),
+            walked=stamp(self.now()) if self.listing.dated and proved else None,
+            surplus=None if declared is None else declared - kept,
+            unidentified=self.unidentified.kept(),
+            passed=sorted(self.passed) or None,
+            items=kept,
+            tokens=self.listing.tokens if is_remembered else None,
+            failed=failed if self.listing.tokens and is_remembered and failed else None,
+        )
+
+    def called(self, declared: int | None, *, kept: int, whole: bool) -> CatalogCursor:
+        """The cursor after a roll call, which does not show what unidentified records look like."""
+        cursor = self.settled(declared, kept=kept, proved=True) if whole else self.moved()
+        return replace(
+            cursor,
+            surplus=None if declared is None else declared - kept,
+            unidentified=self.unidentified.kept(self.cursor.unidentified or ()),
+        )
+
+    def moved(self) -> CatalogCursor:
+        """The cursor after reading what changed."""
+        modified = max(filter(None, (self.newest_stored(), self.cursor.modified)), default=None)
+        return replace(self.left(), modified=modified, passed=sorted(self.passed) or None)
+
+    def left(self) -> CatalogCursor:
+        """The cursor without a place to go on at."""
+        return replace(self.cursor, place=None, since=None, begun=None, stumbled=None)
+
+    def newest_stored(self) -> str | None:
+        """Never beyond the beginning of this run: what was edited later may have been passed already.
+
+        That also keeps a record dated in the future from hiding all that comes until then.
+        """
+        if self.newest is None:
+            return None
+        return stamp(min(self.newest, self.clock) if self.clock else self.newest)
+
+
+def mark_of(url: str) -> str:
+    """What a cursor keeps of a URL."""
+    return key(url).hex()[:16]

@@ -1,0 +1,88 @@
+"""A roll call: identifiers only, which tell what is gone and what was never read."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from rowen.connectors.catalog.completeness import lacks_one
+from rowen.connectors.catalog.listing import Names, RollCall
+from rowen.connectors.catalog.marks import Urls
+from rowen.connectors.catalog.progress import Progress, mark_of
+from rowen.model.item import Observation, Unchanged
+
+__all__ = ["MOST_MISSING", "Roll"]
+
+MOST_MISSING = 200
+"""More records than this are not asked for one by one: a walk gives hundreds for each of these requests."""
+
+
+@dataclass(slots=True)
+class Roll:
+    """One roll call. `received` counts names, `unnamed` records without one; `missing` are items to be read."""
+
+    run: Progress
+    call: RollCall
+    declared: int | None = None
+    received: int = 0
+    unnamed: int = 0
+    named: Urls = field(default_factory=Urls)
+    listed: set[str] = field(default_factory=set)
+    missing: list[str] = field(default_factory=list)
+
+    async def names(self, *, proves: bool) -> AsyncGenerator[Observation]:
+        """Call all names. Where the dates of the source prove that what is held is unchanged, that is said of it."""
+        async with aclosing(self.call.names()) as pages:
+            async for page in pages:
+                unseen = self._take(page)
+                held = await self.run.known.look_up(unseen) if proves and unseen else {}
+                self.missing += [url for url in unseen if url not in held]
+                for url in held:
+                    self.run.seen.add(url)
+                    yield Unchanged(url)
+                self.run.endless = self.run.bounds.exceeded(self.received, self.declared)
+                if self.run.endless:
+                    return
+
+    def _take(self, page: Names) -> list[str]:
+        """The items of a page that neither this run has seen nor an earlier one passed over."""
+        self.declared = page.declared
+        self.received += len(page.urls)
+        self.unnamed += page.urls.count(None)
+        fresh = [url for url in page.urls if url is not None and self.named.add(url)]
+        passed = self.run.passed
+        self.listed |= {mark for url in fresh if (mark := mark_of(url)) in passed} if passed else set()
+        return [url for url in fresh if url not in self.run.seen and not (passed and mark_of(url) in passed)]
+
+    async def read_missing(self) -> AsyncGenerator[Observation]:
+        """The records of the missing items, one by one."""
+        for url in self.missing[:MOST_MISSING]:
+            row = await self.call.record(url)
+            self.run.seen.add(url)
+            await self.run.take([row], counting=True)
+            self.listed.add(mark_of(url))
+            yield row.seen
+
+    async def is_too_little(self) -> str | None:
+        """Why names do not suffice: one without may be an item that did not come, or too much was never read."""
+        if self.unnamed > len(self.run.cursor.unidentified or ()) and await lacks_one(self.run):
+            return f"{self.unnamed} records have no identifier, and an item that is held did not come."
+        if len(self.missing) > MOST_MISSING:
+            return f"{len(self.missing)} records are listed that are not held, although they are not new."
+        return None
+
+    @property
+    def kept(self) -> int:
+        """How many of the names are items."""
+        return len(self.named) - len(self.run.passed & self.listed)
+
+    def doubt(self) -> str | None:
+        """Why the roll call proves nothing."""
+        if not self.received and self.run.known.count:
+            return f"The catalog lists nothing, although {self.run.known.count} are held."
+        if self.declared is None:
+            return "The catalog does not tell how many records it has."
+        if self.received < self.declared:
+            return f"The catalog declares {self.declared} records, but it lists {self.received}."
+        if len(self.missing) > MOST_MISSING:
+            return f"{len(self.missing)} records are listed that were not shown."
+        return None

@@ -1,0 +1,45 @@
+"""Records that cannot be identified: how many a walk met, and what they look like.
+
+One of them may be an item that did not come. A walk that meets the very same ones as the walk before may believe that
+they are none of ours: some catalogs list such records for ever, and their deletions must not wait for ever.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+from rowen.model.hashes import body_hash
+
+__all__ = ["Unidentified", "unread_url"]
+
+# At 16 letters each, 2 kB of cursor. Of more, some always count as new, and deletions wait for a walk without them.
+_MOST_KEPT = 100
+
+
+class Unidentified:
+    """The unidentified records of one walk, each by a URL that is made of its content."""
+
+    def __init__(self) -> None:
+        self._looks: Counter[str] = Counter()
+
+    def add(self, url: str) -> None:
+        """Count one; two that look the same are two."""
+        self._looks[blake2b(url.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()] += 1
+
+    def __len__(self) -> int:
+        return self._looks.total()
+
+    def kept(self, before: Iterable[str] = ()) -> list[str] | None:
+        """What a cursor remembers of them, and of those before."""
+        return sorted((self._looks | Counter(before)).elements())[:_MOST_KEPT] or None
+
+    def are_known(self, kept: Any) -> bool:
+        """Whether all of them are among those that a cursor remembers."""
+        return not self._looks - Counter(kept if isinstance(kept, list) else ())
+
+
+def unread_url(base: str, *what: bytes | str | int) -> str:
+    """The URL under which a record of a catalog is kept that cannot be identified: by its content, or its place."""
+    parts = (body_hash(one).hex()[:32] if isinstance(one, bytes) else str(one) for one in what)
+    return f"{base.partition('#')[0]}#/unread/{'/'.join(parts)}"

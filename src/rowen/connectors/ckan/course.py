@@ -1,0 +1,129 @@
+"""The course of one pass over a CKAN listing: page by page, in the order of identifiers, without a gap.
+
+Each page begins with the last row of the one before. If it does not, the listing has moved under our feet (a dataset
+was deleted further up, say, so that another slipped past the page border): the pass steps back until the two
+join again. Without that, as many additions as deletions would make the count come out right over a hole.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.marks import Marks
+from rowen.formats.json import payload_of
+from rowen.model.hashes import body_hash
+
+__all__ = ["Course", "Unreceived", "id_of", "mark_of"]
+
+MOST_SETBACKS = 20
+"""Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
+"""
+
+log = logging.getLogger(__name__)
+
+
+class Unreceived(NamedTuple):
+    """A row whose record could not be received; without an identifier where that cannot be had either."""
+
+    id: str
+    error: str
+
+
+def id_of(row: Any) -> str:
+    """The identifier of a row; empty if it has none."""
+    if isinstance(row, Unreceived):
+        return row.id
+    return word(row.get("id")) if isinstance(row, dict) else ""
+
+
+def mark_of(row: Any) -> str:
+    """What tells a row from others: its identifier, or all of it."""
+    return id_of(row) or "?" + body_hash(payload_of(row) or b"").hex()[:32]
+
+
+@dataclass(slots=True)
+class Course:
+    """Where a pass is: the next row is at `position`, behind the one marked `after`.
+
+    `repeated` tells that the listing ended with a page that had come before. A listing is `steady` as long as its order
+    can be relied on; `overlaps` tells whether the next page is to begin with the last row.
+    """
+
+    since: str | None = None
+    ids: bool = False
+    position: int = 0
+    after: str | None = None
+    ended: bool = False
+    repeated: bool = False
+    at_end: bool = False
+    overlaps: bool = field(init=False)
+    _frontier: int = field(init=False)
+    _steady: bool = True
+    _stepped_back: bool = False
+    _setbacks: int = 0
+    _seen: Marks = field(default_factory=Marks)
+    _repeats: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._frontier = self.position
+        self.overlaps = self.position > 0
+
+    def joins(self, start: int, rows: Sequence[Any], count: int | None, *, step: int) -> bool:
+        """Whether a page follows the one before without a gap; if not, the pass has been set back."""
+        if not self._steady or self.after is None or start >= self.position:
+            return True
+        marks = [mark_of(row) for row in rows]
+        if self.after in marks or (marks and marks[0] <= self.after):
+            return True
+        self._setbacks += 1
+        if self._stepped_back or self._setbacks > MOST_SETBACKS:
+            log.warning("the listing keeps no order; only its count can tell whether it was seen whole")
+            self._steady = False
+            return True
+        self._stepped_back = True
+        self.position = max(0, min(start, count or start) - max(step // 2, 1))
+        return False
+
+    def take(self, start: int, rows: Sequence[Any]) -> list[Any]:
+        """The rows that are new, and those that really are there again.
+
+        A row is taken for a repeat only beside its like in one answer. One that comes again with a later page may be
+        there but once: where the order changes, or something was added further up, pages overlap. A row without an
+        identifier counts wherever no row stood before.
+        """
+        taken: list[Any] = []
+        here: Counter[str] = Counter()
+        for number, (row, mark) in enumerate(zip(rows, map(mark_of, rows), strict=True)):
+            is_new = self._seen.add(mark)
+            here[mark] += 1
+            if mark[0] == "?":
+                is_repeat = start + number >= self._frontier
+            else:
+                is_repeat = here[mark] - 1 > self._repeats.get(mark, 0)
+            if is_repeat and not is_new:
+                self._repeats[mark] = here[mark] - 1
+            if is_new or is_repeat:
+                taken.append(row)
+        return taken
+
+    def move(self, start: int, rows: Sequence[Any], count: int | None, *, is_new: bool) -> None:
+        """Note where to go on, and whether the listing has ended."""
+        end = start + len(rows)
+        stepped_back, self._stepped_back = self._stepped_back, False
+        if self.since and not start and end >= (count or end + 1):
+            # The count of all datasets is compared afterwards, which makes up for a page that confirms the end.
+            self.ended = self.at_end = True
+            return
+        if not is_new and not stepped_back:
+            self.repeated = end > self._frontier
+            self.ended = self.at_end = True
+            return
+        self._frontier = max(self._frontier, end)
+        self.at_end = count is not None and self._frontier >= count
+        self.position = end
+        self.after = mark_of(rows[-1]) if rows else self.after
+        # A page that began with a row over which the portal fails would fail as well.
+        self.overlaps = self._steady and end > 0 and not (rows and isinstance(rows[-1], Unreceived))

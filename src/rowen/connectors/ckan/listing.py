@@ -1,0 +1,227 @@
+"""The datasets of a CKAN portal in the order of identifiers, what was modified, and the identifiers alone."""
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from rowen.connectors.catalog.cursor import stamp
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.listing import Listing, Names, Page, Row
+from rowen.connectors.catalog.pages import LEAST_ROWS
+from rowen.connectors.catalog.rows import one_by_one
+from rowen.connectors.catalog.talk import MOST_UNREAD, SourceRefusedError, Talk, TooMuchError
+from rowen.connectors.catalog.unidentified import unread_url
+from rowen.connectors.ckan.address import Address, CkanOptions
+from rowen.connectors.ckan.course import Course, Unreceived, id_of, mark_of
+from rowen.connectors.ckan.record import dataset_of
+from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
+from rowen.fetch.response import Response
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import payload_of, read_json
+from rowen.model.item import Failed, Fetched, Gone
+from rowen.model.outside import attempt
+from rowen.model.url import quoted
+
+__all__ = ["CkanListing"]
+
+MOST_PAGE_BYTES = 6 << 20
+"""Larger pages are asked for in smaller parts: read into records, they take ten times as much memory."""
+
+_BARE = re.compile(r"[12]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
+_UNRECEIVED = (UnreadableError, BodyTooLargeError, TooMuchError)
+
+
+class SearchPage(NamedTuple):
+    """One page of `package_search`, from the row `start` on. `asked` is how many rows were wanted."""
+
+    start: int
+    asked: int
+    rows: list[Any]
+    total: int | None
+    clock: datetime
+    size_bytes: int = 0
+
+
+class CkanListing(Listing):
+    """The datasets of a portal, and their roll call."""
+
+    version = 1
+    dated = True
+
+    def __init__(self, talk: Talk, address: Address, options: CkanOptions) -> None:
+        self.roll = self
+        self._talk = talk
+        self._address = address
+        self._options = options
+
+    async def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
+    ) -> AsyncGenerator[Page]:
+        """The datasets in the order of identifiers."""
+        course = Course(since=stamp(since) if since else None, **(place or {}))
+        async with aclosing(self._follow(course)) as parts:
+            async for rows, page in parts:
+                yield Page(
+                    await one_by_one(self._row, rows),
+                    place=None if course.at_end else {"position": course.position, "after": course.after},
+                    declared=page.total,
+                    clock=page.clock,
+                    doubt=_doubt(course, page),
+                )
+
+    async def count(self, since: datetime | None = None) -> int | None:
+        """How many datasets there are, or were modified since."""
+        page = await self._search(0, 0, since=stamp(since) if since else None)
+        if page.total is None:
+            raise SourceError(f"{self._address.action} does not tell how many datasets it has.")
+        return page.total
+
+    async def names(self) -> AsyncGenerator[Names]:
+        """The identifiers of all datasets."""
+        # However large the records are, identifiers are small.
+        self._talk.size.learn(self._options.page_size)
+        course = Course(ids=True)
+        async with aclosing(self._follow(course)) as parts:
+            async for rows, page in parts:
+                yield Names([self._address.item(name) if (name := id_of(row)) else None for row in rows], page.total)
+
+    async def record(self, url: str) -> Row:
+        """One dataset by the URL of its item."""
+        name = self._address.identifier(url)
+        try:
+            record = self._result(await self._talk.get(f"{self._address.action}/package_show?id={quoted(name)}"))
+        except (SourceGoneError, SourceRefusedError):
+            record = None
+        if id_of(record) != name:
+            return Row(Failed(url, "The portal lists this dataset, but does not show it."))
+        return self._row(record)
+
+    async def _follow(self, course: Course) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
+        """The rows of each page that did not come before, and the page."""
+        while True:
+            page = await self._page(course)
+            if not course.joins(page.start, page.rows, page.total, step=self._talk.size.rows):
+                continue
+            rows = course.take(page.start, page.rows)
+            course.move(page.start, page.rows, page.total, is_new=bool(rows))
+            if rows or course.ended:
+                yield rows, page
+            if course.ended:
+                return
+
+    async def _page(self, course: Course) -> SearchPage:
+        """The next page, whatever it takes: a record that cannot be received costs only itself."""
+        try:
+            return await self._talk.page(partial(self._sized, course), alive=self.count)
+        except _UNRECEIVED as problem:
+            if isinstance(problem, TooMuchError) and self._talk.unread > MOST_UNREAD:
+                raise
+            return await self._unreceived(course, problem)
+
+    async def _sized(self, course: Course, rows: int) -> SearchPage:
+        start = course.position - 1 if course.overlaps and rows > 1 else course.position
+        page = await self._search(start, rows, since=course.since, ids=course.ids, could_be_less=rows > 1)
+        self._learn(page)
+        return page
+
+    def _learn(self, page: SearchPage) -> None:
+        """Ask for no more at once than the portal gives, and than we care to hold."""
+        received = len(page.rows)
+        if 0 < received <= page.asked // 2 and page.start + received < (page.total or 0):
+            self._talk.size.learn(received)
+        if page.size_bytes > MOST_PAGE_BYTES:
+            fitting = received * MOST_PAGE_BYTES // page.size_bytes
+            self._talk.size.learn(min(page.asked, max(LEAST_ROWS, fitting)))
+
+    async def _unreceived(self, course: Course, problem: SourceError) -> SearchPage:
+        """The row of a record that cannot be received: its identifier alone may be."""
+        start = course.position
+        try:
+            page = await self._search(start, 1, since=course.since, ids=True)
+            names = [*map(id_of, page.rows)]
+        except SourceError:
+            page = await self._search(0, 0, since=course.since)
+            names = [""] if start < (page.total or 0) else []
+        return page._replace(start=start, rows=[Unreceived(name, str(problem)) for name in names])
+
+    async def _search(
+        self, start: int, rows: int, *, since: str | None = None, ids: bool = False, could_be_less: bool = False
+    ) -> SearchPage:
+        """One page in the order of identifiers; with `ids`, of nothing but these."""
+        wanted: dict[str, str | int] = {"rows": rows, "start": start, "sort": "id asc"}
+        if fq := self._filter(since):
+            wanted["fq"] = fq
+        if ids:
+            wanted["fl"] = "id"
+        if self._options.include_private:
+            wanted["include_private"] = "true"
+        url = f"{self._address.action}/package_search?{urlencode(wanted)}"
+        try:
+            return self._found(await self._talk.get(url, could_be_less=could_be_less), start, rows)
+        except SourceError as problem:
+            problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
+            raise
+
+    def _filter(self, since: str | None) -> str | None:
+        dated = f"metadata_modified:[{since} TO *]" if since else None
+        own = self._options.filter
+        return f"+{dated} +({own})" if dated and own else dated or own
+
+    def _result(self, response: Response) -> Any:
+        """What is inside the envelope, which some portals leave out."""
+        data = read_json(response.body, self._address.action)
+        if isinstance(data, dict) and data.get("success") is False:
+            error = data.get("error")
+            said = error.get("message") or error.get("__type") if isinstance(error, dict) else error
+            raise SourceError(f"{self._address.action} reports an error: {said or 'it does not say which'}.")
+        return data.get("result", data) if isinstance(data, dict) else data
+
+    def _found(self, response: Response, start: int, asked: int) -> SearchPage:
+        clock, size = self._talk.clock(response), len(response.body)
+        match self._result(response):
+            case {"count": int(count), "results": list(rows)} if not isinstance(count, bool):
+                return SearchPage(start, asked, rows, count, clock, size)
+            case {"results": list(rows)}:
+                return SearchPage(start, asked, rows, None, clock, size)
+            case {"count": int(), "results": None}:
+                return SearchPage(start, asked, [], 0, clock)
+        raise UnreadableError(f"{self._address.action} answered with JSON that is no list of datasets.")
+
+    def _row(self, row: Any) -> Row:
+        name = id_of(row)
+        url = self._address.item(name) if name else unread_url(self._address.site, mark_of(row)[1:])
+        if isinstance(row, Unreceived):
+            return Row(Failed(url, row.error), named=bool(name))
+        if not name:
+            return Row(Failed(url, "The record has no identifier.", payload=payload_of(row)), named=False)
+        modified = _modified(row.get("metadata_modified"))
+        if row.get("state") == "deleted":
+            return Row(Gone(url, "The portal says that it is deleted."), modified)
+        if row.get("type") == "harvest":
+            return Row(Gone(url, "It describes a harvest, not a dataset."), modified)
+        language = self._options.language
+        seen = attempt(
+            lambda: Fetched(dataset_of(row, self._address, language=language).document(language=language)),
+            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=payload_of(row)),
+        )
+        return Row(seen, modified)
+
+
+def _doubt(course: Course, page: SearchPage) -> str | None:
+    if page.total is None:
+        return "The portal does not tell how many datasets it has."
+    return f"The portal declares {page.total} datasets, but pages came again." if course.repeated else None
+
+
+def _modified(said: Any) -> datetime | None:
+    """A date as CKAN writes it, which is quickly read; any other as well."""
+    if isinstance(said, str) and _BARE.fullmatch(said):
+        try:
+            return datetime.fromisoformat(said).replace(tzinfo=UTC)
+        except ValueError:
+            return None
+    return moment(said)
