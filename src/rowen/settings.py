@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     probe: bool = Field(default=True, description="ask an address that may be any site's what it is, when it is added")
     browser: Path | None = Field(
         default=None,
-        description="the Chromium that draws pages; default: chromium, chromium-browser or google-chrome on the PATH",
+        description="the Chromium that renders pages; default: chromium, chromium-browser or google-chrome on the PATH",
     )
     user_agent: str | None = Field(default=None, description="how requests name themselves; default: Rowen/<version>")
     host_delay_s: float = Field(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import Run, UsageError
-from rowen.fetch import drawing
+from rowen.fetch import rendering
 from tests.conftest import House
 from tests.logical import contents, index_of
 from tests.portals.app import App, needs_chromium
@@ -18,7 +18,7 @@ NO_BROWSER = {"browser": "/nowhere/chromium"}
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
-    monkeypatch.setattr(drawing, "QUIET_S", 0.2)
+    monkeypatch.setattr(rendering, "QUIET_S", 0.2)
     app = App()
     app.show("/", "Home", "Welcome to the farm.", links=("/hay", "/about"))
     app.show("/hay", "Hay", "It is dried grass.")

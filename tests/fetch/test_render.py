@@ -1,4 +1,4 @@
-"""The browser: it draws what scripts make of a page, within bounds, and has no way to the network but our client."""
+"""The browser: it renders what scripts make of a page, within bounds, and has no way to the network but our client."""
 
 import asyncio
 import socket
@@ -13,16 +13,16 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import FetchError, ItemError, SourceError, UsageError
-from rowen.fetch import drawing, render
+from rowen.fetch import render, rendering
 from rowen.fetch.client import Client
-from rowen.fetch.render import Browser, Drawn, find_chromium
+from rowen.fetch.render import Browser, Rendered, find_chromium
 from tests.fetch.world import Counts, settings
 from tests.portals.app import App, needs_chromium
 from tests.portals.site import Page
 
 pytestmark = needs_chromium
 
-Draw = Callable[..., Awaitable[Drawn]]
+RenderPage = Callable[..., Awaitable[Rendered]]
 OK = "<p>All is well.</p>"
 
 
@@ -37,17 +37,17 @@ def app() -> Iterator[App]:
 @asynccontextmanager
 async def browser(
     app: App, *, meter: Counts | None = None, memory_bytes: int = 1 << 30, **changes: Any
-) -> AsyncIterator[Draw]:
+) -> AsyncIterator[RenderPage]:
     async with (
         Client(settings(**changes), meter=meter) as client,
         Browser(client, memory_bytes=memory_bytes) as browser,
     ):
 
-        async def draw(path: str, *, limit_s: float = 20, max_bytes: int = 10**6) -> Drawn:
+        async def rendered(path: str, *, limit_s: float = 20, max_bytes: int = 10**6) -> Rendered:
             answer = await client.get(app.url + path)
-            return await browser.draw(app.url + path, answer, max_bytes=max_bytes, limit_s=limit_s)
+            return await browser.render(app.url + path, answer, max_bytes=max_bytes, limit_s=limit_s)
 
-        yield draw
+        yield rendered
 
 
 class Trap:
@@ -82,8 +82,8 @@ async def test_what_scripts_and_shadow_trees_show_is_read_and_shared_scripts_are
     app.show("/pond", "Pond", "All about newts.")
     meter = Counts()
 
-    async with browser(app, meter=meter) as draw:
-        meadow, pond = await asyncio.gather(draw("/meadow"), draw("/pond"))
+    async with browser(app, meter=meter) as render_page:
+        meadow, pond = await asyncio.gather(render_page("/meadow"), render_page("/pond"))
 
     assert meadow.url == f"{app.url}/meadow"
     assert "<h1>Meadow</h1>" in meadow.html
@@ -103,10 +103,10 @@ async def test_the_browser_has_our_name_no_cookies_and_no_eye_for_pictures(app: 
         body="<img src=/a.png><video src=/b.mp4></video><iframe src=/c></iframe><embed src=/d>",
     )
 
-    async with browser(app) as draw:
-        drawn = await draw("/")
+    async with browser(app) as render_page:
+        rendered = await render_page("/")
 
-    assert "done" in drawn.html
+    assert "done" in rendered.html
     assert app.asked() == ["/", "/data", "/data"]
     assert all(asked.headers["User-Agent"].startswith("Rowen/") for asked in app.log)
     assert not any("Cookie" in asked.headers for asked in app.log)
@@ -121,10 +121,10 @@ async def test_a_page_cannot_reach_private_addresses_not_even_by_redirect(app: A
               fetch(url).then(() => document.body.append('reached; '), () => document.body.append('refused; '))""",
         )
 
-        async with browser(app, allow_addresses="127.0.0.1/32") as draw:
-            drawn = await draw("/")
+        async with browser(app, allow_addresses="127.0.0.1/32") as render_page:
+            rendered = await render_page("/")
 
-    assert "refused; refused; refused;" in drawn.html
+    assert "refused; refused; refused;" in rendered.html
     assert trap.calls == []
 
 
@@ -153,10 +153,10 @@ async def test_no_way_leads_around_the_client(app: App) -> None:
               <form method=post target=_blank action=http://{place}/d></form><a target=_blank href=http://{place}/e>e</a>""",
         )
 
-        async with browser(app) as draw:
-            drawn = await draw("/")
+        async with browser(app) as render_page:
+            rendered = await render_page("/")
 
-    assert "done" in drawn.html
+    assert "done" in rendered.html
     assert trap.calls == []
     assert app.asked() == ["/"]
 
@@ -172,14 +172,14 @@ async def test_questions_by_post_are_passed_on_to_the_same_origin(app: App) -> N
           .then(answer => answer.text()).then(text => document.body.append(text))""",
     )
 
-    async with browser(app) as draw:
-        drawn = await draw("/")
+    async with browser(app) as render_page:
+        rendered = await render_page("/")
 
-    assert '{"said": "{\\"query\\": 1}", "as": "application/json"}' in drawn.html
+    assert '{"said": "{\\"query\\": 1}", "as": "application/json"}' in rendered.html
 
 
 async def test_pages_without_end_are_bounded_in_time_and_size(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(rendering, "PATIENCE_S", 1.0)
     monkeypatch.setattr(render, "READ_LIMIT_S", 2.0)
     app.script("/endless", "while (true) {}")
     app.script("/alerts", "alert('x'); confirm('y'); prompt('z'); document.body.append('dismissed')")
@@ -187,24 +187,24 @@ async def test_pages_without_end_are_bounded_in_time_and_size(app: App, monkeypa
     app.script("/growing", "document.body.append('x'.repeat(2_000_000))")
     paths = ("/endless", "/alerts", "/asking", "/growing", "/well")
 
-    async with browser(app) as draw:
-        drawn = await asyncio.gather(*(draw(path, limit_s=2) for path in paths), return_exceptions=True)
-        endless, alerts, asking, growing, well = map(str, drawn)
+    async with browser(app) as render_page:
+        rendered = await asyncio.gather(*(render_page(path, limit_s=2) for path in paths), return_exceptions=True)
+        endless, alerts, asking, growing, well = map(str, rendered)
 
-    assert "/endless could not be drawn: its scripts did not come to an end in 2 s." in endless
+    assert "/endless could not be rendered: its scripts did not come to an end in 2 s." in endless
     assert "dismissed" in alerts
     assert "ticker" in asking
-    assert "/growing is larger than 1,000,000 bytes when drawn" in growing
+    assert "/growing is larger than 1,000,000 bytes when rendered" in growing
     assert OK in well
 
 
-async def test_a_page_that_takes_too_much_memory_is_ended_and_the_next_one_drawn(app: App) -> None:
+async def test_a_page_that_takes_too_much_memory_is_ended_and_the_next_one_rendered(app: App) -> None:
     app.script("/greedy", "const all = []; while (true) all.push(new Uint8Array(1 << 24).fill(1))")
 
-    async with browser(app, memory_bytes=400 << 20) as draw:
+    async with browser(app, memory_bytes=400 << 20) as render_page:
         with pytest.raises(ItemError, match="more memory than it may"):
-            await draw("/greedy")
-        well = await draw("/well")
+            await render_page("/greedy")
+        well = await render_page("/well")
 
     assert OK in well.html
 
@@ -213,39 +213,39 @@ async def test_a_page_that_leaves_tells_where_it_goes(app: App) -> None:
     app.script("/old", "location.replace('/new')")
     app.script("/pushed", "history.pushState({}, '', '/deep/down'); document.body.innerHTML = '<a href=more>more</a>'")
 
-    async with browser(app) as draw:
-        old, pushed = await asyncio.gather(draw("/old"), draw("/pushed"))
+    async with browser(app) as render_page:
+        old, pushed = await asyncio.gather(render_page("/old"), render_page("/pushed"))
 
-    assert old == Drawn(f"{app.url}/new", "")
+    assert old == Rendered(f"{app.url}/new", "")
     assert pushed.url == f"{app.url}/pushed"
     assert f'<base href="{app.url}/deep/down">' in pushed.html
     assert "/new" not in app.asked()
 
 
-async def test_a_page_whose_own_data_is_down_is_not_drawn_but_other_peoples_may_be(app: App) -> None:
+async def test_a_page_whose_own_data_is_down_is_not_rendered_but_other_peoples_may_be(app: App) -> None:
     app.pages["/data"] = Page(b"Sorry.", status=503)
     app.script("/", "fetch('/data').catch(() => {})")
     app.script("/counted", "fetch('http://counter.invalid/').catch(() => document.body.append('uncounted'))")
 
-    async with browser(app, fetch_tries=1) as draw:
-        own, other = await asyncio.gather(draw("/"), draw("/counted"), return_exceptions=True)
+    async with browser(app, fetch_tries=1) as render_page:
+        own, other = await asyncio.gather(render_page("/"), render_page("/counted"), return_exceptions=True)
 
     assert isinstance(own, FetchError)
     assert "/data answered with status 503" in str(own)
-    assert isinstance(other, Drawn)
+    assert isinstance(other, Rendered)
     assert "uncounted" in other.html
 
 
 async def test_a_browser_that_dies_costs_a_page_at_most_and_is_started_again(app: App) -> None:
-    async with browser(app) as draw:
-        await draw("/well")
+    async with browser(app) as render_page:
+        await render_page("/well")
         for process in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 if "chrom" in process.name():
                     process.kill()
         with suppress(ItemError):
-            await draw("/well")
-        well = await draw("/well")
+            await render_page("/well")
+        well = await render_page("/well")
 
     assert OK in well.html
 
@@ -255,9 +255,9 @@ async def test_nothing_is_started_before_the_first_page_and_nothing_left_after_t
         return {child.pid for child in psutil.Process().children(recursive=True)}
 
     before = started()
-    async with browser(app) as draw:
+    async with browser(app) as render_page:
         assert started() == before
-        await draw("/well")
+        await render_page("/well")
         assert started() > before
 
     assert started() == before
@@ -265,18 +265,18 @@ async def test_nothing_is_started_before_the_first_page_and_nothing_left_after_t
 
 async def test_without_a_browser_the_error_says_what_to_install(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="named by ROWEN_BROWSER, is no program"):
-        async with browser(app, browser="/nowhere/chromium") as draw:
-            await draw("/well")
+        async with browser(app, browser="/nowhere/chromium") as render_page:
+            await render_page("/well")
 
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="no Chromium was found") as missing:
         find_chromium()
     assert "apt install chromium" in str(missing.value.hint)
 
-    monkeypatch.setitem(sys.modules, "rowen.fetch.drawing", None)
+    monkeypatch.setitem(sys.modules, "rowen.fetch.rendering", None)
     with pytest.raises(UsageError, match="Playwright is not installed") as missing:
-        async with browser(app) as draw:
-            await draw("/well")
+        async with browser(app) as render_page:
+            await render_page("/well")
     assert "pip install 'rowen[render]'" in str(missing.value.hint)
 
 
@@ -286,5 +286,5 @@ async def test_a_browser_that_does_not_start_is_a_clear_error(app: App, tmp_path
     broken.chmod(0o755)
 
     with pytest.raises(SourceError, match="chromium could not be started"):
-        async with browser(app, browser=str(broken)) as draw:
-            await draw("/well")
+        async with browser(app, browser=str(broken)) as render_page:
+            await render_page("/well")

@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from rowen.errors import ItemError
-from rowen.fetch import drawing
+from rowen.fetch import rendering
 from rowen.fetch.client import Client
-from rowen.fetch.render import Browser, Drawn
+from rowen.fetch.render import Browser, Rendered
 from tests.conftest import House
 from tests.fetch.test_render import Trap
 from tests.fetch.world import Counts, settings
@@ -60,17 +60,17 @@ Promise.all(tried).then(() => told('all', 'tried'))
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[App]:
     # Long enough for all attempts to come to an end.
-    monkeypatch.setattr(drawing, "QUIET_S", 2.0)
+    monkeypatch.setattr(rendering, "QUIET_S", 2.0)
     app = App()
     yield app
     app.close()
 
 
 @asynccontextmanager
-async def drawn(app: App, path: str = "/", *, meter: Counts | None = None, **changes: str) -> AsyncIterator[Drawn]:
+async def drawn(app: App, path: str = "/", *, meter: Counts | None = None, **changes: str) -> AsyncIterator[Rendered]:
     async with Client(settings(**changes), meter=meter) as client, Browser(client) as browser:
         answer = await client.get(app.url + path)
-        yield await browser.draw(app.url + path, answer, max_bytes=10**6, limit_s=20)
+        yield await browser.render(app.url + path, answer, max_bytes=10**6, limit_s=20)
 
 
 def reaching(urls: list[str]) -> str:

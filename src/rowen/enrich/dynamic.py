@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 __all__ = ["multiplying_bytes"]
 
+# Field numbers of onnx.proto: of a model, a graph, a node; and the wire type of what has a length.
 _GRAPH, _NODE = 7, 1
 _INPUT, _OUTPUT, _NAME, _OPERATION, _ATTRIBUTE = 1, 2, 3, 4, 5
 _BYTES = 2

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["WordPiece"]
 
+# Longer words are unknown to the model, by the rules of its own tokeniser.
 _LONGEST_WORD = 100
+# Some 12 MB. Common words come early, so that they are the ones in it; it never grows beyond.
 _CACHED_WORDS = 50_000
 _IDEOGRAPHS = (
     *((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)),

@@ -15,7 +15,7 @@ from rowen.settings import Settings
 
 __all__ = ["Breaker", "Breakers", "Limits", "State", "Stats"]
 
-# About 400 bytes each, so 4 MB; a circuit that is forgotten is closed, which is what most of them are.
+# 320 bytes each, so 3 MB. A circuit that is forgotten counts from zero again, as a closed one does after a success.
 _MOST_CIRCUITS = 10_000
 
 

@@ -29,6 +29,7 @@ from rowen.settings import Settings
 __all__ = ["Client"]
 
 _log = logging.getLogger(__name__)
+# Browsers follow 20. A chain that leads somewhere has two or three: http to https, to www, to a language.
 _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})

@@ -13,7 +13,9 @@ from rowen.errors import BadAnswerError, TruncatedError
 
 __all__ = ["ACCEPT_ENCODING", "Decoder", "decoder"]
 
+# What is unpacked at once, and so what a small packed body can cost before its limit is looked at.
 PIECE_BYTES = 1 << 16
+# A packed body may be several streams one after the other. A thousand empty ones in 20 kB are no body.
 _MOST_MEMBERS = 1000
 # RFC 9659: a content coding of zstd needs no larger window than 8 MB.
 _ZSTD_WINDOW_LOG = 23

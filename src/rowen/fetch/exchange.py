@@ -29,6 +29,7 @@ __all__ = ["TRANSPORT_ERRORS", "Exchange", "translated"]
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 _BODILESS = frozenset({204, 304})
+# To read so much of a body that nobody wants is cheaper than to open another connection.
 _DRAIN_BYTES = 1 << 16
 
 

@@ -5,6 +5,7 @@ import re
 
 __all__ = ["media_type", "sniff"]
 
+# HTML, 4.2.5.4: a charset is declared within the first 1,024 bytes.
 _HEAD_BYTES = 1024
 _SIGNATURES = (
     (b"%PDF-", "application/pdf"),

@@ -25,16 +25,23 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
     from playwright.async_api import BrowserContext
 
-    from rowen.fetch.drawing import Order, Supplies
+    from rowen.fetch.rendering import RenderJob, RenderSources
 
-__all__ = ["Browser", "Drawn", "find_chromium"]
+__all__ = ["Browser", "Rendered", "find_chromium"]
 
+# The client may spend half of it on one answer, so that a single slow one does not cost the page.
 LIMIT_S = 60.0
+# As many as a host has requests at a time (ROWEN_HOST_CONCURRENCY); each page is a process that may take MEMORY_BYTES.
 SIDE_BY_SIDE = 3
+# Twice what its scripts may have (--max-old-space-size below): the rest is for the document itself.
 MEMORY_BYTES = 1 << 30
+# For serialising a page whose time is up: no network is involved, only its size, which `max_bytes` bounds.
 READ_LIMIT_S = 5.0
+# Closing waits for no network either: a browser that cannot close a page in this time is closed as a whole.
 _CLOSE_LIMIT_S = 10.0
+# Generous, since a cold start on a loaded machine is no fault. One that hangs costs a run this much, once.
 _START_LIMIT_S = 60.0
+# Four looks a second: between two of them a page can outgrow its bound, but not for long.
 _WATCH_S = 0.25
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = (
@@ -56,7 +63,7 @@ _FLAGS = (
 )
 
 
-class Drawn(NamedTuple):
+class Rendered(NamedTuple):
     """What became of a page. Another `url` than the one asked for means that the page leads there, and is empty."""
 
     url: str
@@ -74,13 +81,13 @@ def find_chromium(named: Path | None = None) -> Path:
         return Path(found)
     what = f"{named}, named by ROWEN_BROWSER, is no program" if named else "no Chromium was found"
     raise UsageError(
-        f"Pages cannot be drawn: {what}.",
+        f"Pages cannot be rendered: {what}.",
         hint="Install it (Debian: apt install chromium), name one in ROWEN_BROWSER, or set the option render=never.",
     )
 
 
 class Browser:
-    """One Chromium for one run, as an async context manager; it starts when the first page is drawn.
+    """One Chromium for one run, as an async context manager; it starts when the first page is rendered.
 
     `may` is asked before anything else than the page itself is fetched.
     """
@@ -98,7 +105,7 @@ class Browser:
         self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
         self._starting = asyncio.Lock()
         self._chromium: Chromium | None = None
-        self._supplies: Supplies | None = None
+        self._sources: RenderSources | None = None
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -109,7 +116,7 @@ class Browser:
     ) -> None:
         await self._open.aclose()
 
-    async def draw(
+    async def render(
         self,
         url: str,
         answer: Response,
@@ -117,17 +124,17 @@ class Browser:
         max_bytes: int,
         credentials: Credentials | None = None,
         limit_s: float = LIMIT_S,
-    ) -> Drawn:
+    ) -> Rendered:
         """What the scripts of an answer make of it.
 
-        Raises `ItemError` if it cannot be drawn, and a `FetchError` if something of its own site could not be had:
+        Raises `ItemError` if it cannot be rendered, and a `FetchError` if something of its own site could not be had:
         without its data a page says something else.
         """
         await self.start()
-        from rowen.fetch.drawing import Order
+        from rowen.fetch.rendering import RenderJob
 
         async with self._turns:
-            return await self._draw(Order(url, answer, credentials, limit_s, max_bytes))
+            return await self._render(RenderJob(url, answer, credentials, limit_s, max_bytes))
 
     async def start(self) -> None:
         """Start Chromium, if it does not run; raises a `UsageError` if there is none."""
@@ -136,10 +143,10 @@ class Browser:
                 return
             await self._open.aclose()
             try:
-                from rowen.fetch.drawing import BrowserError
+                from rowen.fetch.rendering import BrowserError
             except ImportError:
                 raise UsageError(
-                    "Pages cannot be drawn: Playwright is not installed.",
+                    "Pages cannot be rendered: Playwright is not installed.",
                     hint="Install it (pip install 'rowen[render]'), or set the option render=never.",
                 ) from None
             path = find_chromium(self._client.settings.browser)
@@ -153,9 +160,9 @@ class Browser:
     async def _launch(self, path: Path) -> "Chromium":
         from playwright.async_api import async_playwright
 
-        from rowen.fetch.drawing import Shelf, Supplies
+        from rowen.fetch.rendering import RenderSources, ScriptCache
 
-        self._supplies = Supplies(self._client, Shelf(), self._may)
+        self._sources = RenderSources(self._client, ScriptCache(), self._may)
         playwright = await async_playwright().start()
         self._open.push_async_callback(_within_limit, playwright.stop)
         is_root = os.geteuid() == 0
@@ -170,31 +177,31 @@ class Browser:
             handle_sighup=False,
         )
         self._open.push_async_callback(_within_limit, chromium.close)
-        self._open.push_async_callback(self._supplies.shelf.clear)
+        self._open.push_async_callback(self._sources.scripts.clear)
         watch = asyncio.create_task(self._watch(chromium))
         self._open.push_async_callback(_ended, watch)
         return chromium
 
-    async def _draw(self, order: "Order") -> Drawn:
-        from rowen.fetch.drawing import BrowserError, Drawing
+    async def _render(self, job: "RenderJob") -> Rendered:
+        from rowen.fetch.rendering import BrowserError, PageRender
 
-        assert self._chromium is not None and self._supplies is not None  # noqa: S101, PT018 (it was started)
+        assert self._chromium is not None and self._sources is not None  # noqa: S101, PT018 (it was started)
         chromium = self._chromium
-        drawing = Drawing(order, self._supplies)
+        page = PageRender(job, self._sources)
         try:
             context = await self._new_context(chromium)
             try:
-                async with asyncio.timeout(order.limit_s + READ_LIMIT_S):
-                    html = await drawing.draw(context)
+                async with asyncio.timeout(job.limit_s + READ_LIMIT_S):
+                    html = await page.run(context)
             finally:
                 await _close(context.close, chromium.close)
         except TimeoutError:
             raise ItemError(
-                f"{redact(order.url)} could not be drawn: its scripts did not come to an end in {order.limit_s:g} s."
+                f"{redact(job.url)} could not be rendered: its scripts did not come to an end in {job.limit_s:g} s."
             ) from None
         except BrowserError as problem:
-            raise ItemError(f"{redact(order.url)} could not be drawn: {_first_line(problem)}") from None
-        return Drawn(drawing.left_for or order.url, html)
+            raise ItemError(f"{redact(job.url)} could not be rendered: {_first_line(problem)}") from None
+        return Rendered(page.left_for or job.url, html)
 
     async def _new_context(self, chromium: "Chromium") -> "BrowserContext":
         """A place without a past; a browser that cannot make one is done for, and the next page gets another."""
@@ -208,8 +215,8 @@ class Browser:
             raise
 
     async def _watch(self, chromium: "Chromium") -> None:
-        """End the process of a page that takes too much memory; its drawing fails, the others go on."""
-        from rowen.fetch.drawing import BrowserError
+        """End the process of a page that takes too much memory; its render fails, the others go on."""
+        from rowen.fetch.rendering import BrowserError
 
         with suppress(BrowserError):
             session = await chromium.new_browser_cdp_session()
@@ -235,7 +242,7 @@ async def _close(close: Callable[[], Awaitable[None]], close_all: Callable[[], A
 
 
 async def _within_limit(close: Callable[[], Awaitable[None]]) -> bool:
-    from rowen.fetch.drawing import BrowserError
+    from rowen.fetch.rendering import BrowserError
 
     try:
         async with asyncio.timeout(_CLOSE_LIMIT_S):

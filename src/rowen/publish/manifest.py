@@ -11,6 +11,7 @@ from rowen.errors import ExportError, NotFoundError
 __all__ = ["COVERAGE", "MANIFEST", "Earlier", "checked", "file_facts", "write_json"]
 
 FORMAT = "rowen-export"
+# Raised when a reader of older manifests would misread a new one.
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 COVERAGE = "coverage.json"

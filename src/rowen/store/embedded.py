@@ -29,7 +29,10 @@ from rowen.store.server_site import (
 
 __all__ = ["EmbeddedServer"]
 
+# A server that recovers from a crash replays its log since the last checkpoint before it takes connections: seconds, or
+# minutes on a slow disk.
 _START_S = 300
+# Before it is stopped, a server may end its recovery for so long; then it is stopped all the same.
 _RECOVERY_S = 60.0
 
 

@@ -41,6 +41,8 @@ __all__ = [
     "stored",
 ]
 
+# Advisory locks are two numbers. The first tells ours from those of other programs ("Rox", as "Row" is that of runs),
+# the second is the model; 0, which no model has, is the lock of all passages.
 _LOCK_CLASS = 0x526F78
 _PASSAGES = 0
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)

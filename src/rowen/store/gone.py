@@ -9,6 +9,7 @@ from rowen.store.rows import all_rows
 
 __all__ = ["items_of", "mark", "marked", "unmark"]
 
+# Ids in one statement: an array of 400 kB.
 _BATCH = 50_000
 
 

@@ -19,7 +19,7 @@ KEPT_DAYS = 90
 
 # Looking for old rows is one look into an index. Once an hour keeps the table within an hour's rows of its bound.
 _PRUNE_EVERY_S = 3600.0
-# A transaction of some ten milliseconds; what is left waits for the next hour.
+# Bounds what one call has to wait for; what is left goes in the next hours.
 _PRUNED_AT_ONCE = 10_000
 
 

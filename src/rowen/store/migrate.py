@@ -13,6 +13,7 @@ from rowen.store.rows import all_rows, scalar
 __all__ = ["SCHEMA", "latest", "migrate"]
 
 SCHEMA = "rowen"
+# The first pgvector that goes on looking where a filter takes most of the nearest away (iterative scans).
 MINIMUM_VECTOR = (0, 8)
 _LOCK = "select pg_advisory_xact_lock(hashtext('rowen.migrate'))"
 

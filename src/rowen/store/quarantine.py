@@ -11,6 +11,7 @@ from rowen.store.rows import all_rows, list_of, scalar
 
 __all__ = ["is_unsettled", "keys", "put", "read", "release"]
 
+# Enough to see what was wrong with a record; thousands of them in quarantine must not outgrow the items.
 PAYLOAD_KEPT_BYTES = 64 * 1024
 
 

@@ -34,6 +34,7 @@ FILTER_BOUND = SMALL_FOR_MEANING + 1
 # Ranks that are fused. An item at rank 100 by words scores 1/160, less than a third of the first: beyond, nothing moves
 # the first ten.
 WORDS_DEPTH = 100
+# Fewer by meaning: every vector is near to some degree, and the farther ones of them are noise.
 MEANING_DEPTH = 60
 # With a filter: fewer, since each has to be looked for among those that the filter takes away.
 FILTERED_DEPTH = 50

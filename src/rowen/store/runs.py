@@ -18,6 +18,7 @@ from rowen.store.rows import all_rows, one, scalar
 
 __all__ = ["Lease", "amend", "fence", "get", "live_of", "recent", "request_cancel"]
 
+# Advisory locks are two numbers: this one ("Row") tells ours from those of other programs, the second is the run.
 _LOCK_CLASS = 0x526F77
 _ABANDONED = "its process ended without closing it; what it had committed is kept"
 

@@ -20,6 +20,7 @@ WEAKEST = 0.6
 """A further passage must score this share of what the best one does, or stand nearly as near."""
 
 NEARLY = 0.05
+"""How much farther than the nearest passage another may be, as a cosine distance, to stand nearly as near."""
 
 Row = dict[str, Any]
 

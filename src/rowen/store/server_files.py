@@ -19,9 +19,12 @@ from rowen.store.server_account import Account, run_as
 
 __all__ = ["FileLock", "Postmaster", "exclusive", "find_server", "halt", "settled"]
 
-_POLL_S = 0.02
+_POLL_S = 0.02  # a look at a file; nobody feels 20 ms
+# Longer than a start may take (300 s): whoever holds the lock is starting the server.
 _PATIENCE_S = 330.0
+# Backends of a server that was killed notice it when they next wait for a client, that is after their statement.
 _ORPHAN_PATIENCE_S = 10.0
+# For each of the two ways to stop: fast, which writes a checkpoint first, and at once.
 _HALT_S = 60.0
 _open_locks: "weakref.WeakSet[FileLock]" = weakref.WeakSet()
 

@@ -32,11 +32,15 @@ __all__ = ["Site", "check_home", "explained", "failure", "initialise", "make_sit
 
 SYSTEM_FOLDER = Path("/var/lib/rowen")
 
+# A new cluster is 40 MB in a thousand files, each synced: seconds, minutes on network storage.
 _INITDB_S = 600.0
 # The kernels allow 104 or 108 bytes; some are left for longer port numbers and lock names.
 _SOCKET_PATH_BYTES = 100
+# PostgreSQL writes its log in segments of this size: without room for one it does not start, whatever it says.
 _WAL_SEGMENT_BYTES = 16 * 2**20
+# There is a log file a weekday: one older than six days is of last week.
 _LOG_KEPT_S = 6 * 86_400
+# Without TCP the port is but a part of the socket's name; this is the one that clients expect.
 _SOCKET_PORT = 5432
 
 # The last one is what the server says where half a page could still be written.

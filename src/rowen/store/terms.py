@@ -12,7 +12,9 @@ SAMPLE = 50_000
 """Of more passages so many are counted, and the counts scaled up: a recount takes a second or two, never minutes."""
 
 STALE_SHARE = 0.1
+"""Counts are made anew when more than this share of the passages was written since: an idf hardly moves by less."""
 _LETTERS = string.ascii_lowercase
+# Of a shorter word too many others differ by one letter; of a longer one the guesses (54 a letter) become many.
 _SHORTEST, _LONGEST = 4, 24
 
 _LOCK = "select pg_try_advisory_xact_lock(hashtext('rowen.terms'))"

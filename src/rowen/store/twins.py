@@ -12,6 +12,7 @@ __all__ = ["MAKE_LISTING", "fill", "group_of", "groups", "listing"]
 
 # City, region, nation, union: a dataset has few stations. The bound is for those who would make a long chain.
 _STEPS = 8
+# As many as a group of a harvest: a transaction of a moment.
 _FILLED_AT_ONCE = 500
 
 

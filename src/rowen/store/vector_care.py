@@ -8,7 +8,9 @@ from rowen.store.rows import scalar
 
 __all__ = ["collect", "keep_query", "query_vector"]
 
+# Questions whose vectors are kept, so that asking again costs nothing: 4 MB at 384 halves.
 _QUERIES_KEPT = 5_000
+# Vectors that go in one transaction, which holds back whoever stores passages.
 _BATCH = 5_000
 
 

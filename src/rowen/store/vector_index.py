@@ -15,7 +15,9 @@ from rowen.store.rows import scalar
 
 __all__ = ["IndexState", "build", "remove", "state"]
 
+# PostgreSQL's own default for maintenance.
 _LEAST_BYTES = 64 << 20
+# 1.7 million vectors of 384 halves; of more, the rest of the graph is built on disk, which is much slower.
 _MOST_BYTES = 2 << 30
 # What a node of the graph takes beside its vector, with 16 neighbours a layer.
 _NODE_BYTES = 400

@@ -82,7 +82,7 @@ class Drawer:
 
     async def draw(self, raw: Raw, response: Response) -> Document | str:
         """The page as it is drawn, or the URL that it leads to instead."""
-        drawn = await self._browser.draw(
+        drawn = await self._browser.render(
             raw.url, response, max_bytes=int(self._options.max_bytes), credentials=self._credentials
         )
         if drawn.url != raw.url:

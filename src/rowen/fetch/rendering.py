@@ -17,14 +17,20 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import parse, redact
 
-__all__ = ["BrowserError", "Drawing", "Order", "Shelf", "Supplies"]
+__all__ = ["BrowserError", "PageRender", "RenderJob", "RenderSources", "ScriptCache"]
 
+# Between an answer and the next request of a page lie its own scripts, not the network. Half of it may cut off pages
+# on a slow machine; twice as much costs each page half a second more.
 QUIET_S = 0.5
+# What a page may take beside the time that it waits for answers: timers, animations, pages that never come to rest.
 PATIENCE_S = 10.0
-_TICK_S = 0.05
+_TICK_S = 0.05  # a tenth of what is waited for
+# Bounds what a page that asks without end costs; at one request a second and host its time is up long before.
 _MOST_REQUESTS = 300
+# All of a page may not cost more than the largest body (ROWEN_BODY_LIMIT_BYTES by default).
 _MOST_BYTES = 64 << 20
-_SHELF_BYTES = 64 << 20
+# For the scripts and styles of a whole run; what does not fit is fetched again for each page.
+_CACHE_BYTES = 64 << 20
 
 # Pictures, fonts and films say nothing; frames are pages of their own; streams never end.
 _FETCHED = frozenset({"script", "stylesheet", "xhr", "fetch"})
@@ -70,15 +76,15 @@ _SERIALISE = """(url, most) => {
 }"""
 
 
-class Shelf:
+class ScriptCache:
     """The scripts and styles of a run: most pages of a site share theirs, and each is fetched once."""
 
     def __init__(self) -> None:
         self._answers: dict[str, asyncio.Task[Response]] = {}
-        self._free_bytes = _SHELF_BYTES
+        self._free_bytes = _CACHE_BYTES
 
-    async def take(self, url: str, fetch: Callable[[], Awaitable[Response]]) -> Response:
-        """What is on the shelf, or is put there now; what failed is not kept."""
+    async def get(self, url: str, fetch: Callable[[], Awaitable[Response]]) -> Response:
+        """What is cached, or is fetched now; what failed is not kept."""
         task = self._answers.get(url)
         if task is None:
             task = self._answers[url] = asyncio.create_task(self._put(url, fetch))
@@ -105,16 +111,16 @@ class Shelf:
         self._answers.clear()
 
 
-class Supplies(NamedTuple):
-    """Where all drawings get what they ask for; `may` says whether a URL may be asked for at all."""
+class RenderSources(NamedTuple):
+    """Where pages get what they ask for; `may` says whether a URL may be asked for at all."""
 
     client: Client
-    shelf: Shelf
+    scripts: ScriptCache
     may: Callable[[str], Awaitable[bool]]
 
 
-class Order(NamedTuple):
-    """What is to be drawn: an answer, under the URL (with its fragment) that it was asked for."""
+class RenderJob(NamedTuple):
+    """What is to be rendered: an answer, under the URL (with its fragment) that it was asked for."""
 
     url: str
     answer: Response
@@ -123,29 +129,29 @@ class Order(NamedTuple):
     max_bytes: int
 
 
-class Drawing:
-    """One page being drawn.
+class PageRender:
+    """One page being rendered.
 
     `left_for` is where the page would go instead of being shown; `trouble` why something of its own site, without
     which it says something else, could not be had.
     """
 
-    def __init__(self, order: Order, supplies: Supplies) -> None:
+    def __init__(self, job: RenderJob, sources: RenderSources) -> None:
         self.left_for: str | None = None
         self.trouble: FetchError | None = None
-        self._order = order
-        self._supplies = supplies
-        self._origin = parse(order.url).origin
-        self._site = _site(order.url)
+        self._job = job
+        self._sources = sources
+        self._origin = parse(job.url).origin
+        self._site = _site(job.url)
         self._opened = False
         self._asked = 0
         self._left_bytes = _MOST_BYTES
         self._under_way: set[asyncio.Task[Response | None]] = set()
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-    async def draw(self, context: BrowserContext) -> str:
+    async def run(self, context: BrowserContext) -> str:
         """The page as HTML, once it has come to rest; empty if it leaves for another."""
-        work = asyncio.create_task(self._draw(context))
+        work = asyncio.create_task(self._render(context))
         try:
             either: set[asyncio.Future[Any]] = {work, self._over}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -157,7 +163,7 @@ class Drawing:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._over.cancel()
 
-    async def _draw(self, context: BrowserContext) -> str:
+    async def _render(self, context: BrowserContext) -> str:
         await context.route_web_socket("**/*", _hang_up)
         await context.route("**/*", _refuse)
         await context.add_init_script(_NO_WAY_OUT)
@@ -165,8 +171,8 @@ class Drawing:
         await page.route("**/*", self._route)
         page.on("crash", self._note_crash)
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._order.limit_s):
-                await page.goto(self._order.url, wait_until="domcontentloaded", timeout=0)
+            async with asyncio.timeout(self._job.limit_s):
+                await page.goto(self._job.url, wait_until="domcontentloaded", timeout=0)
                 world = await _World.of(page)
                 await self._come_to_rest(world)
         if self.trouble is not None:
@@ -187,18 +193,18 @@ class Drawing:
                     return
 
     async def _read(self, page: Page) -> str:
-        url, most = self._order.url.partition("#")[0], self._order.max_bytes
+        url, most = self._job.url.partition("#")[0], self._job.max_bytes
         world = await _World.of(page)
         html = await world.evaluate(f"({_SERIALISE})({json.dumps(url)}, {most})")
         if html is None or len(html) > most:
             raise ItemError(
-                f"{redact(url)} is larger than {most:,} bytes when drawn; it was not kept.",
+                f"{redact(url)} is larger than {most:,} bytes when rendered; it was not kept.",
                 hint="The option max_bytes sets the largest page.",
             )
         return str(html)
 
     def _note_crash(self, _: Page) -> None:
-        self._fail(ItemError(f"{redact(self._order.url)} could not be drawn: it took more memory than it may."))
+        self._fail(ItemError(f"{redact(self._job.url)} could not be rendered: it took more memory than it may."))
 
     def _fail(self, error: BaseException) -> None:
         if not self._over.done():
@@ -219,8 +225,8 @@ class Drawing:
             return None
         if not self._opened:
             self._opened = True
-            return self._order.answer
-        if request.url.partition("#")[0] != self._order.url.partition("#")[0]:
+            return self._job.answer
+        if request.url.partition("#")[0] != self._job.url.partition("#")[0]:
             self._leave(request.url)
         return None
 
@@ -248,11 +254,11 @@ class Drawing:
         return request.method in ("GET", "HEAD") and kind in _FETCHED
 
     async def _fetch(self, request: Request) -> Response | None:
-        client, shelf, may = self._supplies
+        client, scripts, may = self._sources
         if not await may(request.url):
             return None
         if request.resource_type in _KEPT:
-            return await shelf.take(request.url, lambda: self._ask(client, request))
+            return await scripts.get(request.url, lambda: self._ask(client, request))
         return await self._ask(client, request)
 
     async def _ask(self, client: Client, request: Request) -> Response:
@@ -261,9 +267,9 @@ class Drawing:
             request.url,
             headers=_sent(request.headers),
             body=request.post_data_buffer,
-            credentials=self._order.credentials,
-            max_bytes=self._order.max_bytes,
-            limit_s=self._order.limit_s / 2,
+            credentials=self._job.credentials,
+            max_bytes=self._job.max_bytes,
+            limit_s=self._job.limit_s / 2,
             tries=1 if request.method == "POST" else None,
         )
 
@@ -311,7 +317,7 @@ class _World(NamedTuple):
         asked = {"expression": script, "contextId": self.number, "returnByValue": True, "awaitPromise": True}
         answer = await self.session.send("Runtime.evaluate", asked)
         if problem := answer.get("exceptionDetails"):
-            raise ItemError(f"The drawn page could not be read: {problem.get('text')}.")
+            raise ItemError(f"The rendered page could not be read: {problem.get('text')}.")
         return answer["result"].get("value")
 
 
