@@ -1,7 +1,7 @@
 import pytest
 
 from rowen.errors import CircuitOpenError, FetchError
-from rowen.fetch.breaker import Breaker, Breakers, Limits, State
+from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
 
 from .world import FakeTime, settings
 
@@ -11,7 +11,7 @@ def fail(breaker: Breaker, times: int, *, rate_limited: bool = False) -> None:
         breaker.fail(breaker.admit(), rate_limited=rate_limited)
 
 
-def opened(time: FakeTime, limits: Limits | None = None) -> Breaker:
+def opened(time: FakeTime, limits: CircuitLimits | None = None) -> Breaker:
     breaker = Breaker("api", limits, clock=time.clock)
     fail(breaker, 5)
     return breaker
@@ -149,11 +149,11 @@ def test_the_settings_of_the_seeds_set_the_limits(monkeypatch: pytest.MonkeyPatc
     ):
         monkeypatch.setenv(name, value)
 
-    assert Limits.of(settings()) == Limits(2, 7, 3, 1.5, 9)
+    assert CircuitLimits.of(settings()) == CircuitLimits(2, 7, 3, 1.5, 9)
 
 
 def test_each_name_has_its_own_circuit_and_all_can_be_reset():
-    breakers = Breakers(Limits(failure_threshold=1))
+    breakers = Breakers(CircuitLimits(failure_threshold=1))
 
     fail(breakers.of("one"), 1)
     assert {name: stats.state for name, stats in breakers.stats().items()} == {"one": State.OPEN}
@@ -165,7 +165,7 @@ def test_each_name_has_its_own_circuit_and_all_can_be_reset():
 
 def test_thousands_of_services_leave_a_bounded_number_of_circuits_and_every_open_one():
     time = FakeTime()
-    breakers = Breakers(Limits(failure_threshold=1), clock=time.clock, most=100)
+    breakers = Breakers(CircuitLimits(failure_threshold=1), clock=time.clock, most=100)
     fail(breakers.of("down.example"), 1)
 
     for number in range(5_000):

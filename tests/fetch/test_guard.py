@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import AddressRefusedError
-from rowen.fetch.guard import Guard, refusal
+from rowen.fetch.guard import AddressGuard, refusal
 
 from .world import Counts, Names, client, run, serve
 
@@ -85,12 +85,12 @@ def test_allowing_one_network_does_not_open_another():
 )
 def test_names_that_say_it_themselves_are_refused_for_a_proxy_too(host: str):
     with pytest.raises(AddressRefusedError):
-        Guard().check_name(host)
+        AddressGuard().check_name(host)
 
 
 def test_other_names_are_left_to_the_proxy():
-    Guard().check_name("example.org:8080")
-    Guard([ip_network("127.0.0.0/8")]).check_name("localhost")
+    AddressGuard().check_name("example.org:8080")
+    AddressGuard([ip_network("127.0.0.0/8")]).check_name("localhost")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import CircuitOpenError, ConnectError
-from rowen.fetch.breaker import Breakers, Limits, State
+from rowen.fetch.breaker import Breakers, CircuitLimits, State
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 
@@ -226,7 +226,7 @@ def test_answers_429_lengthen_the_pause():
 
 def test_circuits_can_be_shared_between_clients():
     async def scenario() -> None:
-        breakers = Breakers(Limits(failure_threshold=1))
+        breakers = Breakers(CircuitLimits(failure_threshold=1))
         async with serve(answering(500)) as base:
             async with client(fetch_tries=1, breakers=breakers) as one:
                 await one.get(base)

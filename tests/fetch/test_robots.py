@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import AddressRefusedError, CircuitOpenError
-from rowen.fetch.robots import Robots, Rules, read_rules
+from rowen.fetch.robots import Robots, RobotsRules, read_rules
 
 from .world import Answer, Counts, FakeTime, client, run, serve
 
@@ -13,8 +13,8 @@ CLOSED = b"User-agent: *\nDisallow: /private\n"
 SITE = "https://a.example"
 
 
-def rules_of(answer: Answer, **changes: object) -> Rules:
-    async def scenario() -> Rules:
+def rules_of(answer: Answer, **changes: object) -> RobotsRules:
+    async def scenario() -> RobotsRules:
         async with serve(answer) as base, client(**changes) as fetch:
             return await Robots(fetch).rules(base + "/some/page")
 
@@ -100,7 +100,7 @@ def test_a_server_in_trouble_refuses_everything_and_says_why(status: int):
 
 
 def test_a_host_that_cannot_be_reached_refuses_everything():
-    async def scenario() -> Rules:
+    async def scenario() -> RobotsRules:
         async with serve(saying(200)) as base:
             pass
         async with client() as fetch:
@@ -128,7 +128,7 @@ def test_a_file_behind_a_redirect_holds_for_the_origin_that_was_asked():
 def test_of_a_file_of_ten_megabytes_only_the_start_is_read():
     body = CLOSED + b"Disallow: /x\n" * (10 << 20 >> 4) + b"Disallow: /"
 
-    async def scenario() -> tuple[Rules, Counts]:
+    async def scenario() -> tuple[RobotsRules, Counts]:
         meter = Counts()
         async with serve(saying(200, body)) as base, client(meter=meter, body_limit_bytes=1 << 20) as fetch:
             fetch._defaults = fetch._defaults._replace(limit_bytes=64 << 20)

@@ -9,7 +9,7 @@ import pytest
 from rowen.connectors.git.remote import Remote, configuration
 from rowen.errors import AddressRefusedError, ConfigurationError, UsageError
 from rowen.fetch.client import Client
-from rowen.fetch.guard import Guard
+from rowen.fetch.guard import AddressGuard
 from rowen.settings import Settings, load
 from tests.conftest import House
 from tests.portals.site import Page, Site
@@ -26,14 +26,14 @@ SPELLINGS = [
 @pytest.mark.parametrize("host", SPELLINGS)
 def test_no_spelling_of_a_private_address_passes_behind_a_proxy(host: str) -> None:
     with pytest.raises(AddressRefusedError):
-        Guard().check_name(host)
+        AddressGuard().check_name(host)
 
 
 @pytest.mark.parametrize(
     "host", ["example.org", "example.org.", "localhost.example.org", "93.184.215.14:8080", "a_b.example"]
 )
 def test_public_names_pass(host: str) -> None:
-    Guard().check_name(host)
+    AddressGuard().check_name(host)
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_a_private_folder_that_others_can_enter_gets_no_socket(place: Path, temp
     data = EmbeddedServer(home).status().data_folder
     owner = data.stat().st_uid
     account = server_account.server_account(None, data)
-    folder = server_site.Site(data.parent, account).socket_folder
+    folder = server_site.ServerSite(data.parent, account).socket_folder
     folder.mkdir(mode=0o755)
     os.chown(folder, owner, -1)
 

@@ -64,7 +64,7 @@ async def test_search_goes_on_where_a_page_ended(house: House) -> None:
         await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)), Complete())
         async with r._database.connection() as c:
             whole, _ = await search.search(c, Query(words=("hay",)), limit=45)
-            found: list[search.Found] = []
+            found: list[search.RankedItem] = []
             while True:
                 after = found[-1].place if found else None
                 more, _ = await search.search(c, Query(words=("hay",)), limit=10, depth=45, after=after)

@@ -8,13 +8,13 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.target import Target, parse
 from rowen.model.outside import header
 
-__all__ = ["Ask", "Defaults", "Options", "ask"]
+__all__ = ["Ask", "Defaults", "RequestOptions", "ask"]
 
 # What another origin may see of the headers that a caller set.
 _HARMLESS = ("accept", "accept-language", "content-type")
 
 
-class Options(TypedDict, total=False):
+class RequestOptions(TypedDict, total=False):
     """What may be said of any request.
 
     `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the unpacked
@@ -85,7 +85,7 @@ class Defaults(NamedTuple):
     tries: int
 
 
-def ask(method: str, url: str, options: Options, defaults: Defaults) -> Ask:
+def ask(method: str, url: str, options: RequestOptions, defaults: Defaults) -> Ask:
     """A request as a caller describes it."""
     target = parse(url)
     etag, modified = header(options.get("etag")), header(options.get("last_modified"))
@@ -104,7 +104,7 @@ def ask(method: str, url: str, options: Options, defaults: Defaults) -> Ask:
     )
 
 
-def _headers(options: Options, etag: str | None, modified: str | None) -> dict[str, str]:
+def _headers(options: RequestOptions, etag: str | None, modified: str | None) -> dict[str, str]:
     headers = dict(options.get("headers") or ())
     if accept := options.get("accept"):
         headers["Accept"] = accept

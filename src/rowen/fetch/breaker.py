@@ -13,7 +13,7 @@ from rowen.errors import CircuitOpenError
 from rowen.fetch.recent import Recent
 from rowen.settings import Settings
 
-__all__ = ["Breaker", "Breakers", "Limits", "State", "Stats"]
+__all__ = ["Breaker", "Breakers", "CircuitLimits", "State", "Stats"]
 
 # 320 bytes each, so 3 MB. A circuit that is forgotten counts from zero again, as a closed one does after a success.
 _MOST_CIRCUITS = 10_000
@@ -28,7 +28,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CircuitLimits:
     """When a circuit opens and closes.
 
     Every try counts, so that one request that fails for good (three tries) does not open a circuit, and a second one
@@ -44,7 +44,7 @@ class Limits:
     max_recovery_s: float = 300.0
 
     @classmethod
-    def of(cls, settings: Settings) -> "Limits":
+    def of(cls, settings: Settings) -> "CircuitLimits":
         """The limits that the settings ask for."""
         return cls(
             failure_threshold=settings.cb_failure_threshold,
@@ -72,9 +72,11 @@ class Stats:
 class Breaker:
     """The circuit of one service."""
 
-    def __init__(self, name: str, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, name: str, limits: CircuitLimits | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.name = name
-        self._limits = limits or Limits()
+        self._limits = limits or CircuitLimits()
         self._clock = clock
         self._successes = self._failures = self._refused = self._times_opened = 0
         self._generation = 0
@@ -162,12 +164,12 @@ class Breakers:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: CircuitLimits | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         most: int = _MOST_CIRCUITS,
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or CircuitLimits()
         self._clock = clock
         self._breakers = Recent[Breaker](most, lambda breaker: breaker.state() is not State.OPEN)
 

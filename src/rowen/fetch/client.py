@@ -17,11 +17,11 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
-from rowen.fetch.ask import Ask, Defaults, Options, ask
-from rowen.fetch.breaker import Breaker, Breakers, Limits, State
+from rowen.fetch.ask import Ask, Defaults, RequestOptions, ask
+from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
 from rowen.fetch.politeness import Pace, Throttle, backoff_s
-from rowen.fetch.response import Hop, Meter, Response, Stream, respond
+from rowen.fetch.response import Hop, RequestMeter, Response, Stream, respond
 from rowen.fetch.sessions import Sessions
 from rowen.fetch.target import join, parse, redact
 from rowen.settings import Settings
@@ -61,7 +61,7 @@ class Client:
         self,
         settings: Settings,
         *,
-        meter: Meter | None = None,
+        meter: RequestMeter | None = None,
         throttle: Pace | None = None,
         breakers: Breakers | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -89,7 +89,7 @@ class Client:
                 random=self._random,
             )
         )
-        self.breakers = breakers if breakers is not None else Breakers(Limits.of(settings), clock=clock)
+        self.breakers = breakers if breakers is not None else Breakers(CircuitLimits.of(settings), clock=clock)
         self._defaults = Defaults(settings.body_limit_bytes, settings.total_limit_s, settings.fetch_tries)
         self._usual_timeout = _timeout(settings, settings.total_limit_s)
         self._resolver = resolver
@@ -128,16 +128,18 @@ class Client:
         """Set the pace of the host of a URL."""
         self.throttle.pace(parse(url).host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
 
-    async def get(self, url: str, **options: Unpack[Options]) -> Response:
+    async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response:
         """What a URL answers; with validators, `not_modified` tells that it is still the same."""
         return await self._persist(self._ask("GET", url, options), self._read)
 
-    async def request(self, method: str, url: str, **options: Unpack[Options]) -> Response:
+    async def request(self, method: str, url: str, **options: Unpack[RequestOptions]) -> Response:
         """The same for any method. It may be sent more than once: use it for questions, not for orders."""
         return await self._persist(self._ask(method, url, options), self._read)
 
     @asynccontextmanager
-    async def stream(self, url: str, *, method: str = "GET", **options: Unpack[Options]) -> AsyncIterator[Stream]:
+    async def stream(
+        self, url: str, *, method: str = "GET", **options: Unpack[RequestOptions]
+    ) -> AsyncIterator[Stream]:
         """An answer whose body is too large to hold; it is not tried again once its body has begun."""
         wanted = self._ask(method, url, options)
         answer = await self._persist(wanted, self._begin)
@@ -151,7 +153,7 @@ class Client:
             finally:
                 await pieces.aclose()
 
-    def _ask(self, method: str, url: str, options: Options) -> Ask:
+    def _ask(self, method: str, url: str, options: RequestOptions) -> Ask:
         return ask(method, url, options, self._defaults)
 
     async def _persist(self, wanted: Ask, attempt: Callable[[Ask], Awaitable[T]]) -> T:

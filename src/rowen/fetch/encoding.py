@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from rowen.errors import BadAnswerError, TruncatedError
 
-__all__ = ["ACCEPT_ENCODING", "Decoder", "decoder"]
+__all__ = ["ACCEPT_ENCODING", "BodyDecoder", "decoder"]
 
 # What is unpacked at once, and so what a small packed body can cost before its limit is looked at.
 PIECE_BYTES = 1 << 16
@@ -21,7 +21,7 @@ _MOST_MEMBERS = 1000
 _ZSTD_WINDOW_LOG = 23
 
 
-class Decoder(Protocol):
+class BodyDecoder(Protocol):
     """Unpacks one body."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -146,7 +146,7 @@ class _Zstd:
             raise TruncatedError("The packed body ended early.")
 
 
-def decoder(content_encoding: str) -> Decoder | None:
+def decoder(content_encoding: str) -> BodyDecoder | None:
     """The decoder for a Content-Encoding header; None where there is nothing to unpack."""
     match content_encoding.strip().lower():
         case "" | "identity":

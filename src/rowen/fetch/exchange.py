@@ -22,7 +22,7 @@ from rowen.fetch import guard
 from rowen.fetch.breaker import Breaker
 from rowen.fetch.encoding import decoder
 from rowen.fetch.politeness import Permit
-from rowen.fetch.response import Hop, Meter
+from rowen.fetch.response import Hop, RequestMeter
 from rowen.fetch.target import Target, redact
 
 __all__ = ["TRANSPORT_ERRORS", "Exchange", "translated"]
@@ -57,7 +57,7 @@ class Exchange:
         permit: Permit,
         breaker: Breaker,
         ticket: int,
-        meter: Meter,
+        meter: RequestMeter,
         hops: tuple[Hop, ...],
         started: float,
     ) -> None:

@@ -14,7 +14,7 @@ import ada_url
 
 from rowen.errors import AddressRefusedError
 
-__all__ = ["REFUSED", "Guard", "address_refused", "plain_name", "refusal"]
+__all__ = ["REFUSED", "AddressGuard", "address_refused", "plain_name", "refusal"]
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -95,7 +95,7 @@ def _special(address: Address) -> str | None:
     return name or (None if address in _GLOBAL_V6 else "reserved")
 
 
-class Guard:
+class AddressGuard:
     """Makes sockets, but only to addresses that may be reached."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:

@@ -13,12 +13,12 @@ from rowen.formats import charset
 from rowen.model.dates import http_date
 from rowen.model.outside import header
 
-__all__ = ["Hop", "Meter", "Response", "Stream", "respond"]
+__all__ = ["Hop", "RequestMeter", "Response", "Stream", "respond"]
 
 _PERMANENT = frozenset({301, 308})
 
 
-class Meter(Protocol):
+class RequestMeter(Protocol):
     """Counts what is spent; `bytes` are those of bodies as they came over the wire."""
 
     requests: int

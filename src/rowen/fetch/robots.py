@@ -15,7 +15,7 @@ from rowen.fetch.recent import Recent
 from rowen.fetch.target import parse
 from rowen.formats.charset import decode_plain
 
-__all__ = ["PRODUCT", "Robots", "Rules", "read_rules"]
+__all__ = ["PRODUCT", "Robots", "RobotsRules", "read_rules"]
 
 PRODUCT = "Rowen"
 
@@ -36,7 +36,7 @@ _AGENT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RobotsRules:
     """What the robots.txt of one origin says to us; `refused` tells why nothing may be read, if so."""
 
     parsed: Protego | None = field(default=None, repr=False)
@@ -51,13 +51,13 @@ class Rules:
         return self.parsed is None or self.parsed.can_fetch(url, PRODUCT)
 
 
-def read_rules(body: bytes) -> Rules:
+def read_rules(body: bytes) -> RobotsRules:
     """The rules in a robots.txt. A web page in its place allows everything, as no file does."""
     if sniff(body) == "text/html" or body.lstrip()[:1] == b"<":
-        return Rules()
+        return RobotsRules()
     text = _AGENT.sub(_agent, _LINE_END.sub("\n", decode_plain(body)))
     parsed = Protego.parse(text)
-    return Rules(parsed, parsed.crawl_delay(PRODUCT), tuple(dict.fromkeys(parsed.sitemaps)))
+    return RobotsRules(parsed, parsed.crawl_delay(PRODUCT), tuple(dict.fromkeys(parsed.sitemaps)))
 
 
 def _agent(line: re.Match[str]) -> str:
@@ -86,7 +86,7 @@ class Robots:
         self._client = client
         self._clock = clock
         self._kept_s = kept_s
-        self._rules = Recent[tuple[float, Rules]](most)
+        self._rules = Recent[tuple[float, RobotsRules]](most)
         self._locks = Recent[asyncio.Lock](most, lambda lock: not lock.locked())
 
     @property
@@ -94,7 +94,7 @@ class Robots:
         """How many origins' rules are held."""
         return len(self._rules)
 
-    async def rules(self, url: str) -> Rules:
+    async def rules(self, url: str) -> RobotsRules:
         """The rules of a URL's origin; raises for an origin that must not be reached, or whose circuit is open."""
         origin = parse(url).origin
         if rules := self._kept(origin):
@@ -107,7 +107,7 @@ class Robots:
             self._rules.put(origin, (self._clock() + kept_s, rules))
             return rules
 
-    def _kept(self, origin: str) -> Rules | None:
+    def _kept(self, origin: str) -> RobotsRules | None:
         until, rules = self._rules.get(origin) or (0.0, None)
         return rules if self._clock() < until else None
 
@@ -115,19 +115,19 @@ class Robots:
         """Whether a URL may be fetched."""
         return (await self.rules(url)).allows(url)
 
-    async def _fetch(self, origin: str) -> Rules:
+    async def _fetch(self, origin: str) -> RobotsRules:
         address = f"{origin}/robots.txt"
         try:
             status, body = await self._download(address)
         except (AddressRefusedError, CircuitOpenError):
             raise
         except RedirectError:
-            return Rules()
+            return RobotsRules()
         except FetchError as error:
-            return Rules(refused=f"{address} could not be read: {error}")
+            return RobotsRules(refused=f"{address} could not be read: {error}")
         if status >= 500 or status == 429:
-            return Rules(refused=f"{address} answered with status {status}.")
-        return read_rules(body) if 200 <= status < 300 else Rules()
+            return RobotsRules(refused=f"{address} answered with status {status}.")
+        return read_rules(body) if 200 <= status < 300 else RobotsRules()
 
     async def _download(self, address: str) -> tuple[int, bytes]:
         body = bytearray()

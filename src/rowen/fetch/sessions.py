@@ -7,7 +7,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from rowen.fetch.encoding import ACCEPT_ENCODING
-from rowen.fetch.guard import Guard
+from rowen.fetch.guard import AddressGuard
 from rowen.fetch.target import Target
 from rowen.settings import Settings
 from rowen.version import __version__
@@ -32,7 +32,7 @@ class Sessions:
         self, settings: Settings, *, resolver: AbstractResolver | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self._settings = settings
-        self._guard = Guard(settings.allow_addresses)
+        self._guard = AddressGuard(settings.allow_addresses)
         self._tls: ssl.SSLContext | bool = tls or True
         self._direct = self._session(guarded=True, resolver=resolver)
         self._proxied = None

@@ -71,7 +71,7 @@ class StoredKnown:
                 self._ids.update((row.url, row.id) for row in batch)
                 yield [self._visible(row) for row in batch]
 
-    def _visible(self, row: items.Held) -> Held:
+    def _visible(self, row: items.HeldRow) -> Held:
         links = tuple(row.links.split("\n")) if row.links else ()
         if self._distrust:
             return Held(row.url, None, None, row.body_hash, links, row.depth, row.content_hash)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from rowen.publish.row import Row
+from rowen.publish.row import ExportRow
 
 __all__ = ["FIELDS", "Coverage"]
 
@@ -19,7 +19,7 @@ class Coverage:
         self.copies = 0
         self.have: Counter[str] = Counter()
 
-    def add(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[ExportRow]) -> None:
         """Look at some rows."""
         for row in rows:
             # Of a dataset without a description the text begins with the list of its resources.

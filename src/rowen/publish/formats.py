@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
-from rowen.publish.row import Identity, Row
+from rowen.publish.row import ExportRow, Identity
 
-__all__ = ["FORMATS", "Format", "Writer", "writer"]
+__all__ = ["FORMATS", "Format", "SnapshotWriter", "writer"]
 
 Format: TypeAlias = Literal["parquet", "jsonl", "csv", "sqlite"]
 FORMATS: tuple[Format, ...] = ("parquet", "jsonl", "csv", "sqlite")
 
 
-class Writer(Protocol):
+class SnapshotWriter(Protocol):
     """Writes one snapshot: sources one after the other, each in batches."""
 
     identity_file: str
@@ -21,7 +21,7 @@ class Writer(Protocol):
         """Begin a source; `file` is a name for it without an ending. Returns the name of the file that it is in."""
         ...
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[ExportRow]) -> None:
         """Write some rows of the source that was begun last."""
         ...
 
@@ -38,7 +38,7 @@ class Writer(Protocol):
         ...
 
 
-def writer(form: Format, folder: Path, *, excel: bool = False) -> Writer:
+def writer(form: Format, folder: Path, *, excel: bool = False) -> SnapshotWriter:
     """The writer of a format, for an empty folder."""
     match form:
         case "parquet":

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from rowen.publish.row import COLUMNS, Identity, Row
+from rowen.publish.row import COLUMNS, ExportRow, Identity
 
 __all__ = ["CsvWriter", "JsonLinesWriter"]
 
@@ -59,7 +59,7 @@ class JsonLinesWriter(_Lines):
 
     ending = ".jsonl"
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[ExportRow]) -> None:
         """Write rows."""
         self._out.writelines(map(_json_line, rows))
 
@@ -68,7 +68,7 @@ class JsonLinesWriter(_Lines):
         self._identity.writelines(json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in identities)
 
 
-def _json_line(row: Row) -> str:
+def _json_line(row: ExportRow) -> str:
     facts: dict[str, Any] = {**row, "first_seen": _moment(row["first_seen"]), "updated_at": _moment(row["updated_at"])}
     # The record is JSON as it comes from the database, and need not be read to be written.
     record = facts.pop("record")
@@ -96,7 +96,7 @@ class CsvWriter(_Lines):
         self._table.writerow(COLUMNS)
         return name
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[ExportRow]) -> None:
         """Write rows."""
         cells = (map(_cell, row.values()) for row in rows)
         self._table.writerows(map(_harmless, row) for row in cells) if self._excel else self._table.writerows(cells)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rowen.errors import UsageError
-from rowen.publish.row import COLUMNS, Identity, Row
+from rowen.publish.row import COLUMNS, ExportRow, Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +62,7 @@ class ParquetWriter:
         self._source = _Table(self._folder / f"{file}.parquet", _SCHEMA)
         return f"{file}.parquet"
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[ExportRow]) -> None:
         """Write rows."""
         if self._source is not None:
             size = sum(len(row["text"]) + len(row["record"]) for row in rows)

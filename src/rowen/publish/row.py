@@ -4,10 +4,10 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
-__all__ = ["COLUMNS", "Identity", "Resource", "Row", "Stored", "row_of"]
+__all__ = ["COLUMNS", "ExportResource", "ExportRow", "Identity", "StoredRow", "row_of"]
 
 
-class Stored(NamedTuple):
+class StoredRow(NamedTuple):
     """One item as the store hands it over; `facts` is its record without the source's own, `record` only that."""
 
     key: bytes
@@ -27,7 +27,7 @@ class Stored(NamedTuple):
     original_url: str | None
 
 
-class Resource(TypedDict):
+class ExportResource(TypedDict):
     """One file or service of a dataset."""
 
     url: str
@@ -38,7 +38,7 @@ class Resource(TypedDict):
     size_bytes: int | None
 
 
-class Row(TypedDict):
+class ExportRow(TypedDict):
     """One line of an export. `record` is the complete record of the source, as JSON text."""
 
     source: str
@@ -56,7 +56,7 @@ class Row(TypedDict):
     spatial: str | None
     temporal: str | None
     landing_page: str | None
-    resources: list[Resource]
+    resources: list[ExportResource]
     language: str | None
     media_type: str | None
     first_seen: datetime
@@ -68,7 +68,7 @@ class Row(TypedDict):
     record: str
 
 
-COLUMNS = tuple(Row.__annotations__)
+COLUMNS = tuple(ExportRow.__annotations__)
 
 
 class Identity(NamedTuple):
@@ -81,7 +81,7 @@ class Identity(NamedTuple):
     record_hash: str
 
 
-def row_of(stored: Stored, source: str, kind: str) -> Row:
+def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
     """The line of an item; what its kind does not know is left empty."""
     facts = json.loads(stored.facts)
     if not isinstance(facts, dict):
@@ -126,7 +126,7 @@ def _list(facts: dict[str, Any], name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _resource(one: dict[str, Any]) -> Resource:
+def _resource(one: dict[str, Any]) -> ExportResource:
     size = one.get("size_bytes")
     return {
         "url": str(one.get("url") or ""),

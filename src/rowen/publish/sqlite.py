@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rowen.errors import ExportError
-from rowen.publish.row import COLUMNS, Identity, Row
+from rowen.publish.row import COLUMNS, ExportRow, Identity
 
 __all__ = ["FILE", "SqliteWriter"]
 
@@ -40,7 +40,7 @@ class SqliteWriter:
         """All sources go into one file."""
         return FILE
 
-    def write(self, rows: Sequence[Row]) -> None:
+    def write(self, rows: Sequence[ExportRow]) -> None:
         """Write rows."""
         try:
             self._database.executemany(_INSERT, ([_value(value) for value in row.values()] for row in rows))

@@ -20,7 +20,7 @@ from rowen.version import __version__
 
 if TYPE_CHECKING:
     from rowen.publish.coverage import Coverage
-    from rowen.publish.formats import Format, Writer
+    from rowen.publish.formats import Format, SnapshotWriter
     from rowen.publish.manifest import Earlier
     from rowen.store.exports import Exported, Snapshot
 
@@ -47,7 +47,7 @@ class _Work:
 
     form: Format
     folder: Path
-    writer: Writer
+    writer: SnapshotWriter
     now: datetime
     last_change: int = 0
     written: list[_Written] = field(default_factory=list)
@@ -122,11 +122,11 @@ async def _write_source(work: _Work, index: Snapshot, source: Exported, file: st
             await _in_thread(_write, work.writer, written, rows)
 
 
-def _write(writer: Writer, written: _Written, rows: list[tuple[Any, ...]]) -> None:
-    from rowen.publish.row import Identity, Stored, row_of
+def _write(writer: SnapshotWriter, written: _Written, rows: list[tuple[Any, ...]]) -> None:
+    from rowen.publish.row import Identity, StoredRow, row_of
 
     name, kind = written.source.name, written.source.kind
-    stored = [Stored(*row) for row in rows]
+    stored = [StoredRow(*row) for row in rows]
     made = [row_of(one, name, kind) for one in stored]
     writer.write(made)
     writer.identify(

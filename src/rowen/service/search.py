@@ -20,7 +20,7 @@ from rowen.store import sources as source_store
 from rowen.store import twins as twin_store
 from rowen.store.database import Connection
 from rowen.store.ranking import Meaning
-from rowen.store.search import Found
+from rowen.store.search import RankedItem
 
 __all__ = ["Search"]
 
@@ -136,15 +136,15 @@ def _meaning(question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
 
 
 async def _grouped(
-    c: Connection, found: Sequence[Found], shown_before: frozenset[str]
-) -> list[tuple[Hit, Found, str | None]]:
+    c: Connection, found: Sequence[RankedItem], shown_before: frozenset[str]
+) -> list[tuple[Hit, RankedItem, str | None]]:
     """The hits, those of one dataset in several sources as one: the original if it was found, else the best.
 
     With each hit stand its place in the ranking and the name of its group.
     """
     datasets = [one.item_id for one in found if one.dataset]
     groups = await twin_store.groups(c, datasets) if datasets else {}
-    hits: list[tuple[Hit, Found, str | None]] = []
+    hits: list[tuple[Hit, RankedItem, str | None]] = []
     shown = set(shown_before)
     by_id = {one.item_id: one for one in found}
     for one in found:

@@ -17,7 +17,7 @@ from rowen.store.server_binaries import choose_binaries
 from rowen.store.server_files import FileLock, Postmaster, exclusive, find_server, halt
 from rowen.store.server_home import check_link, record
 from rowen.store.server_site import (
-    Site,
+    ServerSite,
     check_home,
     explained,
     failure,
@@ -112,7 +112,7 @@ class EmbeddedServer:
     def status(self) -> ServerStatus:
         """What is there, without starting or making anything."""
         with explained(self._home):
-            site = Site(site_folder(self._home), None)
+            site = ServerSite(site_folder(self._home), None)
             server = find_server(site.data)
             log = site.logs[-1] if site.logs else None
             if server is None:
@@ -128,7 +128,7 @@ class EmbeddedServer:
                 log_path=log,
             )
 
-    def _start(self, site: Site) -> Postmaster:
+    def _start(self, site: ServerSite) -> Postmaster:
         version = site.cluster_version
         binaries = choose_binaries(site.folder, account=site.account, cluster_version=version)
         if version is None:
@@ -144,7 +144,7 @@ class EmbeddedServer:
             store_password(server, site.folder)
         return server
 
-    def _not_started(self, site: Site, text: str) -> StoreError:
+    def _not_started(self, site: ServerSite, text: str) -> StoreError:
         if self._port and "could not bind" in text:
             return StoreUnavailableError(
                 f"The embedded PostgreSQL did not start: port {self._port} of 127.0.0.1 is taken.",
@@ -167,6 +167,6 @@ def _stop(server: Postmaster, folder: Path) -> None:
             server.socket_folder.rmdir()
 
 
-def _logged_since(site: Site, seen: dict[Path, int]) -> str:
+def _logged_since(site: ServerSite, seen: dict[Path, int]) -> str:
     news = [log.read_bytes()[seen.get(log, 0) :] for log in site.logs]
     return b"".join(news).decode(errors="replace")

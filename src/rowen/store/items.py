@@ -14,7 +14,7 @@ from rowen.store.rows import all_rows, scalar
 __all__ = [
     "Check",
     "Dropped",
-    "Held",
+    "HeldRow",
     "Stored",
     "check",
     "count",
@@ -47,7 +47,7 @@ class Stored(NamedTuple):
     links: str | None
 
 
-class Held(NamedTuple):
+class HeldRow(NamedTuple):
     """What a connector may ask an origin about."""
 
     key: Hash
@@ -125,14 +125,14 @@ select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_
 async def held(
     c: Connection, source_id: int, keys: Sequence[Hash], *, recipes: Collection[Hash], old: Hash
 ) -> list[tuple[Any, ...]]:
-    """Validators and links under these keys, as rows of `Held`; validators of other recipes are left out."""
+    """Validators and links under these keys, as rows of `HeldRow`; validators of other recipes are left out."""
     values = {"source": source_id, "recipes": list(recipes), "old": old, **_packed(keys)}
     return await all_rows(c, _HELD + f" and key = any({_KEYS})", values, binary=True)
 
 
 async def every_held(
     c: Connection, source_id: int, *, recipes: Collection[Hash], old: Hash, batch: int = 2000
-) -> AsyncIterator[list[Held]]:
+) -> AsyncIterator[list[HeldRow]]:
     """All items of a source by id, in batches that each are a statement of their own."""
     after = 0
     while True:
@@ -142,7 +142,7 @@ async def every_held(
             {"source": source_id, "recipes": list(recipes), "old": old, "after": after, "batch": batch},
             binary=True,
         )
-        rows = [Held(*row) for row in those]
+        rows = [HeldRow(*row) for row in those]
         if not rows:
             return
         after = rows[-1].id

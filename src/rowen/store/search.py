@@ -11,7 +11,7 @@ from rowen.store.filters import condition
 from rowen.store.ranking import Meaning, statement
 from rowen.store.rows import scalar
 
-__all__ = ["Found", "item_vector", "search"]
+__all__ = ["RankedItem", "item_vector", "search"]
 
 PASSAGES = 4
 """So many passages of an item are looked at for its answer."""
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedItem:
     """A hit with what only the store knows of it; `score` is not rounded."""
 
     item_id: int
@@ -50,7 +50,7 @@ async def search(
     vector: str | None = None,
     after: tuple[float, int] | None = None,
     depth: int | None = None,
-) -> tuple[list[Found], Row]:
+) -> tuple[list[RankedItem], Row]:
     """The items that answer best, by words and, where a vector is given, by meaning; and how it came about.
 
     A vector is text as the database writes it, from where it is made or read to where it is compared. What follows a
@@ -115,7 +115,7 @@ def _strictly(term: str, in_order: str, in_pairs: str) -> Iterator[tuple[str, st
         yield in_pairs, " ".join(characters)
 
 
-def _found(rows: list[Row]) -> Found:
+def _found(rows: list[Row]) -> RankedItem:
     """One item by the rows of its passages, the best first."""
     row = rows[0]
     first, *further = _joined(_worthwhile(rows))
@@ -136,7 +136,7 @@ def _found(rows: list[Row]) -> Found:
         language=row["language"],
         further=tuple(further),
     )
-    return Found(row["item"], row["dataset"], hit, row["score"])
+    return RankedItem(row["item"], row["dataset"], hit, row["score"])
 
 
 def _worthwhile(rows: list[Row]) -> list[Row]:

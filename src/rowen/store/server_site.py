@@ -28,7 +28,16 @@ from rowen.store.server_account import Account, run_as, server_account
 from rowen.store.server_binaries import Binaries
 from rowen.store.server_home import check_link, check_record
 
-__all__ = ["Site", "check_home", "explained", "failure", "initialise", "make_site", "prepare_start", "site_folder"]
+__all__ = [
+    "ServerSite",
+    "check_home",
+    "explained",
+    "failure",
+    "initialise",
+    "make_site",
+    "prepare_start",
+    "site_folder",
+]
 
 SYSTEM_FOLDER = Path("/var/lib/rowen")
 
@@ -82,7 +91,7 @@ log_checkpoints = off
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ServerSite:
     """The folder of one server, and whom the server runs as."""
 
     folder: Path
@@ -129,7 +138,7 @@ def site_folder(home: Path) -> Path:
     return (home / "postgres").resolve()
 
 
-def make_site(home: Path, user: str | None) -> Site:
+def make_site(home: Path, user: str | None) -> ServerSite:
     """The server's folder, made if it is not there."""
     home.mkdir(parents=True, exist_ok=True)
     check_link(home)
@@ -142,7 +151,7 @@ def make_site(home: Path, user: str | None) -> Site:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if account:
         _let_through(folder)
-    return Site(folder, account)
+    return ServerSite(folder, account)
 
 
 def check_home(home: Path) -> None:
@@ -152,7 +161,7 @@ def check_home(home: Path) -> None:
     check_record(home, folder, own_name=_digest(home.resolve()) if is_ours else None)
 
 
-def initialise(site: Site, binaries: Binaries) -> None:
+def initialise(site: ServerSite, binaries: Binaries) -> None:
     """Make the cluster; it appears whole or not at all."""
     for stale in site.folder.glob("init-*"):
         shutil.rmtree(stale, ignore_errors=True)
@@ -173,7 +182,7 @@ def initialise(site: Site, binaries: Binaries) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def prepare_start(site: Site, *, port: int) -> None:
+def prepare_start(site: ServerSite, *, port: int) -> None:
     """Put everything in place that the server reads, and out of its way what a dead one left."""
     socket_folder = site.socket_folder
     _make_private(socket_folder, site.account)
@@ -194,7 +203,7 @@ def prepare_start(site: Site, *, port: int) -> None:
     _write(site.folder / "server.conf", settings)
 
 
-def failure(site: Site, what: str, text: str) -> StoreError:
+def failure(site: ServerSite, what: str, text: str) -> StoreError:
     """The error that says why the server could not be made or started."""
     full = any(words in text for words in _FULL)
     if full or shutil.disk_usage(site.folder).free < _WAL_SEGMENT_BYTES:

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from rowen.errors import BadUrlError, ConnectError, UsageError
 from rowen.fetch.credentials import resolve
-from rowen.fetch.guard import Guard, address_refused, plain_name, refusal
+from rowen.fetch.guard import AddressGuard, address_refused, plain_name, refusal
 from rowen.model.url import file_url
 from rowen.settings import Settings
 
@@ -99,7 +99,7 @@ async def configuration(remote: Remote, token: str | None, settings: Settings) -
 async def _reachable(remote: Remote, settings: Settings) -> Mapping[str, str]:
     host = remote.host or ""
     if settings.proxy is not None and remote.scheme != "ssh":
-        Guard(settings.allow_addresses).check_name(host)
+        AddressGuard(settings.allow_addresses).check_name(host)
         return {"http.proxy": settings.proxy.get_secret_value()}
     addresses = await _resolved(host, remote.port or 0)
     refusals = [f"{one} ({why})" for one in addresses if (why := refusal(ip_address(one), settings.allow_addresses))]

@@ -16,7 +16,7 @@ from rowen.connectors.web.visit import Visitor
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
-from rowen.fetch.robots import Robots, Rules
+from rowen.fetch.robots import Robots, RobotsRules
 from rowen.model.dates import http_date
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation
 from rowen.model.url import canonical
@@ -100,7 +100,7 @@ class Web:
             await closing.enter_async_context(drawer)
         return Visitor(client, self._options, self._tools, credentials=credentials, drawer=drawer)
 
-    async def _rules(self, client: Client, robots: Robots) -> Rules:
+    async def _rules(self, client: Client, robots: Robots) -> RobotsRules:
         rules = await robots.rules(self._url)
         if rules.refused is not None:
             raise SourceError(rules.refused, hint="Nothing was deleted.")

@@ -13,7 +13,7 @@ from rowen.connectors.web.sitemap import MOST_BYTES, Entry, read_entries, sitema
 from rowen.errors import CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.response import Response
-from rowen.fetch.robots import Rules
+from rowen.fetch.robots import RobotsRules
 from rowen.fetch.target import join, parse
 from rowen.model.url import canonical
 
@@ -35,7 +35,7 @@ class Hints(NamedTuple):
     trouble: str | None = None
 
 
-async def gather(client: Client, root: str, options: WebOptions, rules: Rules | None, read: Parse) -> Hints:
+async def gather(client: Client, root: str, options: WebOptions, rules: RobotsRules | None, read: Parse) -> Hints:
     """Read what there is; what is not there is no trouble, and a single page needs none of it."""
     seeds: list[str] = []
     modified: dict[str, datetime] = {}
