@@ -1,1 +1,1 @@
-"""Paid work: texts become vectors."""
+"""Paid services and local models: providers, the ledger of calls, embedders."""

@@ -28,7 +28,7 @@ class Spec:
     url: str | None = None
 
     def refuse_model(self) -> None:
-        """For a kind that has but one model: say so to whoever names another."""
+        """Refuse a model name, for a kind that has but one model."""
         if self.model is not None:
             raise ConfigurationError(
                 f"The embedder {self.kind!r} has but one model, and no {self.model!r}.",
@@ -50,7 +50,7 @@ class Limits:
     heavy: bool = False
 
     def within(self, settings: Settings) -> "Limits":
-        """The same, as far as the settings do not say otherwise."""
+        """These limits with what the settings override."""
         return replace(
             self,
             texts=settings.embedder_batch or self.texts,
@@ -99,5 +99,5 @@ class Embedder(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of threads and memory."""
+        """Release threads and memory."""
         ...

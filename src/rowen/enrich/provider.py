@@ -1,4 +1,4 @@
-"""One way to call a paid service over HTTP: JSON goes in, JSON comes out, and every attempt is written down.
+"""One way to call a paid service over HTTP: JSON goes in, JSON comes out, and every attempt is recorded.
 
 The key goes to the origin that the user named and to no other. What is passing is tried again, with backoff and within
 what the service asks for; its circuit is that of its host in the HTTP client. Budgets are checked before a call: what
@@ -145,7 +145,7 @@ class Provider:
         return ProviderAnswerError(f"The answer of {self.name} cannot be read: {why}.")
 
     async def close(self) -> None:
-        """Write down what is not yet written down."""
+        """Wait until every attempt is recorded."""
         await asyncio.gather(*self._recording, return_exceptions=True)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Which embedders there are: the built-in ones and those of other packages, through the same door."""
+"""Which embedders there are: built-in ones and those of other packages, by the same entry point."""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points

@@ -17,10 +17,10 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
-from rowen.fetch.ask import Ask, Defaults, RequestOptions, ask
 from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
 from rowen.fetch.politeness import Pace, Throttle, backoff_s
+from rowen.fetch.request import Defaults, Request, RequestOptions, prepare
 from rowen.fetch.response import Hop, RequestMeter, Response, Stream, respond
 from rowen.fetch.sessions import Sessions
 from rowen.fetch.target import join, parse, redact
@@ -51,10 +51,10 @@ def _utc_now() -> datetime:
 
 
 class Client:
-    """Asks servers, as an async context manager.
+    """Sends HTTP requests, as an async context manager.
 
-    Every status comes back as a `Response`; a `FetchError` is raised where there is none to be had. Clients of
-    one process share the pace of each host and its circuit; time and chance are given from outside.
+    Every status comes back as a `Response`; a `FetchError` is raised if there is none. Clients of one process
+    share the pace and the circuit of each host. Clock, sleep and randomness can be injected.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Client:
 
     @property
     def settings(self) -> Settings:
-        """What it was opened with."""
+        """The settings that it was opened with."""
         return self._settings
 
     @property
@@ -129,19 +129,19 @@ class Client:
         self.throttle.pace(parse(url).host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
 
     async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response:
-        """What a URL answers; with validators, `not_modified` tells that it is still the same."""
-        return await self._persist(self._ask("GET", url, options), self._read)
+        """Fetch a URL; with validators, `not_modified` tells that it is unchanged."""
+        return await self._persist(self._prepare("GET", url, options), self._read)
 
     async def request(self, method: str, url: str, **options: Unpack[RequestOptions]) -> Response:
-        """The same for any method. It may be sent more than once: use it for questions, not for orders."""
-        return await self._persist(self._ask(method, url, options), self._read)
+        """Send a request with any method. It is retried, so it must be safe to repeat."""
+        return await self._persist(self._prepare(method, url, options), self._read)
 
     @asynccontextmanager
     async def stream(
         self, url: str, *, method: str = "GET", **options: Unpack[RequestOptions]
     ) -> AsyncIterator[Stream]:
-        """An answer whose body is too large to hold; it is not tried again once its body has begun."""
-        wanted = self._ask(method, url, options)
+        """Fetch a body that is too large to hold; it is not retried once the body has begun."""
+        wanted = self._prepare(method, url, options)
         answer = await self._persist(wanted, self._begin)
         if isinstance(answer, Response):
             yield Stream(replace(answer, body=b""), _once(answer.body))
@@ -153,11 +153,11 @@ class Client:
             finally:
                 await pieces.aclose()
 
-    def _ask(self, method: str, url: str, options: RequestOptions) -> Ask:
-        return ask(method, url, options, self._defaults)
+    def _prepare(self, method: str, url: str, options: RequestOptions) -> Request:
+        return prepare(method, url, options, self._defaults)
 
-    async def _persist(self, wanted: Ask, attempt: Callable[[Ask], Awaitable[T]]) -> T:
-        """Try until there is an answer worth keeping, or trying again makes no sense."""
+    async def _persist(self, wanted: Request, attempt: Callable[[Request], Awaitable[T]]) -> T:
+        """Retry until there is an answer worth keeping, or retrying cannot help."""
         tried = 0
         while True:
             tried += 1
@@ -177,11 +177,11 @@ class Client:
             await self._sleep(wait_s)
             _log.info("waited %.1f s to ask %s again after %s", wait_s, redact(wanted.target.url), why)
 
-    def _may_retry(self, wanted: Ask, tried: int) -> bool:
+    def _may_retry(self, wanted: Request, tried: int) -> bool:
         return tried < wanted.tries and self.breakers.of(wanted.target.host).state() is not State.OPEN
 
     async def _wait_s(self, response: Response, tried: int) -> float | None:
-        """How long to wait before the next try; None if the server asks for more than we are willing to wait."""
+        """How long to wait before the next try; None if the server asks for more than the limit."""
         asked_s = response.retry_after_s
         if not asked_s:
             return backoff_s(tried, self._random)
@@ -196,11 +196,11 @@ class Client:
         )
         return None
 
-    async def _read(self, wanted: Ask) -> Response:
+    async def _read(self, wanted: Request) -> Response:
         with await self._arrive(wanted) as exchange:
             return self._respond(exchange, await exchange.read(wanted.limit_bytes))
 
-    async def _begin(self, wanted: Ask) -> Response | Exchange:
+    async def _begin(self, wanted: Request) -> Response | Exchange:
         """An open exchange, or an error page as a whole."""
         exchange = await self._arrive(wanted)
         if exchange.status < 400:
@@ -219,8 +219,8 @@ class Client:
             now=self._now,
         )
 
-    async def _arrive(self, wanted: Ask) -> Exchange:
-        """Follow redirects, hop by hop, to an answer that is none."""
+    async def _arrive(self, wanted: Request) -> Exchange:
+        """Follow redirects, hop by hop, to the final answer."""
         hops: tuple[Hop, ...] = ()
         while True:
             exchange = await self._open(wanted, hops)
@@ -234,8 +234,8 @@ class Client:
                 _check(hops)
             wanted = wanted.redirected(exchange.status, target, self._clock() - exchange.started)
 
-    async def _open(self, wanted: Ask, hops: tuple[Hop, ...]) -> Exchange:
-        """Send one request when its host's turn has come, and wait for the head of the answer."""
+    async def _open(self, wanted: Request, hops: tuple[Hop, ...]) -> Exchange:
+        """Send one request when its host may be asked, and wait for the head of the answer."""
         host = wanted.target.host
         breaker = self.breakers.of(host)
         breaker.admit()
@@ -263,7 +263,7 @@ class Client:
             self._check_asked(wanted, exchange)
         return exchange
 
-    async def _send(self, wanted: Ask, breaker: Breaker, ticket: int) -> aiohttp.ClientResponse:
+    async def _send(self, wanted: Request, breaker: Breaker, ticket: int) -> aiohttp.ClientResponse:
         target = wanted.target
         try:
             return await self._sessions.of(target).request(
@@ -281,7 +281,7 @@ class Client:
         self._meter.requests += not isinstance(error, AddressRefusedError)
         raise error
 
-    def _check_asked(self, wanted: Ask, exchange: Exchange) -> None:
+    def _check_asked(self, wanted: Request, exchange: Exchange) -> None:
         if wanted.conditional:
             self._meter.not_modified += 1
             return
@@ -300,7 +300,7 @@ def _timeout(settings: Settings, total_s: float, idle_s: float | None = None) ->
 
 
 def _check(hops: tuple[Hop, ...]) -> None:
-    """Refuse redirects that go in a circle, or on and on."""
+    """Refuse redirect loops, and chains that are too long."""
     start, last = redact(hops[0].url), hops[-1]
     if any(last.to == hop.url for hop in hops):
         raise RedirectError(f"{start} redirects in a circle, back to {redact(last.to)}.")

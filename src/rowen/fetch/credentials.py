@@ -98,7 +98,7 @@ def is_exposed(name: str, value: Any) -> bool:
 
 
 def shown(value: Any, name: str = "") -> Any:
-    """An option, or all of them, as they may be printed: a credential in clear, from before it was refused, is not."""
+    """Options as they may be printed. Credentials in clear, which older versions accepted, are hidden."""
     if isinstance(value, Mapping):
         return {key: shown(one, f"{name}.{key}" if name else str(key)) for key, one in value.items()}
     return "(hidden)" if is_exposed(name, value) else value
@@ -145,7 +145,7 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _content(path: Path) -> str:
-    """What an ordinary file of a sensible size holds: a pipe or a device would keep us waiting for ever."""
+    """Read an ordinary file of a sensible size. A pipe or a device would block forever."""
     try:
         descriptor = os.open(path.expanduser(), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:

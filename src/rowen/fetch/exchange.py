@@ -1,4 +1,4 @@
-"""One request and its answer on the wire: caps, decoding, and the names of what goes wrong."""
+"""One exchange on the wire: limits, decoding, and errors in our own classes."""
 
 import asyncio
 import ssl
@@ -34,7 +34,7 @@ _DRAIN_BYTES = 1 << 16
 
 
 class Exchange:
-    """An answer whose body is still on its way. Leaving it frees the host's turn and tells its circuit."""
+    """A response whose body is still to be read. Leaving it releases the host's permit and reports to its circuit."""
 
     __slots__ = (
         "_answer",
@@ -139,7 +139,7 @@ class Exchange:
 
 
 def _report(breaker: Breaker, ticket: int, error: FetchError | None, status: int) -> None:
-    """A host that answers is well, however strange the answer, unless it says itself that it is not."""
+    """Report to the circuit. Any answer is a success, except 429 and server errors."""
     if error.trips_circuit if error else (status >= 500 or status == 429):
         breaker.fail(ticket, rate_limited=status == 429)
     else:
@@ -147,7 +147,7 @@ def _report(breaker: Breaker, ticket: int, error: FetchError | None, status: int
 
 
 def translated(problem: Exception, target: Target) -> FetchError:
-    """Our error for one of the client library's. Its own text is left out: it may carry secrets."""
+    """Translate an error of the client library. Its text is left out, since it may carry secrets."""
     url = redact(target.url)
     match problem:
         case aiohttp.ClientConnectorCertificateError():

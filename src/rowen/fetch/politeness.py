@@ -1,4 +1,4 @@
-"""How often a host may be asked: pace, concurrency, and the waits that it asks for itself."""
+"""How often a host may be asked: pace, concurrency, and Retry-After."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A bounded memory of hosts: a process that lives for weeks forgets those that it has not met for long."""
+"""A bounded cache by name, for processes that live for weeks and meet many hosts."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator

@@ -204,7 +204,7 @@ class Browser:
         return Rendered(page.left_for or job.url, html)
 
     async def _new_context(self, chromium: "Chromium") -> "BrowserContext":
-        """A place without a past; a browser that cannot make one is done for, and the next page gets another."""
+        """Open a fresh context. A browser that cannot open one is given up, and the next page starts another."""
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 return await chromium.new_context(
@@ -236,7 +236,7 @@ def _end_if_larger(pid: int, most_bytes: int) -> None:
 
 
 async def _close(close: Callable[[], Awaitable[None]], close_all: Callable[[], Awaitable[None]]) -> None:
-    """Close one page; a browser that cannot even do that is closed as a whole, and started again when needed."""
+    """Close one page. A browser that cannot do that is closed as a whole, and started again when needed."""
     if not await _within_limit(close):
         await _within_limit(close_all)
 

@@ -103,7 +103,7 @@ class ScriptCache:
         return answer
 
     async def clear(self) -> None:
-        """Give up what is still on its way."""
+        """Cancel what is still being fetched."""
         tasks = list(self._answers.values())
         for task in tasks:
             task.cancel()
@@ -294,13 +294,13 @@ class PageRender:
         return answer
 
     def _mind(self, url: str, error: FetchError) -> None:
-        """Other people's counters and adverts may be down; the site's own data may not."""
+        """Note that data of the site itself is missing. Counters and adverts of others may fail."""
         if self.trouble is None and _site(url) == self._site:
             self.trouble = error
 
 
 class _World(NamedTuple):
-    """A place beside the page's own scripts, which cannot reach into it."""
+    """An isolated world for scripts of ours, which those of the page cannot reach."""
 
     session: CDPSession
     number: int

@@ -1,4 +1,4 @@
-"""How much of what could be known of items is known, source by source."""
+"""Which fields of the items are filled, source by source."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Coverage:
         self.have: Counter[str] = Counter()
 
     def add(self, rows: Sequence[ExportRow]) -> None:
-        """Look at some rows."""
+        """Count some rows."""
         for row in rows:
             # Of a dataset without a description the text begins with the list of its resources.
             self.have["description"] += bool(row["text"]) and not row["text"].startswith("## ")

@@ -34,7 +34,7 @@ class SnapshotWriter(Protocol):
         ...
 
     def abandon(self) -> None:
-        """Let all files go, which are to be thrown away."""
+        """Close all files without finishing them; they are about to be removed."""
         ...
 
 

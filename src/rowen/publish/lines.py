@@ -41,7 +41,7 @@ class _Lines:
         self._open.close()
 
     def abandon(self) -> None:
-        """Let all files go; what is still to be written need not be."""
+        """Close all files without finishing them."""
         with suppress(OSError):
             self._source.close()
         with suppress(OSError):

@@ -79,7 +79,7 @@ class ParquetWriter:
         self._identity.close()
 
     def abandon(self) -> None:
-        """Let all files go."""
+        """Close all files without finishing them."""
         for table in filter(None, (self._source, self._identity)):
             with suppress(OSError):
                 table.abandon()

@@ -60,7 +60,7 @@ class SqliteWriter:
         self._database.close()
 
     def abandon(self) -> None:
-        """Let all files go."""
+        """Close the database without finishing it."""
         with suppress(OSError):
             self._identity.close()
         self._database.close()

@@ -1,4 +1,4 @@
-"""The door to PostgreSQL: the embedded server or one by URL, its pool of connections, and its errors in our words."""
+"""The connection to PostgreSQL, embedded or by URL: its pool, and its errors in our own classes."""
 
 import asyncio
 import math
@@ -215,7 +215,7 @@ class Database:
 
 @contextmanager
 def _cancellable() -> Iterator[None]:
-    """Keep a broken connection from taking the place of a cancellation that waits for its end."""
+    """Let a pending cancellation win over the error of a broken connection."""
     try:
         yield
     except (psycopg.Error, PoolTimeout):

@@ -1,4 +1,4 @@
-"""Items that are to be known by another key, and what they can be recognised by."""
+"""Items that get another key, and the traits by which they are recognised."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ __all__ = ["Trait", "rekey", "traits", "traits_of"]
 
 
 class Trait(NamedTuple):
-    """What an item says, as far as it tells it from others."""
+    """What distinguishes an item from others."""
 
     id: int
     key: Hash
@@ -47,7 +47,7 @@ async def traits(c: Connection, source_id: int, *, batch: int = 5000) -> AsyncIt
 
 
 async def rekey(c: Connection, moves: Sequence[tuple[int, Hash]]) -> None:
-    """Let items be known by other keys; all else about them stays."""
+    """Give items other keys; everything else about them stays."""
     if not moves:
         return
     await c.execute(

@@ -49,7 +49,7 @@ class Lease:
         return cls(database, connection, run_id, lease_s)
 
     async def renew(self, tally: Tally) -> bool:
-        """Say that we are alive, and how far we are; tells whether somebody asked the run to end."""
+        """Renew the lease and store the tally so far; returns whether somebody asked the run to end."""
         with in_our_words(self._place):
             renewed = await self._connection.execute(
                 "update run set lease_until = now() + make_interval(secs => %s), tally = %s::jsonb"
@@ -62,7 +62,7 @@ class Lease:
         return bool(row[0])
 
     async def close(self, status: Status, *, complete: bool, tally: Tally, error: str | None) -> None:
-        """End the run and give the source free."""
+        """End the run and release the source."""
         told = error_within(error) if error is not None else None
         try:
             with in_our_words(self._place):

@@ -97,7 +97,7 @@ async def item_vector(c: Connection, item_id: int, model_id: int) -> str | None:
 
 
 def _terms(query: Query) -> Iterator[tuple[str, str]]:
-    """What is asked, by kind; the words of phrases weigh as well."""
+    """The terms of a query with their kinds; words of phrases are ranked as well."""
     yield from (("word", word) for word in query.words)
     yield from (("prefix", prefix) for prefix in query.prefixes)
     yield from (("lexeme", lexeme) for lexeme in query.lexemes)

@@ -59,7 +59,7 @@ class FileLock:
         return False
 
     def close(self) -> None:
-        """Let go."""
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor = None

@@ -37,7 +37,7 @@ update term_count set passages = %(passages)s, written = 0, counted_at = now(),
 
 
 async def note(database: Database, written: int) -> bool:
-    """Note that passages were written, and count anew if it were many; says whether it did.
+    """Note that passages were written, and recount words if they are many; returns whether it did.
 
     Nothing waits for the count but its caller: it reads a snapshot, and writes what only search reads.
     """

@@ -35,7 +35,7 @@ def _name(model_id: int) -> str:
 
 
 async def state(c: Connection, model_id: int) -> IndexState:
-    """How the index of a model is."""
+    """Whether a model's index exists and can be used."""
     valid = await scalar(c, "select indisvalid from pg_index where indexrelid = to_regclass(%s)", [_name(model_id)])
     return IndexState(valid is not None, bool(valid))
 

@@ -50,7 +50,7 @@ class Local:
 
     @property
     def spec(self) -> Spec:
-        """There is but one."""
+        """The kind has but one model."""
         return Spec(self.kind)
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:
@@ -58,7 +58,7 @@ class Local:
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._embed, list(texts))
 
     async def close(self) -> None:
-        """End the threads; what they are at is of no use to anybody."""
+        """End the threads; unfinished work is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._network = None
 

@@ -94,7 +94,7 @@ class RemoteModel:
         return self._unreadable(self._provider.unreadable(why))
 
     async def close(self) -> None:
-        """Let the provider write down what it has to."""
+        """Wait until every attempt is recorded."""
         await self._provider.close()
 
     def _unreadable(self, problem: ProviderAnswerError) -> BadVectorsError:

@@ -1,4 +1,4 @@
-"""What is asked of a server, before it is known where the asking leads."""
+"""A request before it is sent: target, limits, headers and credentials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,14 +8,14 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.target import Target, parse
 from rowen.model.outside import header
 
-__all__ = ["Ask", "Defaults", "RequestOptions", "ask"]
+__all__ = ["Defaults", "Request", "RequestOptions", "prepare"]
 
 # What another origin may see of the headers that a caller set.
 _HARMLESS = ("accept", "accept-language", "content-type")
 
 
 class RequestOptions(TypedDict, total=False):
-    """What may be said of any request.
+    """The options of a request.
 
     `etag` and `last_modified` are the validators that came with `url` itself; `max_bytes` bounds the unpacked
     body, `limit_s` the time of one try, `idle_s` how long the server may be silent in it, `tries` how often it is
@@ -36,8 +36,8 @@ class RequestOptions(TypedDict, total=False):
 
 
 @dataclass(slots=True)
-class Ask:
-    """One request, at one point on its way along redirects."""
+class Request:
+    """A request to one target; a redirect makes another one of it."""
 
     method: str
     target: Target
@@ -52,7 +52,7 @@ class Ask:
     idle_s: float | None = None
 
     def wire_headers(self) -> Mapping[str, str]:
-        """The headers to send to the target, with the secrets that are meant for it."""
+        """The headers to send, with the credentials that are meant for the target's origin."""
         if not self.credentials:
             return self.headers
         sent = dict(self.headers)
@@ -60,8 +60,8 @@ class Ask:
             sent.update(one.headers(self.target.origin))
         return sent
 
-    def redirected(self, status: int, target: Target, spent_s: float) -> "Ask":
-        """The same wish, put to where a redirect points. Validators stay with the URL they came from."""
+    def redirected(self, status: int, target: Target, spent_s: float) -> "Request":
+        """The request that follows a redirect. Validators are dropped: they belong to the URL that they came from."""
         dropped = {"if-none-match", "if-modified-since"}
         rewritten = status == 303 or (status in (301, 302) and self.method == "POST")
         if rewritten:
@@ -78,18 +78,18 @@ class Ask:
 
 
 class Defaults(NamedTuple):
-    """The limits that hold where a caller sets none."""
+    """The limits of requests whose caller sets none."""
 
     limit_bytes: int
     limit_s: float
     tries: int
 
 
-def ask(method: str, url: str, options: RequestOptions, defaults: Defaults) -> Ask:
-    """A request as a caller describes it."""
+def prepare(method: str, url: str, options: RequestOptions, defaults: Defaults) -> Request:
+    """Make a request of what a caller says."""
     target = parse(url)
     etag, modified = header(options.get("etag")), header(options.get("last_modified"))
-    return Ask(
+    return Request(
         method.upper(),
         target,
         options.get("max_bytes") or defaults.limit_bytes,
