@@ -324,28 +324,27 @@ class SourceGoneError(SourceError):
 class ProviderError(RowenError):
     """A paid service could not be called."""
 
-    code: ClassVar[str] = "provider_failed"
-    http_status: ClassVar[int] = 502
+    http_status = 502
 
 
 class BudgetExceededError(ProviderError):
-    """A call would cost more than a budget allows."""
+    """A call would cost more than a budget allows; `scope` is whose: `run`, `source`, `day`, or `price` if unknown."""
 
-    code = "budget_exceeded"
     http_status = 402
     exit_code = 5
+
+    def __init__(self, message: str = "", *, scope: str = "day", hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.scope = scope
 
 
 class ProviderAnswerError(ProviderError):
     """A provider's answer cannot be read."""
 
-    code = "provider_answer_unreadable"
-
 
 class ProviderDownError(ProviderError):
     """A provider cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be called again."""
 
-    code = "provider_down"
     http_status = 503
     retryable = True
 
@@ -360,13 +359,10 @@ class ProviderDownError(ProviderError):
 class ProviderKeyError(ProviderError):
     """A provider does not accept the key."""
 
-    code = "provider_key_refused"
-
 
 class ProviderRefusedError(ProviderError):
     """A provider will not take this input."""
 
-    code = "provider_refused"
     http_status = 422
 
 

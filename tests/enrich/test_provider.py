@@ -199,7 +199,7 @@ async def test_errors_of_providers_have_codes_for_every_door() -> None:
         with pytest.raises(ProviderError) as caught:
             await at.ask()
 
-    assert (caught.value.code, caught.value.http_status, caught.value.exit_code) == ("provider_key_refused", 502, 1)
+    assert (caught.value.code, caught.value.http_status, caught.value.exit_code) == ("provider_key", 502, 1)
     assert "embed" not in f"{caught.value} {caught.value.hint}".lower()
 
 
@@ -274,7 +274,7 @@ async def test_a_call_beyond_a_budget_is_not_made(budget: dict[str, float], call
                 await at.ask()
 
     assert len(at.service.seen) == calls
-    assert caught.value.exit_code == 5
+    assert (caught.value.exit_code, caught.value.scope) == (5, next(iter(budget)).split("_")[1])
 
 
 async def test_calls_at_the_same_time_share_a_budget() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from rowen.errors import BudgetExceededError
 from rowen.model.ledger import Charge, LedgerEntry, SpentUsd
 from rowen.settings import Settings
 
@@ -73,14 +74,14 @@ class Budgets:
     def __bool__(self) -> bool:
         return any(limit is not None for limit in (self.run_usd, self.source_usd, self.day_usd))
 
-    def exceeded(self, spent: SpentUsd, charge: Charge, more_usd: float) -> str | None:
-        """Which budget a further call would exceed, in words; None if it stays within all."""
+    def check(self, provider: str, spent: SpentUsd, charge: Charge, more_usd: float) -> None:
+        """Raise `BudgetExceededError` if a further call would exceed a budget."""
         checked = (
-            (self.run_usd, spent.by_run, "this run", charge.run_id is not None),
-            (self.source_usd, spent.for_source, "this source in 30 days", charge.source_id is not None),
-            (self.day_usd, spent.by_day, "one day", True),
+            ("run", self.run_usd, spent.by_run, "this run", charge.run_id is not None),
+            ("source", self.source_usd, spent.for_source, "this source in 30 days", charge.source_id is not None),
+            ("day", self.day_usd, spent.by_day, "one day", True),
         )
-        for limit, so_far, what, applies in checked:
+        for scope, limit, so_far, what, applies in checked:
             if applies and limit is not None and so_far + more_usd > limit:
-                return f"{limit:g} USD for {what}, of which {so_far:.4f} are spent"
-        return None
+                budget = f"{limit:g} USD for {what}, of which {so_far:.4f} are spent"
+                raise BudgetExceededError(f"{provider} was not called: the budget is {budget}.", scope=scope)

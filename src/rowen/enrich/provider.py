@@ -120,7 +120,7 @@ class Provider:
         self._sleep = sleep
         self._now = now
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
-        self._in_flight_usd = 0.0
+        self._begun_usd = self._settled_usd = 0.0
         self._recording: set[asyncio.Task[None]] = set()
 
     async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
@@ -155,19 +155,21 @@ class Provider:
             return
         if call.price is None:
             raise BudgetExceededError(
-                f"{self.name} was not called: there is a budget, and nobody knows the price of {call.model}."
+                f"{self.name} was not called: there is a budget, and nobody knows the price of {call.model}.",
+                scope="price",
             )
         usd = call.price.of(call.expected)
         now = self._now()
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        # What ends while the ledger is read may be missing in it, and so still counts as in flight.
+        settled_usd = self._settled_usd
         spent = await self._ledger.spent(charge, day=day, source_since=now - SOURCE_PERIOD)
-        if exceeded := self._budgets.exceeded(spent, charge, self._in_flight_usd + usd):
-            raise BudgetExceededError(f"{self.name} was not called: the budget is {exceeded}.")
-        self._in_flight_usd += usd
+        self._budgets.check(self.name, spent, charge, self._begun_usd - settled_usd + usd)
+        self._begun_usd += usd
         try:
             yield
         finally:
-            self._in_flight_usd -= usd
+            self._settled_usd += usd
 
     async def _may_retry(self, problem: ProviderDownError, tried: int) -> bool:
         if isinstance(problem.__cause__, CircuitOpenError) or tried >= self._settings.fetch_tries:

@@ -115,7 +115,7 @@ class RemoteModel:
             case ProviderDownError():
                 hint = problem.hint or _WAITING
                 return EmbedderDownError(told, retry_in_s=problem.retry_in_s, busy=problem.busy, hint=hint)
-            case BudgetExceededError() if self._price is None:
+            case BudgetExceededError(scope="price"):
                 return EmbeddingError(told, hint="ROWEN_EMBEDDER_PRICE tells it; 0 for a server of your own.")
             case BudgetExceededError():
                 hint = "The texts keep waiting. ROWEN_BUDGET_RUN_USD, _SOURCE_USD and _DAY_USD set the budgets."
