@@ -10,7 +10,7 @@ import pytest
 from rowen.errors import StoreError, StoreUnavailableError
 from rowen.model.source import Source
 from rowen.store import changes, sources
-from rowen.store.changes import Line
+from rowen.store.changes import LogLine
 from rowen.store.database import Database
 from rowen.store.listener import Listener
 from tests.conftest import House, Server
@@ -27,8 +27,8 @@ async def _source(database: Database) -> Source:
         return await sources.add(c, "s", kind="scripted", url="scripted:s", options={}, schedule=None)
 
 
-def lines(writer: int, count: int) -> list[Line]:
-    return [Line("created", bytes([writer, n]), f"https://example.org/{writer}/{n}", "") for n in range(count)]
+def lines(writer: int, count: int) -> list[LogLine]:
+    return [LogLine("created", bytes([writer, n]), f"https://example.org/{writer}/{n}", "") for n in range(count)]
 
 
 async def test_a_reader_never_sees_a_number_before_a_smaller_one(house: House) -> None:

@@ -172,12 +172,12 @@ def _edit(write: Write, item_id: int, stored: dict[int, list[chunks.StoredChunk]
     return plan_edit(item_id, stored[item_id], write.chunks)
 
 
-def _lines(plan: Plan) -> Iterator[changes.Line]:
+def _lines(plan: Plan) -> Iterator[changes.LogLine]:
     for write in plan.writes:
         if kind := "moved" if write.moved_from is not None else _ANNOUNCED.get(write.verdict.outcome):
             document = write.document
             hashes = document.content_hash, document.record_hash
-            yield changes.Line(kind, write.key, document.url, document.title, *hashes, write.moved_from)
+            yield changes.LogLine(kind, write.key, document.url, document.title, *hashes, write.moved_from)
 
 
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:

@@ -16,7 +16,7 @@ from rowen.harvest.embedder import Answer, Embedders
 from rowen.settings import Settings
 from rowen.store import embeddings, vector_index
 from rowen.store.database import Database, in_our_words
-from rowen.store.embeddings import Claim, Model, Passage
+from rowen.store.embeddings import Claim, Model, PendingText
 
 __all__ = ["Embedding", "Spent", "batches"]
 
@@ -63,7 +63,7 @@ class _Backlog:
             self.spans.append((self.seen_to, last))
             self.seen_to = last
 
-    def narrow(self, found: Sequence[Passage], wanted: int) -> None:
+    def narrow(self, found: Sequence[PendingText], wanted: int) -> None:
         """Note what was found at the top of the newest range."""
         low, _ = self.spans.pop()
         if len(found) == wanted:
@@ -130,7 +130,7 @@ class Embedding:
         self.done = not self._stopped.is_set() and self._left != 0
         return self.done
 
-    async def _next(self) -> list[Passage]:
+    async def _next(self) -> list[PendingText]:
         """The newest passages without a vector, each text once; none if all have theirs."""
         limits = self._embedder.limits
         wanted = limits.texts * limits.concurrency
@@ -147,12 +147,12 @@ class Embedding:
                 return list({passage.text_hash: passage for passage in found}.values())
         return []
 
-    async def _embed(self, passages: list[Passage]) -> None:
+    async def _embed(self, passages: list[PendingText]) -> None:
         """One batch: requests side by side, all of them awaited, the first failure raised."""
         limits = self._embedder.limits
         places = asyncio.Semaphore(1 if limits.heavy and self._harvesting() else limits.concurrency)
 
-        async def one(part: list[Passage]) -> None:
+        async def one(part: list[PendingText]) -> None:
             async with places:
                 if not self._stopped.is_set():
                     await self._embed_part(part)
@@ -163,7 +163,7 @@ class Embedding:
         for problem in sorted(problems, key=lambda problem: isinstance(problem, EmbedderDownError)):
             raise problem
 
-    async def _embed_part(self, part: list[Passage]) -> None:
+    async def _embed_part(self, part: list[PendingText]) -> None:
         blank = [passage for passage in part if not passage.text.strip()]
         for passage in blank:
             await self._refuse(passage, "blank")
@@ -180,7 +180,7 @@ class Embedding:
     async def _ask(self, texts: list[str]) -> Answer:
         return await self._embedders.ask(self._embedder, texts, dimensions=self._dimensions)
 
-    async def _halve(self, part: list[Passage], problem: TextsRefusedError) -> None:
+    async def _halve(self, part: list[PendingText], problem: TextsRefusedError) -> None:
         """Find the text that is to blame; it alone is left out."""
         if not self.spent.texts:
             try:
@@ -194,12 +194,12 @@ class Embedding:
         await self._embed_part(part[:middle])
         await self._embed_part(part[middle:])
 
-    async def _refuse(self, passage: Passage, why: str) -> None:
+    async def _refuse(self, passage: PendingText, why: str) -> None:
         self.spent.refused += 1
         async with self._database.connection() as c:
             await embeddings.refuse(c, self.model.id, passage.text_hash, why)
 
-    async def _store(self, part: list[Passage], answer: Answer) -> None:
+    async def _store(self, part: list[PendingText], answer: Answer) -> None:
         async with self._writing:
             await self._learn_dimensions(answer.dimensions)
             started = time.monotonic()
@@ -213,7 +213,7 @@ class Embedding:
                 await embeddings.set_dimensions(c, self.model.id, dimensions)
             self._dimensions = dimensions
 
-    def _count(self, part: list[Passage], answer: Answer) -> None:
+    def _count(self, part: list[PendingText], answer: Answer) -> None:
         """Count an answer, and for each source its share."""
         usd = answer.tokens * (self._embedder.price or 0.0) / 1e6
         self.spent.add(Spent(len(part), answer.tokens, answer.truncated, usd=usd))
@@ -282,9 +282,9 @@ class Embedding:
             self._observe(self)
 
 
-def batches(passages: Sequence[Passage], *, texts: int, tokens: int) -> list[list[Passage]]:
+def batches(passages: Sequence[PendingText], *, texts: int, tokens: int) -> list[list[PendingText]]:
     """Passages in requests that an embedder takes, those of like length together."""
-    parts: list[list[Passage]] = []
+    parts: list[list[PendingText]] = []
     room_tokens = 0
     for passage in sorted(passages, key=lambda passage: len(passage.text)):
         needed = len(passage.text) // CHARS_PER_TOKEN + 1

@@ -83,7 +83,7 @@ async def sweep(
         vanished_before = 0 if whole else max(0, source.deletions_held - planner.marked_before)
         await sources.hold_deletions(c, source.id, swept.held_back + vanished_before)
         dropped = await items.delete(c, source, [item.key for item in doomed])
-        lines = [changes.Line("deleted", item.key, item.url, item.title) for item in dropped]
+        lines = [changes.LogLine("deleted", item.key, item.url, item.title) for item in dropped]
         await changes.append(c, source, run_id, lines)
     return swept
 

@@ -14,13 +14,23 @@ from rowen.model.source import Source
 from rowen.store.database import Connection
 from rowen.store.rows import list_of, scalar
 
-__all__ = ["LISTEN", "Connection", "Line", "LogBatch", "append", "last_number", "number_before", "read", "read_batch"]
+__all__ = [
+    "LISTEN",
+    "Connection",
+    "LogBatch",
+    "LogLine",
+    "append",
+    "last_number",
+    "number_before",
+    "read",
+    "read_batch",
+]
 
 _CHANNEL = "rowen_change"
 LISTEN = f"listen {_CHANNEL}"
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A change about to be logged."""
 
     kind: ChangeKind
@@ -32,7 +42,7 @@ class Line(NamedTuple):
     moved_from: str | None = None
 
 
-async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[Line]) -> None:
+async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[LogLine]) -> None:
     """Log what this transaction does; must be its last step."""
     if not lines:
         return

@@ -17,6 +17,7 @@ from rowen.errors import Hint, RowenError, StoreError, StoreFullError, StoreReje
 from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
 from rowen.store.migrate import SCHEMA, migrate
+from rowen.store.rows import one
 from rowen.store.selftest import check_vectors
 
 __all__ = ["Connection", "Connections", "Database", "in_our_words", "without_password"]
@@ -237,7 +238,7 @@ def _is_crowded(problem: psycopg.OperationalError) -> bool:
 
 async def _server_connections(connection: Connection) -> tuple[int, int]:
     """How many connections the server allows us, and how many others have."""
-    row = await (await connection.execute(_CONNECTIONS)).fetchone()
+    row = await one(connection, _CONNECTIONS)
     assert row is not None  # noqa: S101 (it has no table to find nothing in)
     return int(row[0]), int(row[1])
 

@@ -20,7 +20,7 @@ __all__ = [
     "Amount",
     "Claim",
     "Model",
-    "Passage",
+    "PendingText",
     "activate",
     "active",
     "amount",
@@ -66,7 +66,7 @@ class Model:
     trouble: Mapping[str, Any] | None
 
 
-class Passage(NamedTuple):
+class PendingText(NamedTuple):
     """A text that has no vector yet, and a source that has it."""
 
     chunk_id: int
@@ -241,10 +241,10 @@ select count(distinct text_hash) from chunk join item on item.id = item_id
 """  # noqa: S608 (a constant)
 
 
-async def pending(c: Connection, model_id: int, *, above: int, upto: int, limit: int) -> list[Passage]:
+async def pending(c: Connection, model_id: int, *, above: int, upto: int, limit: int) -> list[PendingText]:
     """Passages in a range of ids that have no vector, newest first."""
     those = await all_rows(c, _PENDING, {"model": model_id, "above": above, "upto": upto, "limit": limit}, binary=True)
-    return [Passage(*row) for row in those]
+    return [PendingText(*row) for row in those]
 
 
 async def amount(c: Connection, model: Model | None) -> Amount:

@@ -40,9 +40,10 @@ async def items_of(c: Connection, source_id: int, item_ids: Iterable[int]) -> li
     found: list[Dropped] = []
     ids = iter(sorted(item_ids))
     while batch := list(islice(ids, _BATCH)):
-        cursor = await c.execute(
+        those = await all_rows(
+            c,
             "select id, key, url, title from item where source_id = %s and id = any(%b::bigint[]) order by id",
             [source_id, batch],
         )
-        found += [Dropped(*row) for row in await cursor.fetchall()]
+        found += [Dropped(*row) for row in those]
     return found

@@ -117,15 +117,13 @@ async def _bury_dead_run(c: Connection, source: Source) -> None:
 
 async def live_of(c: Connection, source: Source) -> int:
     """The number of a source's live run."""
-    row = await (
-        await c.execute("select id from run where source_id = %s and status = 'running'", [source.id])
-    ).fetchone()
-    if row is None:
+    run_id: int | None = await scalar(c, "select id from run where source_id = %s and status = 'running'", [source.id])
+    if run_id is None:
         raise NotFoundError(
             f"Source {source.name!r} has no live run.",
             hint=Hint("{} lists the last ones.", action("runs", source.name)),
         )
-    return int(row[0])
+    return run_id
 
 
 async def request_cancel(c: Connection, run_id: int) -> Run:

@@ -112,12 +112,12 @@ async def remove(c: Connection, source: Source) -> int:
 
 async def remove_all(c: Connection, gone: Sequence[Source]) -> int:
     """Forget sources and all their items; the deletions are announced last, for the sake of the log's lock."""
-    told: list[tuple[Source, list[changes.Line]]] = []
+    told: list[tuple[Source, list[changes.LogLine]]] = []
     for source in gone:
         await c.execute("select from source where id = %s for update", [source.id])
         rows = await all_rows(c, "select key, url, title from item where source_id = %s", [source.id])
         await c.execute("delete from source where id = %s", [source.id])
-        told.append((source, [changes.Line("deleted", key, url, title) for key, url, title in rows]))
+        told.append((source, [changes.LogLine("deleted", key, url, title) for key, url, title in rows]))
     for source, lines in told:
         await changes.append(c, source, None, lines)
     return sum(len(lines) for _, lines in told)
