@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from random import Random
 
 import pytest
+from aiohttp import web
 
 from rowen.fetch.politeness import Throttle, backoff_s, retry_after_s
 
-from .world import FakeTime, run
+from .world import FakeTime, client, run, serve
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -233,3 +234,46 @@ def test_backoff_doubles_with_jitter_and_has_an_end():
 
     assert all(0.5 * 2**n <= wait_s <= 2**n for n, wait_s in enumerate(waits[:5]))
     assert all(15 <= wait_s <= 30 for wait_s in waits[5:])
+
+
+class SharedPace:
+    """A pace that asks somebody else, and so has to wait for each word."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.running = 0
+
+    def pace(self, host: str, **changes: float | None) -> None:
+        self.told.append("pace")
+
+    async def hold(self, host: str, wait_s: float) -> None:
+        await asyncio.sleep(0)
+        self.told.append(f"hold {wait_s:g}")
+
+    async def enter(self, host: str) -> "SharedPace":
+        await asyncio.sleep(0)
+        self.told.append("enter")
+        self.running += 1
+        return self
+
+    def release(self) -> None:
+        self.told.append("release")
+        self.running -= 1
+
+
+def test_a_client_takes_its_pace_from_whoever_implements_it():
+    answers = [web.Response(status=429, headers={"Retry-After": "3"}), web.Response(text="hay")]
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return answers.pop(0)
+
+    async def scenario() -> tuple[bytes, SharedPace]:
+        pace = SharedPace()
+        async with serve(answer) as base, client(throttle=pace) as fetch:
+            fetch.pace(base, delay_s=1)
+            return (await fetch.get(base)).body, pace
+
+    body, pace = run(scenario())
+
+    assert (body, pace.running) == (b"hay", 0)
+    assert pace.told == ["pace", "enter", "release", "hold 3", "enter", "release"]
