@@ -40,7 +40,7 @@ def entry(usd: float | None = 0.5, *, at: datetime = NOW, charge: Charge = Charg
 
 async def test_what_was_spent_is_told_by_run_source_and_day(house: House) -> None:
     async with house.open() as r:
-        ledger = ProviderLedger(r._database)
+        ledger = ProviderLedger(r._engine.database)
         await ledger.record(entry(0.5))
         await ledger.record(entry(None, status=None, result="unreachable"))
         await ledger.record(entry(0.25, charge=Charge(9, 2)))
@@ -60,7 +60,7 @@ async def test_old_entries_go_a_bounded_number_at_once(house: House, monkeypatch
     monkeypatch.setattr("rowen.store.ledger._PRUNED_AT_ONCE", 2)
     time = 0.0
     async with house.open() as r:
-        ledger = ProviderLedger(r._database, clock=lambda: time)
+        ledger = ProviderLedger(r._engine.database, clock=lambda: time)
         for days in (1, 89, 91, 92, 93):
             await ledger.record(entry(at=NOW - timedelta(days=days)))
         assert house.query("select count(*) from provider_call") == [(5,)]
@@ -68,14 +68,14 @@ async def test_old_entries_go_a_bounded_number_at_once(house: House, monkeypatch
         time += 3_601
         await ledger.record(entry())
         assert house.query("select count(*) from provider_call") == [(4,)]
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             assert [await prune(c), await prune(c)] == [1, 0]
 
 
 async def test_an_entry_outlives_its_source_and_a_rollback(house: House) -> None:
     async with house.open() as r:
-        ledger = ProviderLedger(r._database)
-        async with r._database.transaction():
+        ledger = ProviderLedger(r._engine.database)
+        async with r._engine.database.transaction():
             await ledger.record(entry())
             raise psycopg.Rollback
 
@@ -97,7 +97,7 @@ async def test_an_embedder_writes_every_attempt_and_no_text(house: House, monkey
                 return client
 
             spec = Spec("openai", "double", None, provider.base)
-            embedder = registry.make(spec, Tools(opened, settings, ProviderLedger(r._database)))
+            embedder = registry.make(spec, Tools(opened, settings, ProviderLedger(r._engine.database)))
             with charged_to(run_id=5):
                 await embedder.embed(["a private text of some words"])
                 with pytest.raises(EmbeddingError, match="this run") as caught:

@@ -21,7 +21,7 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
 async def test_runs_are_read_newest_first_page_by_page(house: House) -> None:
     async with house.open() as r:
         made = [(await sync(r, Complete())).id for _ in range(5)]
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             first = await runs.recent(c, limit=2)
             await sync(r, Complete())
             second = await runs.recent(c, limit=2, after=first[-1].id)
@@ -32,7 +32,7 @@ async def test_runs_are_read_newest_first_page_by_page(house: House) -> None:
 
 
 async def test_sources_and_their_state_are_read_by_name_page_by_page(house: House) -> None:
-    async with house.open() as r, r._database.connection() as c:
+    async with house.open() as r, r._engine.database.connection() as c:
         for name in ("c", "a", "e", "b", "d"):
             await sources.add(c, name, kind="scripted", url=f"scripted:{name}", options={}, schedule=None)
         first = await sources.every(c, limit=2)
@@ -48,7 +48,7 @@ async def test_the_quarantine_is_read_newest_first_page_by_page(house: House) ->
     async with house.open() as r:
         await sync(r, *(Failed(f"https://example.org/{n}", "no") for n in range(5)), Complete())
         await sync(r, *(Failed(f"https://example.org/{n}", "no") for n in (1, 3)), Complete())
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             whole = await quarantine.read(c)
             pages: list[quarantine.Case] = []
             while found := await quarantine.read(c, limit=2, after=pages[-1].place if pages else None):
@@ -62,7 +62,7 @@ async def test_search_goes_on_where_a_page_ended(house: House) -> None:
     texts = [f"Hay is cut in row {n}. " + "Hay! " * (n % 7) for n in range(45)]
     async with house.open(embedder="none") as r:
         await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)), Complete())
-        async with r._database.connection() as c:
+        async with r._engine.database.connection() as c:
             whole, _ = await search.search(c, Query(words=("hay",)), limit=45)
             found: list[search.RankedItem] = []
             while True:

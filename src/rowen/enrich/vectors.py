@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rowen.errors import BadVectorsError
+from rowen.errors import BadVectorsError, Hint, action
 
 __all__ = ["LARGEST", "packed", "units", "written"]
 
 LARGEST = 4000
 """The dimensions that an index over halves can have."""
+
+_ASK_DOCTOR = Hint(
+    "The texts keep waiting. {} asks the embedder for one vector and says what is wrong.", action("doctor")
+)
 
 
 def units(vectors: Sequence[Any], *, name: str, count: int, dimensions: int | None) -> npt.NDArray[np.float32]:
@@ -33,7 +37,10 @@ def units(vectors: Sequence[Any], *, name: str, count: int, dimensions: int | No
         raise _bad(
             name,
             f"gave vectors of {found} dimensions" + (f" where {dimensions} are stored" if dimensions else ""),
-            "The model behind the name has changed: `rowen embed --model …` makes vectors of another one beside these.",
+            Hint(
+                "The model behind the name has changed: {} makes vectors of another one beside these.",
+                action("embed", model="…"),
+            ),
         )
     _check_length(name, lengths[0])
     try:
@@ -67,7 +74,7 @@ def _check_length(name: str, length: int) -> None:
 def _bad(name: str, what: str, hint: str | None = None) -> BadVectorsError:
     return BadVectorsError(
         f"The embedder {name} {what}; nothing of this answer was stored.",
-        hint=hint or "The texts keep waiting. `rowen doctor` asks the embedder for one vector and says what is wrong.",
+        hint=hint or _ASK_DOCTOR,
     )
 
 
