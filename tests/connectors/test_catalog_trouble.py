@@ -267,10 +267,10 @@ async def test_a_portal_too_slow_for_large_pages_is_asked_for_small_ones(house: 
 async def test_a_page_that_takes_too_long_is_made_smaller(
     house: House, portal: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.pages.FIRST_LIMIT_S", 0.2)
+    monkeypatch.setattr("rowen.connectors.catalog.pages.FIRST_LIMIT_S", 1.0)
     portal.fill(50)
     portal.slow_above = 20
-    async with house.open(total_limit_s=0.2, idle_limit_s=0.2) as r:
+    async with house.open(total_limit_s=1.0, idle_limit_s=1.0) as r:
         run = await keep(r, portal, page_size=60)
 
     assert (run.status, run.tally.created) == ("completed", 51)

@@ -237,7 +237,7 @@ async def test_a_private_address_is_refused(house: House, site: Site) -> None:
 async def test_a_site_is_not_waited_for_without_end(house: House, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "LIMIT_S", 0.3)
     site.default = Page(handler=hang)
-    async with house.open(probe=True) as r, asyncio.timeout(10):
+    async with house.open(probe=True) as r, asyncio.timeout(60):
         assert (await r.add(site.url)).kind == "web"
 
 

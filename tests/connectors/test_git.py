@@ -303,7 +303,7 @@ async def test_a_git_whose_output_nobody_reads_is_ended(tmp_path: Path, monkeypa
     program.write_text("#!/bin/sh\nyes\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    async with asyncio.timeout(20), Program("it", protocol="file").open("log") as process:
+    async with asyncio.timeout(60), Program("it", protocol="file").open("log") as process:
         while not process.stdout._paused:  # type: ignore[union-attr]
             await asyncio.sleep(0.01)
 

@@ -165,7 +165,7 @@ async def test_an_answer_that_drips_is_given_up(house: House, site: Site) -> Non
         except ConnectionError:
             return response
 
-    async with house.open(total_limit_s=0.3) as r:
+    async with house.open(total_limit_s=1.5) as r:
         _, case = await bad(r, site, Page(handler=drip))
 
     assert "not complete in time" in case.error

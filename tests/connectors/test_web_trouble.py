@@ -26,7 +26,7 @@ def site() -> Iterator[Site]:
     site.close()
 
 
-async def until(is_so: Callable[[], bool], limit_s: float = 20) -> None:
+async def until(is_so: Callable[[], bool], limit_s: float = 60) -> None:
     async with asyncio.timeout(limit_s):
         while not is_so():
             await asyncio.sleep(0.05)
@@ -57,7 +57,7 @@ async def test_a_server_that_is_gone_fails_the_run_and_is_named(house: House, si
 
 async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(house: House, site: Site) -> None:
     troubles = {1: Page(status=500), 2: Page(status=503), 3: Page(status=403), 4: Page(status=429), 5: Page(status=401)}
-    async with house.open(total_limit_s=1) as r:
+    async with house.open(total_limit_s=3) as r:
         await keep(r, site)
         before = index_of(house)
         for number, page in {**troubles, 7: Page(handler=hang)}.items():

@@ -85,10 +85,10 @@ async def test_one_passing_failure_costs_no_record(house: House, portal: MoodyCs
 async def test_one_passing_silence_costs_no_record(
     house: House, portal: MoodyCsw | MoodyOai, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.catalog.pages.FIRST_LIMIT_S", 0.5)
-    monkeypatch.setattr("rowen.connectors.oai.LONGEST_LIMIT_S", 0.5)
+    monkeypatch.setattr("rowen.connectors.catalog.pages.FIRST_LIMIT_S", 1.5)
+    monkeypatch.setattr("rowen.connectors.oai.LONGEST_LIMIT_S", 1.5)
     portal.hangs = {at}
-    async with house.open(fetch_tries=2, total_limit_s=0.5, idle_limit_s=0.5) as r:
+    async with house.open(fetch_tries=2, total_limit_s=1.5, idle_limit_s=1.5) as r:
         run = await keep(r, portal)
 
     assert (run.status, run.complete, run.tally.created, run.tally.failed) == ("completed", True, 61, 0)

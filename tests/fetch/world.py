@@ -18,7 +18,7 @@ Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def run(work: Coroutine[Any, Any, T], *, limit_s: float = 15.0) -> T:
+def run(work: Coroutine[Any, Any, T], *, limit_s: float = 60.0) -> T:
     async def bounded() -> T:
         return await asyncio.wait_for(work, limit_s)
 

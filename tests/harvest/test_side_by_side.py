@@ -32,7 +32,7 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
 async def groups(r: Rowen, *observations: Observation) -> Run:
     """A run in which each observation is a group of its own."""
     shows(*(each for number, one in enumerate(observations) for each in (one, Checkpoint(number))), Complete())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return await r.sync(ADDRESS)
 
 
@@ -72,7 +72,7 @@ async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(house: House
         await r.add(ADDRESS)
         house.execute(SLOW + "alter table item add constraint no_one check (title <> 'Page 1');")
         shows(*(Fetched(page(number)) for number in (1, 2)), Checkpoint(1), Fetched(page(3)), Checkpoint(2), Complete())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             run = await r.sync(ADDRESS)
 
     assert (run.status, run.tally.created, run.tally.failed) == ("completed", 2, 1)

@@ -5,10 +5,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from types import FrameType
 
-__all__ = ["TooSlowError", "cheapest_s", "grows"]
+__all__ = ["TooSlowError", "at_most", "cheapest_s", "costs_at_most", "grows", "slowness"]
+
+REFERENCE_S = 0.06
+"""What `_reference` takes on the machine on which limits were set; a slower one is given more time in proportion."""
 
 FLOOR_S = 0.012
 """Below this a measurement is mostly noise, and at 40 kB nothing that grows with the square stays below it."""
@@ -34,9 +38,11 @@ def _uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def _at_most(limit_s: float) -> Iterator[None]:
+def at_most(limit_s: float, *, error: type[BaseException] = TooSlowError) -> Iterator[None]:
+    """Stop what takes more seconds of the processor, with an error."""
+
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise TooSlowError
+        raise error
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, limit_s)
@@ -47,12 +53,37 @@ def _at_most(limit_s: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
+@cache
+def slowness() -> float:
+    """How many times slower than usual this machine is; at least 1."""
+    tries = []
+    for _ in range(3):
+        began = time.process_time()
+        _reference()
+        tries.append(time.process_time() - began)
+    return max(1.0, min(tries) / REFERENCE_S)
+
+
+def _reference() -> int:
+    return sum(len(f"{number:x}") for number in range(300_000))
+
+
+@contextmanager
+def costs_at_most(limit_s: float) -> Iterator[None]:
+    """Fail where work takes more seconds of the processor than it may, on a machine of usual speed."""
+    began = time.process_time()
+    with _uncollected():
+        yield
+    spent_s = time.process_time() - began
+    assert spent_s < limit_s * slowness(), f"it took {spent_s:.1f} s of the processor"
+
+
 def cheapest_s(work: Callable[[], object], *, tries: int = 1, limit_s: float = 10.0) -> float:
     """The price of the cheapest of a few tries, in seconds of the processor; raises where one takes too long."""
     cheapest = float("inf")
     for _ in range(tries):
         began, began_cpu = time.perf_counter(), time.process_time()
-        with _uncollected(), _at_most(limit_s):
+        with _uncollected(), at_most(limit_s * slowness()):
             work()
         # Some systems count the processor's time in ticks, and the wall clock runs on while others work.
         cheapest = min(cheapest, time.perf_counter() - began, time.process_time() - began_cpu + 0.004)

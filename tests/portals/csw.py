@@ -352,7 +352,6 @@ class ChangingCsw(Changing, CswService):
             case 11:
                 self.page_max = chance.choice([1, 4, 1000])
                 self.report_status = chance.choice([200, 400, 500])
-        self.poison = {chance.choice(sorted(self.records))} if chance.random() < 0.1 else set()
         if self.miscount < 0:
             # Two lies that fit each other, a count too low and pages no larger, only a reconciliation finds out.
             self.page_max = 1000
@@ -364,10 +363,17 @@ class ChangingCsw(Changing, CswService):
 
     def calm(self) -> None:
         super().calm()
-        self.cut_bytes, self.empty_when_filtered, self.poison = 0, False, set()
+        self.cut_bytes, self.empty_when_filtered = 0, False
 
     def unreadable(self, chance: Random, record: Entry) -> Entry:
+        if chance.random() < 0.5:
+            self.poison = {record.identifier}
+            return record
         return replace(record, extra="<gmd:broken>")
+
+    def recover(self) -> None:
+        super().recover()
+        self.poison = set()
 
     def is_spoiled(self, record: Entry) -> bool:
         return bool(record.extra)

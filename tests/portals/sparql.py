@@ -129,7 +129,7 @@ class ChangingSparql(Changing, SparqlEndpoint):
     def change(self, chance: Random) -> None:
         key = chance.choice([f"n{chance.randrange(14)}", f"urn:x:{chance.randrange(3)}"])
         self.calm()
-        match chance.randrange(12):
+        match chance.randrange(11):
             case 0 | 1 | 2 | 3:
                 self.write(chance, key)
             case 4 | 5:
@@ -148,8 +148,6 @@ class ChangingSparql(Changing, SparqlEndpoint):
             case 10:
                 self.body = chance.choice([None, b"<html>Maintenance</html>", b'{"head": {"vars"', b"{}"])
                 self.down = chance.random() < 0.2
-            case 11:
-                self.broken_for = chance.choice([None, key])
 
     def write(self, chance: Random, name: str) -> None:
         text = some_words(chance)

@@ -162,8 +162,8 @@ FORGETS_WHAT_FAILED = {
 }
 
 KINDS: Mapping[str, Kind] = {
-    "arcgis-hub": plain(ChangingHub),
-    "arcgis-portal": plain(ChangingGeoPortal),
+    "arcgis-hub": plain(ChangingHub, FORGETS_WHAT_FAILED),
+    "arcgis-portal": plain(ChangingGeoPortal, FORGETS_WHAT_FAILED),
     "ckan": plain(ChangingCkan, FORGETS_WHAT_FAILED),
     "csw": plain(ChangingCsw, FORGETS_WHAT_FAILED),
     "datajson": plain(ChangingDataJson),
@@ -177,7 +177,7 @@ KINDS: Mapping[str, Kind] = {
     "opendatasoft": plain(ChangingOpenDataSoft, FORGETS_WHAT_FAILED),
     "packages": Kind(_package),
     "sdmx": plain(ChangingSdmx),
-    "socrata": plain(ChangingSocrata),
+    "socrata": plain(ChangingSocrata, FORGETS_WHAT_FAILED),
     "sparql": plain(ChangingSparql, FORGETS_WHAT_FAILED),
     "stac": plain(ChangingStacApi),
     "stac-static": plain(ChangingStaticStac),

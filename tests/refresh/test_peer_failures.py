@@ -282,7 +282,7 @@ async def test_e17_a_refresh_killed_in_the_middle_resumes_with_what_was_in_fligh
     assert sorted(site.bodies()) == sorted(f"/p{number}" for number in range(3, 13))
 
 
-async def until(is_so: Callable[[], bool], limit_s: float = 20) -> None:
+async def until(is_so: Callable[[], bool], limit_s: float = 60) -> None:
     async with asyncio.timeout(limit_s):
         while not is_so():
             await asyncio.sleep(0.05)

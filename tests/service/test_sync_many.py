@@ -12,7 +12,7 @@ from rowen.service.runs import Turns
 from tests.conftest import House
 from tests.portals.datajson import DataJsonSite
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Gated(DataJsonSite):

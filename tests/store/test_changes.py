@@ -116,7 +116,7 @@ async def test_a_follower_hears_of_a_change_when_it_is_committed(house: House) -
 
     following = asyncio.create_task(numbers(Listener(database), 3))
     await append(database, source, 1, 1, 1)
-    heard = await asyncio.wait_for(following, 20)
+    heard = await asyncio.wait_for(following, 60)
     await database.close()
 
     assert heard == [1, 2, 3]

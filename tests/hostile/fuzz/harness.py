@@ -13,19 +13,17 @@ and a number: `python -m tests.hostile.fuzz --target robots --input 17` repeats 
 import importlib
 import os
 import pkgutil
-import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Literal
 
 from rowen.errors import RowenError
+from tests.hostile.clock import at_most, slowness
 from tests.hostile.fuzz.mutation import mutated
 
 __all__ = ["SECONDS", "TARGETS", "Finding", "Report", "Target", "fuzz", "input_of", "load", "target", "tried"]
@@ -140,7 +138,7 @@ def tried(one: Target, data: bytes) -> Finding | None:
 def _tried(one: Target, data: bytes) -> Finding | None:
     begun = time.process_time()
     try:
-        with _bounded():
+        with at_most(HANGS_AFTER_S, error=_Hung):
             one.run(data)
     except one.allowed:
         pass
@@ -149,7 +147,11 @@ def _tried(one: Target, data: bytes) -> Finding | None:
     except Exception as problem:  # noqa: BLE001 (whatever it is, it is the finding)
         return Finding(one.name, "crash", f"{type(problem).__name__}: {str(problem)[:200]} {_place()}")
     spent = time.process_time() - begun
-    return Finding(one.name, "time-out", f"{len(data)} bytes took {spent:.1f} s") if spent > MOST_CPU_S else None
+    return (
+        Finding(one.name, "time-out", f"{len(data)} bytes took {spent:.1f} s")
+        if spent > MOST_CPU_S * slowness()
+        else None
+    )
 
 
 def _place() -> str:
@@ -160,20 +162,6 @@ def _place() -> str:
 
 class _Hung(BaseException):
     """Not an `Exception`: no reader may take it for trouble of its own."""
-
-
-@contextmanager
-def _bounded() -> Iterator[None]:
-    def stop(_: int, __: FrameType | None) -> None:
-        raise _Hung
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, HANGS_AFTER_S)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _kept(one: Target, number: int, data: bytes) -> str:
