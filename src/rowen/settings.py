@@ -29,6 +29,7 @@ __all__ = ["Settings", "load", "variables"]
 
 FILE = "rowen.toml"
 # All settings with a comment each fill 10 kB. Ten times that is no list of settings.
+# Fifty times what all settings with their comments take.
 _FILE_BYTES = 100_000
 _HARMLESS = "may stand in the file of the current folder"
 

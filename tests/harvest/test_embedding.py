@@ -13,7 +13,7 @@ from rowen.enrich.base import Embedded, Limits, Spec, Tools
 from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
 from rowen.model.database import Tidied
-from rowen.service.questions import Questions
+from rowen.service.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
 from tests.conftest import House
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, vectors_of
@@ -230,8 +230,8 @@ async def test_a_third_party_kind_joins_by_being_registered(house: House, monkey
 async def test_a_question_is_asked_once(house: House, provider: Provider) -> None:
     async with house.open(**provider.settings) as r:
         await sync(r, *pages(1))
-        first = await Questions(r._engine).vector_of("what about one?")
-        again = await Questions(r._engine).vector_of("what about one?")
+        first = await QuestionVectors(r._engine).vector_of("what about one?")
+        again = await QuestionVectors(r._engine).vector_of("what about one?")
 
     assert first.vector is not None
     assert is_direction_of(json.loads(first.vector), "what about one?")
@@ -283,7 +283,7 @@ async def test_gemini_is_asked_in_its_own_way(house: House, provider: Provider) 
     settings = {"embedder": "gemini", "embedder_url": f"{provider.url}/v1beta", "embedder_key": "k"}
     async with house.open(**settings) as r:
         await sync(r, *pages(1, 2))
-        question = await Questions(r._engine).vector_of("why?")
+        question = await QuestionVectors(r._engine).vector_of("why?")
 
     assert question.vector is not None
     assert provider.keys[0] == "k"
@@ -325,10 +325,10 @@ async def test_vectors_of_a_model_that_the_program_makes_no_more_are_not_mixed_w
     house.execute("update embedding_model set name = 'openai:before'")
     async with house.open(embedder=None) as r:
         run = await sync(r, *pages(1, 2))
-        question = await Questions(r._engine).vector_of("what now?")
+        question = await QuestionVectors(r._engine).vector_of("what now?")
         remarks = r.embedding_remarks()
         report = await r.embed()
-        after = await Questions(r._engine).vector_of("what now?")
+        after = await QuestionVectors(r._engine).vector_of("what now?")
 
     assert (run.tally.embedded, run.tally.embeddings_pending) == (0, 1)
     assert question.vector is None

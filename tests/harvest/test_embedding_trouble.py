@@ -9,7 +9,7 @@ import pytest
 from rowen import Fetched
 from rowen.errors import StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
-from rowen.service.questions import Questions
+from rowen.service.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
 from tests.conftest import House
 from tests.harvest.embedded import is_direction_of, pages, sync, vectors_of
@@ -257,12 +257,12 @@ async def test_a_provider_that_does_not_answer_costs_a_question_little_time_and_
     async with house.open(**provider.settings) as r:
         await sync(r, *pages(1))
         provider.down = True
-        down = await Questions(r._engine).vector_of("anybody?")
+        down = await QuestionVectors(r._engine).vector_of("anybody?")
 
         assert down.vector is None
         assert down.trouble is not None
         assert "503" in down.trouble
-        assert (await Questions(r._engine).vector_of("  \n ")).trouble is None
+        assert (await QuestionVectors(r._engine).vector_of("  \n ")).trouble is None
 
 
 async def test_vectors_that_no_index_can_hold_are_refused(house: House) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from rowen.cli.command import LazyGroup
+from rowen.cli.command import LazyCommandGroup
 from rowen.cli.invocation import Invocation
 from rowen.cli.words import clean
 from rowen.errors import RowenError
@@ -14,6 +14,7 @@ from rowen.version import __version__
 
 __all__ = ["INTERRUPTED", "app", "main"]
 
+# 128 and the number of SIGINT, as shells have it.
 INTERRUPTED = 130
 
 _SECTIONS = {
@@ -60,7 +61,7 @@ def _app() -> None:
     """
 
 
-app = click.command(cls=LazyGroup, name="rowen", sections=_SECTIONS)(_app)
+app = click.command(cls=LazyCommandGroup, name="rowen", sections=_SECTIONS)(_app)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import click
 
 from rowen.cli.invocation import Invocation
 
-__all__ = ["Command", "Group", "LazyGroup", "command"]
+__all__ = ["Command", "CommandGroup", "LazyCommandGroup", "command"]
 
 Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 
@@ -79,7 +79,7 @@ class Command(_Sharing):
     """One command."""
 
 
-class Group(_Sharing, click.Group):
+class CommandGroup(_Sharing, click.Group):
     """A command with commands of its own."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -88,7 +88,7 @@ class Group(_Sharing, click.Group):
         super().format_options(ctx, formatter)
 
 
-class LazyGroup(Group):
+class LazyCommandGroup(CommandGroup):
     """A group that knows the names of its commands, and the modules that hold them."""
 
     def __init__(self, name: str | None, *, sections: Sections, **attributes: Any) -> None:

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-__all__ = ["WEEK", "Portal", "open_portal"]
+__all__ = ["WEEK", "DemoPortal", "open_portal"]
 
 _BEGINNING = datetime(2026, 4, 1, 8, 0)  # noqa: DTZ001 (CKAN writes its dates without a zone)
 _THINGS = {
@@ -32,7 +32,7 @@ WEEK = (
 )
 
 
-class Portal:
+class DemoPortal:
     """Datasets by identifier, as CKAN keeps them."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Portal:
 
 
 @contextmanager
-def open_portal(portal: Portal) -> Iterator[str]:
+def open_portal(portal: DemoPortal) -> Iterator[str]:
     """Serve the portal on loopback; gives its address."""
 
     class Answer(BaseHTTPRequestHandler):

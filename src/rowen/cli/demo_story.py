@@ -6,7 +6,7 @@ from pathlib import Path
 from rowen.cli.commands.changes import show_change
 from rowen.cli.commands.search import show_hits
 from rowen.cli.demo_field import CHANGES, lay_out, next_day
-from rowen.cli.demo_portal import WEEK, Portal, open_portal
+from rowen.cli.demo_portal import WEEK, DemoPortal, open_portal
 from rowen.cli.demo_site import OVERNIGHT, open_shop, overnight, set_up
 from rowen.cli.output import Output
 from rowen.cli.tally import line
@@ -105,7 +105,7 @@ class Story:
 
     async def _portal(self) -> None:
         """The same with a catalog that can be asked what was modified."""
-        portal = Portal()
+        portal = DemoPortal()
         words = (
             f"The valley has an open data portal, with {len(portal.records)} datasets. Rowen reads it; a week passes:"
         )

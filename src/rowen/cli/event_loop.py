@@ -22,6 +22,7 @@ __all__ = ["ask", "run"]
 
 T = TypeVar("T")
 
+# 128 and the number of SIGINT, as shells have it.
 _INTERRUPTED = 130
 _SHOW_CURSOR = "\x1b[?25h"
 

@@ -26,7 +26,7 @@ from rowen.store.database import Connection, Database
 __all__ = ["Committer"]
 
 CHECKPOINT_S = 5.0
-"""How long a checkpoint waits for something else to write."""
+"""How long a checkpoint waits for something else to write: what a killed run repeats of a walk over unchanged items."""
 
 _ANNOUNCED: dict[Outcome, ChangeKind] = {
     Outcome.CREATED: "created",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from rowen.enrich.base import Embedder
 from rowen.errors import CircuitOpenError, EmbedderDownError, EmbeddingError, TextsRefusedError
-from rowen.harvest.embedder import Answer, Embedders
+from rowen.harvest.embedder import EmbeddedTexts, Embedders
 from rowen.settings import Settings
 from rowen.store import embeddings, vector_index
 from rowen.store.database import Database, in_our_words
@@ -22,10 +22,14 @@ __all__ = ["Embedding", "Spent", "batches"]
 
 log = logging.getLogger(__name__)
 
+# English has four or five characters a token, German three, Chinese fewer: requests stay below what a provider takes.
 CHARS_PER_TOKEN = 3
 PROBE = "Is anybody there?"
+# With pauses that double from one second, about a minute: longer than a restart, shorter than anybody waits for a sync.
 MOST_FAILURES = 6
+# As long as a person looks at a progress bar that stands still.
 LONGEST_PAUSE_S = 30.0
+# Fewer vectors are stored in a few seconds, in which a rate says little.
 LEAST_MEASURED = 2_000
 INDEX_INSERTS_PER_S = 500
 """What an index takes when rows are inserted one after the other; who is faster should build it afterwards."""
@@ -177,7 +181,7 @@ class Embedding:
             return
         await self._store(part, answer)
 
-    async def _ask(self, texts: list[str]) -> Answer:
+    async def _ask(self, texts: list[str]) -> EmbeddedTexts:
         return await self._embedders.ask(self._embedder, texts, dimensions=self._dimensions)
 
     async def _halve(self, part: list[PendingText], problem: TextsRefusedError) -> None:
@@ -199,7 +203,7 @@ class Embedding:
         async with self._database.connection() as c:
             await embeddings.refuse(c, self.model.id, passage.text_hash, why)
 
-    async def _store(self, part: list[PendingText], answer: Answer) -> None:
+    async def _store(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         async with self._writing:
             await self._learn_dimensions(answer.dimensions)
             started = time.monotonic()
@@ -213,7 +217,7 @@ class Embedding:
                 await embeddings.set_dimensions(c, self.model.id, dimensions)
             self._dimensions = dimensions
 
-    def _count(self, part: list[PendingText], answer: Answer) -> None:
+    def _count(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         """Count an answer, and for each source its share."""
         usd = answer.tokens * (self._embedder.price or 0.0) / 1e6
         self.spent.add(Spent(len(part), answer.tokens, answer.truncated, usd=usd))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rowen.fetch.breaker import Stats
     from rowen.fetch.client import Client
 
-__all__ = ["Answer", "Choice", "Embedders", "in_embedding_words", "spec_of", "wish"]
+__all__ = ["Choice", "EmbeddedTexts", "Embedders", "in_embedding_words", "spec_of", "wish"]
 
 DEFAULT = Spec("local")
 
@@ -42,7 +42,7 @@ class Choice(NamedTuple):
     remark: str | None = None
 
 
-class Answer(NamedTuple):
+class EmbeddedTexts(NamedTuple):
     """Unit vectors as they are stored, and what they cost."""
 
     vectors: list[bytes]
@@ -98,7 +98,7 @@ class Embedders:
 
     async def ask(
         self, embedder: Embedder, texts: Sequence[str], *, dimensions: int | None, question: bool = False
-    ) -> Answer:
+    ) -> EmbeddedTexts:
         """Vectors that are fit to be stored; raises `EmbeddingError` where there are none to be had."""
         most = embedder.limits.chars_per_text
         cut = [text[:most] for text in texts]
@@ -110,7 +110,7 @@ class Embedders:
 
         found = units(answer.vectors, name=embedder.name, count=len(texts), dimensions=dimensions)
         truncated = max(answer.truncated, sum(len(text) > most for text in texts))
-        return Answer(packed(found), found.shape[1], answer.tokens, truncated)
+        return EmbeddedTexts(packed(found), found.shape[1], answer.tokens, truncated)
 
     def circuits(self) -> dict[str, Stats]:
         """What the circuits of the providers have seen in this process."""

@@ -25,11 +25,14 @@ from rowen.store.moves import Trait
 
 __all__ = ["Movers"]
 
+# Below that, records that look alike are more likely copies than moves: two new records with an old title are common.
 LEAST = 3
+# A new scheme of identifiers moves nearly all records of a group at once; half leaves room for records that are new.
 SHARE = 0.5
 MOST_HELD = 200_000
 """A larger source is matched by its texts alone: titles and resources of more would not fit in memory."""
 
+# Shorter titles are words such as "Budget", which many records share.
 _LEAST_TITLE = 8
 
 

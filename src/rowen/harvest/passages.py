@@ -11,6 +11,7 @@ from rowen.store.chunks import NewChunk, StoredChunk
 __all__ = ["Edit", "first_edit", "plan_edit"]
 
 GAP = 1 << 20
+"""Between two passages; twenty can be put one after the other into the same place before positions are given anew."""
 
 
 @dataclass(slots=True)

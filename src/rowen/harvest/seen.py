@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 __all__ = ["Seen"]
 
+# Blocks of 4 kB, a page of memory: dense ids cost a bit each, scattered ones a page.
 _BLOCK_BITS = 15
 _BLOCK_BYTES = 1 << (_BLOCK_BITS - 3)
 _MASK = (1 << _BLOCK_BITS) - 1

@@ -13,6 +13,7 @@ SHARE = 0.4
 """No hit takes more than this share of the budget while others wait."""
 
 LEAST_CHARS = 160
+"""Two lines of a screen: less tells nothing."""
 _BLOCK = re.compile(r"\n\s*\n|(?<=[.!?])\s+(?=[A-Z\d\"'(])|\n")
 
 

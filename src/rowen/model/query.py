@@ -12,6 +12,9 @@ from rowen.model.text import normalise
 __all__ = ["Answer", "Filters", "Hit", "Narrowing", "Passage", "Query", "Twin", "pairs", "plain", "spaced"]
 
 MAX_TERMS = 48
+"""A long question has thirty words; each costs a look into the index, so that a pasted page must not ask for all."""
+
+# Longer than the longest word of any language, German compounds included; the index has no longer ones.
 _TERM_CHARS = 200
 _TOKEN = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
 _WORDLESS = re.compile(r"\W+")

@@ -10,6 +10,7 @@ from rowen.model.outside import letters
 __all__ = ["storable", "storable_cursor"]
 
 MOST_DEPTH = 200
+"""Honest records are a dozen levels deep; PostgreSQL takes a few thousand, Python 1,000 of its own calls."""
 
 _NUL = "\\u0000"
 

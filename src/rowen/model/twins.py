@@ -36,9 +36,17 @@ __all__ = [
 
 DATASET = "application/vnd.rowen.dataset+json"
 MOST_HOLDERS = 50
+"""No dataset has more listings: national and continental portals copy it, cities and ministries publish it."""
+
 MOST_OF_ONE = {True: 3, False: 1}
-"""How many items of one source may have a strong mark, and a weak one."""
+"""How many items of one source may have a strong mark, and a weak one.
+
+Editions of a dataset share its DOI; a page or a text that two records of one source share tells nothing.
+"""
+
+# A sentence. Shorter texts ("No description.") are the same for different things.
 ENOUGH_CHARACTERS = 40
+# A record names itself by one or two identifiers; lists of hundreds are those of what it cites.
 MOST_STRONG = 10
 
 # ArcGIS names a layer by the number behind its item's.
@@ -51,6 +59,7 @@ _UUID = re.compile(
 _ASSET = re.compile(
     r"https?://([^/]+)/(?:api/views|d|resource)/((?!\d{4}-\d{4})[a-z0-9]{4}-[a-z0-9]{4})", re.IGNORECASE
 )
+# Thirty-two hexadecimal digits.
 _LEAST_UUID = 32
 _DOI = re.compile(r"(?:doi:|https?://(?:dx\.|www\.)?doi\.org/)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 _NAME = re.compile(r"(?:(urn:[a-z0-9-]+)|(oai:[a-z0-9.-]+)):(\S+)", re.IGNORECASE)

@@ -13,6 +13,8 @@ from rowen.settings import Settings
 __all__ = ["Announce", "Discovery", "discover", "kept_as"]
 
 LIMIT_S = 20.0
+"""Twelve requests to a slow portal; a person who typed `rowen add` waits that long once."""
+
 MOST_DELAY_S = 0.2
 """A few requests, one after the other, may come a little quicker than those of a walk."""
 

@@ -19,6 +19,7 @@ from rowen.store.embeddings import Model
 __all__ = ["Models"]
 
 CHARS_PER_TOKEN = 4
+"""English prose, for an estimate; requests are cut by a smaller figure, to be on the safe side."""
 
 
 class Models:

@@ -13,7 +13,7 @@ from rowen.model.source import Source
 from rowen.model.version import Wish
 from rowen.service.items import Items
 from rowen.service.paging import decoded, encoded
-from rowen.service.questions import Question, Questions
+from rowen.service.question_vectors import QuestionVector, QuestionVectors
 from rowen.store import embeddings, search, terms
 from rowen.store import filters as filter_store
 from rowen.store import sources as source_store
@@ -24,7 +24,9 @@ from rowen.store.search import RankedItem
 
 __all__ = ["Search"]
 
+# The dozen rarest words tell an item from others; more of them found the same items, slower.
 TELLING_WORDS = 12
+# Each is a look through all words of the index; who mistypes more than four has typed something else.
 MOST_CORRECTED = 4
 
 
@@ -34,7 +36,7 @@ class Search:
     def __init__(self, engine: Engine, items: Items) -> None:
         self._database = engine.database
         self._items = items
-        self._questions = Questions(engine)
+        self._questions = QuestionVectors(engine)
 
     async def search(
         self,
@@ -60,7 +62,7 @@ class Search:
         listing = ["search", words, sorted(sources or ()), version, meaning, limit, _plain(narrowing)]
         start = _Start.of(decoded(after, listing))
         began = time.perf_counter()
-        question = await self._questions.vector_of(plain(words)) if meaning else Question(None)
+        question = await self._questions.vector_of(plain(words)) if meaning else QuestionVector(None)
         asked_s = time.perf_counter() - began
         async with self._database.connection() as c:
             filters = await _filters(c, sources, version, narrowing)
@@ -86,7 +88,7 @@ class Search:
             model = await embeddings.active(c)
             vector = await search.item_vector(c, entry.id, model.id) if model is not None else None
             filters = replace(await _filters(c, sources, None, narrowing), without_item=entry.id)
-            answer, _ = await _answer(c, query, Question(vector, model), filters=filters, limit=limit)
+            answer, _ = await _answer(c, query, QuestionVector(vector, model), filters=filters, limit=limit)
         hits = tuple(hit for hit in answer.hits if hit.url != entry.url)
         return replace(answer, hits=hits if budget is None else within(hits, budget))
 
@@ -104,7 +106,7 @@ class _Start(NamedTuple):
 
 
 async def _answer(
-    c: Connection, query: Query, question: Question, *, filters: Filters, limit: int, start: _Start | None = None
+    c: Connection, query: Query, question: QuestionVector, *, filters: Filters, limit: int, start: _Start | None = None
 ) -> tuple[Answer, list[Any] | None]:
     """What answers, and the place where the ranking goes on; None at its end."""
     began = time.perf_counter()
@@ -127,7 +129,7 @@ async def _answer(
     return Answer(tuple(hits), corrected, notes, explanation), rest
 
 
-def _meaning(question: Question) -> tuple[Meaning | None, tuple[str, ...]]:
+def _meaning(question: QuestionVector) -> tuple[Meaning | None, tuple[str, ...]]:
     if question.trouble is not None:
         return None, (f"Searched by words only: {question.trouble}",)
     if question.vector is None or question.model is None or question.model.dimensions is None:

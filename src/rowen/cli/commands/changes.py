@@ -20,7 +20,9 @@ __all__ = ["COMMANDS", "show_change"]
 
 Start = int | timedelta | datetime
 
+# Some 200 kB at a time, so that a log of millions never stands in memory.
 PAGE_LINES = 1_000
+# A tall terminal.
 SCREEN_LINES = 50
 
 _STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "deleted": "red", "moved": "cyan"}

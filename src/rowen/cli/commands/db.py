@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.cli.command import Group, command
+from rowen.cli.command import CommandGroup, command
 from rowen.cli.invocation import Invocation
 from rowen.errors import NotFoundError, RefusedError
 from rowen.programs import find
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS"]
 
 
-@click.command("db", cls=Group)
+@click.command("db", cls=CommandGroup)
 def db() -> None:
     """Look at the database itself."""
 

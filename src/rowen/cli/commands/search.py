@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "show_hits"]
 
 MARKDOWN_BUDGET = 4_000
+"""A thousand tokens: what a model reads at the price of a sentence of its own."""
 
 
 @command("search")

@@ -12,13 +12,13 @@ from rowen.model.text import normalise
 from rowen.store import embeddings, vector_care
 from rowen.store.embeddings import Model
 
-__all__ = ["Question", "Questions"]
+__all__ = ["QuestionVector", "QuestionVectors"]
 
 QUESTION_CHARS = 2_000
 """About 500 tokens, which every model reads whole; a longer question is a document, and its beginning tells enough."""
 
 
-class Question(NamedTuple):
+class QuestionVector(NamedTuple):
     """The vector of what is asked, under the model that search uses; or why there is none."""
 
     vector: str | None
@@ -26,7 +26,7 @@ class Question(NamedTuple):
     trouble: str | None = None
 
 
-class Questions:
+class QuestionVectors:
     """Turns questions into vectors; those that were asked before are stored."""
 
     def __init__(self, engine: Engine) -> None:
@@ -34,26 +34,26 @@ class Questions:
         self._database = engine.database
         self._embedders = engine.embedders
 
-    async def vector_of(self, text: str) -> Question:
+    async def vector_of(self, text: str) -> QuestionVector:
         """The vector of what is asked; None where only words can be searched for."""
         text = normalise(text)[:QUESTION_CHARS].strip()
         if not text or self._settings.embedder == registry.NONE:
-            return Question(None)
+            return QuestionVector(None)
         async with self._database.connection() as c:
             model = await embeddings.active(c)
             if model is None or model.dimensions is None:
-                return Question(None, model)
+                return QuestionVector(None, model)
             known = await vector_care.query_vector(c, model.id, text_hash(text))
         if known is not None:
-            return Question(known, model)
+            return QuestionVector(known, model)
         try:
             vector = await self._ask(text, model)
         except (EmbeddingError, ConfigurationError, TimeoutError) as problem:
             why = str(problem) or f"{model.name} did not answer in {self._settings.embedder_question_limit_s:g} s."
-            return Question(None, model, why)
+            return QuestionVector(None, model, why)
         async with self._database.connection() as c:
             await vector_care.keep_query(c, model.id, text_hash(text), vector)
-        return Question(vector, model)
+        return QuestionVector(vector, model)
 
     async def _ask(self, text: str, model: Model) -> str:
         from rowen.enrich.vectors import written
