@@ -314,10 +314,7 @@ class Harvest:
     def _doubt(self, complete: Complete, seen: int) -> None:
         """A walk that saw less than the source declares was not whole, whatever its connector says."""
         if complete.expected is not None and seen < complete.expected:
-            self._trouble = SourceError(
-                f"The source declares {complete.expected} items, but showed {seen}.",
-                hint="Nothing was deleted.",
-            )
+            self._trouble = SourceError(f"The source declares {complete.expected} items, but showed {seen}.")
 
     def _status(self) -> Status:
         if self._stopped:
