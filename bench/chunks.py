@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rowen.content.blocks import Kind, scan
+from rowen.content.blocks import BlockKind, scan
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import ItemError
@@ -66,7 +66,7 @@ def documents(raws: list[Raw]) -> Iterator[Document]:
 
 def changed_by(edit: Edit, document: Document, rng: random.Random) -> int | None:
     spans = [(block.kind, block.start, block.end) for block in scan(document.text)]
-    prose = [at for at, (kind, start, end) in enumerate(spans) if kind is Kind.PARAGRAPH and end - start > 60]
+    prose = [at for at, (kind, start, end) in enumerate(spans) if kind is BlockKind.PARAGRAPH and end - start > 60]
     if not prose:
         return None
     blocks = [document.text[start:end] for _, start, end in spans]

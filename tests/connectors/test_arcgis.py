@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors.arcgis import ArcGis
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from tests.conftest import House
 from tests.connectors.conftest import Opened
@@ -54,11 +54,11 @@ def test_only_addresses_that_show_arcgis_are_recognised(address: str, url: str |
 async def test_a_site_is_found_by_one_question(house: House, site: HubSite) -> None:
     site.fill(3)
     async with Client(house.settings()) as client:
-        found = await ArcGis.probe(Look(client, f"{site.url}/pages/home"))
+        found = await ArcGis.probe(Probe(client, f"{site.url}/pages/home"))
         site.body = b'{"features": []}'
-        other = await ArcGis.probe(Look(client, site.url))
+        other = await ArcGis.probe(Probe(client, site.url))
         site.body = b"<html>"
-        page = await ArcGis.probe(Look(client, site.url))
+        page = await ArcGis.probe(Probe(client, site.url))
 
     assert (found, other, page) == (site.url, None, None)
     assert len(site.log) == 3

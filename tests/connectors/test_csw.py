@@ -6,7 +6,7 @@ import pytest
 
 from rowen.connectors.csw import Csw
 from rowen.connectors.csw.record import dataset_of
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from tests.conftest import House
 from tests.connectors.conftest import Opened
@@ -289,9 +289,9 @@ def test_addresses_are_recognised(address: str, url: str | None) -> None:
 async def test_a_service_is_found_by_probing(house: House, portal: CswService, path: str, found: int | None) -> None:
     portal.methods = ["Post"]
     async with Client(house.settings()) as client:
-        look = Look(client, f"{portal.url}{path}")
-        await look.begin()
-        url = await Csw.probe(look)
+        probe = Probe(client, f"{portal.url}{path}")
+        await probe.begin()
+        url = await Csw.probe(probe)
 
     assert url == (portal.base if found else None)
     assert len(portal.log) == (found or 2)

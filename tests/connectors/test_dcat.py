@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from rowen.connectors.dcat import Dcat
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.settings import load
 from tests.conftest import House
@@ -418,9 +418,9 @@ async def test_a_site_with_a_catalog_is_found_by_its_link_or_as_udata(portal: Dc
     if where == "udata":
         portal.path, portal.syntax = "/api/1/site/catalog", "jsonld"
     async with Client(load(allow_addresses="127.0.0.0/8", host_delay_s=0)) as client:
-        look = Look(client, f"{portal.url}/")
-        await look.begin()
-        found = await Dcat.probe(look)
+        probe = Probe(client, f"{portal.url}/")
+        await probe.begin()
+        found = await Dcat.probe(probe)
 
     expected = {"linked": f"{portal.url}/catalog.ttl?x=1&y=2", "udata": f"{portal.url}/api/1/site/catalog.jsonld"}
     assert found == expected.get(where)

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from rowen.connectors import registry
 from rowen.connectors.base import Options
-from rowen.connectors.look import MOST_REQUESTS, Look
+from rowen.connectors.probe import MOST_REQUESTS, Probe
 from rowen.errors import AddressRefusedError, ConnectError, SourceError, UsageError
 from rowen.fetch.client import Client
 from rowen.service import discovery
@@ -117,10 +117,10 @@ async def test_a_portal_is_no_other_kind(typed: tuple[Typed, Any]) -> None:
     found = []
     for kind in probing():
         async with Client(load(allow_addresses="127.0.0.0/8", host_delay_s=0)) as client:
-            look = Look(client, f"{portal.url}{one.path}")
-            await look.begin()
+            probe = Probe(client, f"{portal.url}{one.path}")
+            await probe.begin()
             try:
-                url = await registry.connector(kind).probe(look)  # type: ignore[attr-defined]
+                url = await registry.connector(kind).probe(probe)  # type: ignore[attr-defined]
             except SourceError:
                 url = None
             found += [kind] if url else []
@@ -254,10 +254,10 @@ class Almanac:
     accept = recognise
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
-        if look.page is None or b"ALMANAC" not in look.page.body:
+    async def probe(cls, probe: Probe) -> str | None:
+        if probe.page is None or b"ALMANAC" not in probe.page.body:
             raise SourceError("No almanac here.")
-        return f"almanac:{look.url}"
+        return f"almanac:{probe.url}"
 
 
 async def test_kinds_of_others_are_asked_as_well_and_may_fail(

@@ -12,7 +12,7 @@ from aiohttp import web
 from rowen import UsageError
 from rowen.connectors import registry
 from rowen.connectors.github import GitHub
-from rowen.connectors.github.address import Address
+from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.files import in_order
 from tests.conftest import House
 from tests.portals.git import LINK, SUBMODULE
@@ -335,6 +335,6 @@ def test_addresses_are_recognised(address: str, url: str | None) -> None:
     ],
 )
 def test_the_api_is_found_by_the_host(url: str, api: str) -> None:
-    address = Address.parse(url)
+    address = RepositoryAddress.parse(url)
     assert address is not None
     assert address.api == api

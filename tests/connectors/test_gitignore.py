@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowen.connectors.files.gitignore import Rules
+from rowen.connectors.files.gitignore import IgnoreRules
 from rowen.connectors.files.globs import any_of
 from tests.connectors.worlds import Keeper, write
 from tests.hostile.clock import costs_at_most
@@ -139,7 +139,7 @@ def test_a_gitignore_that_is_a_folder_or_a_link_is_no_rule(tmp_path: Path) -> No
 
 
 def test_a_hostile_pattern_takes_no_time() -> None:
-    rules = Rules("*a" * 60 + "b\n" + "**/" + "a*/**/" * 30 + "b")
+    rules = IgnoreRules("*a" * 60 + "b\n" + "**/" + "a*/**/" * 30 + "b")
 
     with costs_at_most(2):
         verdict = rules.verdict("a" * 250 + "/" + "/".join(["a" * 20] * 60), folder=False)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rowen.connectors.look import Look
 from rowen.connectors.oai import Oai
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from tests.conftest import House
 from tests.connectors.conftest import Opened
@@ -270,9 +270,9 @@ async def test_a_repository_is_found_by_probing(
 ) -> None:
     portal.make("a")
     async with Client(house.settings()) as client:
-        look = Look(client, f"{portal.url}{path}")
-        await look.begin()
-        url = await Oai.probe(look)
+        probe = Probe(client, f"{portal.url}{path}")
+        await probe.begin()
+        url = await Oai.probe(probe)
 
     assert url == (portal.base if found else None)
     assert len(portal.log) == (found or 2)

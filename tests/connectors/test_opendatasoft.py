@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from rowen.connectors.look import Look
 from rowen.connectors.opendatasoft import OpenDataSoft
 from rowen.connectors.opendatasoft.address import Address
+from rowen.connectors.probe import Probe
 from rowen.connectors.registry import check_options
 from rowen.errors import UsageError
 from rowen.fetch.client import Client
@@ -55,11 +55,11 @@ def test_an_address_tells_api_and_pages() -> None:
 
 async def test_a_portal_is_found_by_one_question(house: House, portal: OpenDataSoftPortal) -> None:
     async with Client(house.settings()) as client:
-        found = await OpenDataSoft.probe(Look(client, f"{portal.url}/pages/home/"))
+        found = await OpenDataSoft.probe(Probe(client, f"{portal.url}/pages/home/"))
         portal.body = b'{"results": []}'
-        other = await OpenDataSoft.probe(Look(client, f"{portal.url}/pages/home/"))
+        other = await OpenDataSoft.probe(Probe(client, f"{portal.url}/pages/home/"))
         portal.body = b"<html>"
-        page = await OpenDataSoft.probe(Look(client, portal.url))
+        page = await OpenDataSoft.probe(Probe(client, portal.url))
 
     assert (found, other, page) == (portal.url, None, None)
     assert len(portal.log) == 3

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rowen import UsageError
 from rowen.connectors.packages import Npm, PyPI
-from rowen.connectors.packages.address import Address
+from rowen.connectors.packages.address import PackageAddress
 from rowen.connectors.packages.configured import registry_of
 from rowen.connectors.packages.links import changelog_of, docs_of, versioned
 from rowen.errors import ConfigurationError
@@ -73,7 +73,7 @@ async def test_without_configuration_the_index_is_the_one_that_pip_itself_has(mo
     code = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
     known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert await registry_of(Address("pypi", "hay")) == known.strip()
+    assert await registry_of(PackageAddress("pypi", "hay")) == known.strip()
 
 
 async def test_pip_that_does_not_run_is_a_usage_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ async def test_pip_that_does_not_run_is_a_usage_error_with_the_way_out(monkeypat
     )
 
     with pytest.raises(ConfigurationError, match="pip does not tell") as caught:
-        await registry_of(Address("pypi", "hay"))
+        await registry_of(PackageAddress("pypi", "hay"))
 
     assert "--option registry=URL" in (caught.value.hint or "")
 
@@ -97,16 +97,16 @@ async def test_npm_tells_the_registry_of_a_scope_before_its_own(
         "registry) echo http://all.example/;; esac",
     )
 
-    assert await registry_of(Address("npm", "@farm/hay")) == "http://farm.example/"
-    assert await registry_of(Address("npm", "@other/hay")) == "http://all.example/"
-    assert await registry_of(Address("npm", "hay")) == "http://all.example/"
+    assert await registry_of(PackageAddress("npm", "@farm/hay")) == "http://farm.example/"
+    assert await registry_of(PackageAddress("npm", "@other/hay")) == "http://all.example/"
+    assert await registry_of(PackageAddress("npm", "hay")) == "http://all.example/"
 
 
 async def test_without_npm_the_registry_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(ConfigurationError, match="npm does not tell"):
-        await registry_of(Address("npm", "hay"))
+        await registry_of(PackageAddress("npm", "hay"))
 
 
 async def test_headers_for_the_registry_are_references_and_go_nowhere_else(
@@ -170,7 +170,7 @@ def test_names_become_addresses_that_stay_themselves(kind: Any, typed: str, url:
     assert kind.recognise(typed) == url
     if url is not None:
         assert kind.recognise(url) == url
-        assert Address.of(kind.ecosystem, url).url == url
+        assert PackageAddress.of(kind.ecosystem, url).url == url
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.connectors.registry import check_options
 from rowen.connectors.socrata import Socrata
 from rowen.errors import UsageError
@@ -42,11 +42,11 @@ def test_only_addresses_that_show_socrata_are_recognised(address: str, url: str 
 
 async def test_a_portal_is_found_by_one_question(house: House, portal: SocrataPortal) -> None:
     async with Client(house.settings()) as client:
-        found = await Socrata.probe(Look(client, f"{portal.url}/browse"))
+        found = await Socrata.probe(Probe(client, f"{portal.url}/browse"))
         portal.body = b'{"results": []}'
-        other = await Socrata.probe(Look(client, portal.url))
+        other = await Socrata.probe(Probe(client, portal.url))
         portal.body = b"<html>"
-        page = await Socrata.probe(Look(client, portal.url))
+        page = await Socrata.probe(Probe(client, portal.url))
 
     assert (found, other, page) == (portal.url, None, None)
     assert len(portal.log) == 3

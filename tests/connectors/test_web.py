@@ -208,7 +208,7 @@ async def test_a_robots_txt_that_cannot_be_read_fails_the_run_and_deletes_nothin
         run = await r.sync("site")
 
     assert (run.status, site.asked(), run.tally.deleted) == ("failed", [], 0)
-    assert "/robots.txt answered with status 503. Nothing was deleted." in (run.error or "")
+    assert "/robots.txt answered with status 503." in (run.error or "")
     assert index_of(house) == before
 
 

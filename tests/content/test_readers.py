@@ -1,5 +1,6 @@
 """Readers of other packages: found by their entry point, run in worker processes, and part of every recipe."""
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -10,8 +11,11 @@ import pytest
 from rowen.content import readers
 from rowen.errors import ConfigurationError
 from tests.conftest import House
+from tests.portals.git import Repository
+from tests.portals.site import Page, Site, keep
 
 RECIPES = """
+import importlib
 import os
 from rowen.content.base import Body, FormatReader, Part
 
@@ -43,6 +47,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (metadata / "entry_points.txt").write_text(f"[rowen.readers]\n{lines}\n")
         made.add(module)
         sys.modules.pop(module, None)
+        importlib.invalidate_caches()
         readers._table.cache_clear()
 
     yield installed
@@ -105,6 +110,46 @@ async def test_installing_a_reader_has_those_files_read_again_that_it_claims_and
     assert before.tally.created == 2
     assert (after.tally.stopped_at_validator, after.tally.created, item.text) == (1, 0, "A map.")
     assert after.tally.bytes == len('{"type": "Point"}')
+
+
+async def test_a_commit_is_listed_again_when_a_reader_for_some_of_its_files_is_installed(
+    house: House, tmp_path: Path, install: Install
+) -> None:
+    world = Repository(tmp_path / "book.git")
+    world.put("notes.md", "# Notes\n\nNettles sting.")
+    world.put("soup.recipe", "Name: Nettle soup\nBoil the nettles.\n")
+    world.commit()
+
+    async with house.open() as r:
+        await r.add(world.address, name="book", kind="git")
+        before = await r.sync("book")
+        install("cooking", RECIPES, "READER")
+        after = await r.sync("book")
+        again = await r.sync("book")
+    world.close()
+
+    assert after.tally.created == 1
+    assert after.tally.stopped_at_validator == before.tally.created
+    assert (again.tally.created, again.tally.rows_written) == (0, 0)
+
+
+async def test_a_page_that_nobody_could_read_is_asked_for_again_when_a_reader_for_it_is_installed(
+    house: House, tmp_path: Path, install: Install
+) -> None:
+    site = Site()
+    site.put("/", "Start", "All about nettles.", links=("/soup",))
+    site.pages["/soup"] = Page(b"Name: Nettle soup\nBoil them.", headers={"Content-Type": "application/x-recipe"})
+    code = RECIPES.replace("text/x-recipe", "application/x-recipe")
+
+    async with house.open() as r:
+        first = await keep(r, site)
+        await r.sync("site")
+        install("cooking", code, "READER")
+        after = await r.sync("site")
+        again = await r.sync("site")
+    site.close()
+
+    assert (first.tally.created, after.tally.created, again.tally.unchanged) == (1, 1, 2)
 
 
 async def test_a_reader_that_cannot_be_loaded_fails_the_run_and_deletes_nothing(

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from rowen.connectors.web.memory import Bridge, Memory
+from rowen.connectors.web.memory import Bridge, SiteCursor
 from rowen.errors import SourceError
 from rowen.model import caps
 from rowen.model.chunk import Chunk
@@ -166,7 +166,9 @@ def test_a_cursor_holds_so_many_bridges_and_tells_that_there_are_more():
     links = tuple(f"https://example.org/{'l' * 1_000}/{number}" for number in range(2_000))
     bridges = {f"https://example.org/{number}": Bridge(links) for number in range(30)}
 
-    few, many = (Memory(part, known=True).to_cursor() for part in ({"https://example.org/": Bridge(links)}, bridges))
+    few, many = (
+        SiteCursor(part, known=True).to_cursor() for part in ({"https://example.org/": Bridge(links)}, bridges)
+    )
 
     assert (len(few["bridges"]), few["known"]) == (1, True)
     assert 5 < len(many["bridges"]) < 15

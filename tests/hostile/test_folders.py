@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rowen.connectors.files.gitignore import Rules
+from rowen.connectors.files.gitignore import IgnoreRules
 from rowen.connectors.packages.archive import unpacked
 from rowen.errors import SourceError
 from tests.connectors.worlds import Keeper, write
@@ -106,7 +106,7 @@ def test_thirty_thousand_rules_cost_little(tmp_path: Path) -> None:
     ["*a*a*a*a*a*a*a*b", "a*" * 30 + "b", "**/" * 40 + "x", "**/a/" * 40 + "x", "[a]*" * 30 + "b", "?*" * 99 + "b"],
 )
 def test_one_path_costs_little_under_any_rule(pattern: str) -> None:
-    rules = Rules(f"{pattern}\n" * 100)
+    rules = IgnoreRules(f"{pattern}\n" * 100)
 
     with costs_at_most(3):
         for path in ("a" * 255, "a/" * 2000 + "a", "a" * 250 + "/" + "a" * 250):

@@ -12,7 +12,7 @@ from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.csw.answer import read as read_csw
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
-from rowen.connectors.files.gitignore import Rules, _TooManyError
+from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.sitemap import read_entries
 from rowen.content.chunks import split
@@ -28,7 +28,7 @@ from rowen.formats.rdf.syntax import RdfBody, read_graph
 from rowen.model.item import Raw
 from rowen.model.query import Query
 from rowen.model.text import normalise
-from rowen.model.version import Wish
+from rowen.model.version import VersionSpec
 from tests.hostile.clock import grows
 
 SIZES = (10_000, 20_000, 40_000, 80_000)
@@ -153,7 +153,7 @@ def _decoded(text: str) -> None:
 
 
 def _git(text: str) -> None:
-    rules = Rules(text)
+    rules = IgnoreRules(text)
     for _ in range(10):
         rules.verdict("a" * 200 + "/" + "a" * 200, folder=False)
 
@@ -175,7 +175,7 @@ PARSERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "plain": (plain, MARKUP),
     "decoder": (_decoded, ("&", "&#", "&#1;", "&#x", "a", "\x01", "<?xml ", "é")),
     "date": (iso, ("0", "0-", " ", "a", "a ", "1/", "T", ":")),
-    "version": (Wish.parse, ("1", "1.", ".", "-", " - ", "a", "<", "< ", ",", "|| ", "*", "1.x", "!")),
+    "version": (VersionSpec.parse, ("1", "1.", ".", "-", " - ", "a", "<", "< ", ",", "|| ", "*", "1.x", "!")),
     "normalise": (normalise, (" ", "\n", " \n", "\r", "\r\n", "e\u0301", "\u0301", "\x00", "\u1100\u1161")),
     "query": (Query.parse, ('"', '"a', '"a" ', "-", "a ", "a* ", "*", "(", "漢", "a:b ")),
     "gitignore": (_git, ("a\n", "!a\n", "*a\n", "a/\n", "\n", " ", "\\", "#", "/a/b\n", "a b\\ \n")),

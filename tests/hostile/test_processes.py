@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rowen import programs
-from rowen.connectors.packages.address import Address
+from rowen.connectors.packages.address import PackageAddress
 from rowen.connectors.packages.configured import registry_of
 from rowen.errors import ItemError, UsageError
 from rowen.harvest import answers, sandbox
@@ -247,7 +247,7 @@ async def test_npm_is_not_asked_in_the_folder_that_one_stands_in(
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
 
-    url = await registry_of(Address("npm", "haytools"))
+    url = await registry_of(PackageAddress("npm", "haytools"))
 
     assert url == "http://registry.example//"
 

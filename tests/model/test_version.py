@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.model.version import Wish, parse
+from rowen.model.version import VersionSpec, parse
 
 HELD = ["0.9", "1.0", "1.2.0", "1.9", "1.20", "2.0rc1", "2.0", "2.1.3", "2.10", "3.0.0-canary.1", "latest", "main"]
 
@@ -76,24 +76,24 @@ def test_words_and_patterns_are_no_versions(text: str) -> None:
     ],
 )
 def test_the_highest_version_that_is_meant_is_the_best(wish: str, best: str | None) -> None:
-    assert Wish.parse(wish).best(HELD) == best
+    assert VersionSpec.parse(wish).best(HELD) == best
 
 
 @pytest.mark.parametrize(
     ("wish", "held"), [("2024-01", "2024-01-15"), ("2024", "2024-01-15"), ("2.x", "2.x"), ("Jammy", "jammy")]
 )
 def test_dates_patterns_and_words_are_found_under_their_own_name(wish: str, held: str) -> None:
-    assert Wish.parse(wish).best([held, "1.0", "focal"]) == held
+    assert VersionSpec.parse(wish).best([held, "1.0", "focal"]) == held
 
 
 def test_pre_releases_count_where_they_are_wished_for() -> None:
-    assert Wish.parse("latest").best(HELD, pre=True) == "3.0.0-canary.1"
+    assert VersionSpec.parse("latest").best(HELD, pre=True) == "3.0.0-canary.1"
 
 
 @pytest.mark.parametrize("wish", [">=soon", "^x", "1.0 - soon"])
 def test_a_comparison_with_no_version_is_an_error(wish: str) -> None:
     with pytest.raises(ValueError, match="is no version"):
-        Wish.parse(wish)
+        VersionSpec.parse(wish)
 
 
 @given(st.text(max_size=300))
@@ -107,7 +107,7 @@ def test_any_text_is_a_version_or_a_word(text: str) -> None:
 def test_no_wish_does_anything_but_choose_or_complain(wish: str, version: str) -> None:
     best = None
     with suppress(ValueError):
-        best = Wish.parse(wish).best([version, "1.0"])
+        best = VersionSpec.parse(wish).best([version, "1.0"])
 
     assert best in (None, version, "1.0")
 
@@ -116,4 +116,4 @@ def test_no_wish_does_anything_but_choose_or_complain(wish: str, version: str) -
 def test_of_plain_numbers_the_latest_is_the_greatest(numbers: list[tuple[int, int, int]]) -> None:
     versions = [".".join(map(str, number)) for number in numbers]
 
-    assert Wish.parse("latest").best(versions) == ".".join(map(str, max(numbers)))
+    assert VersionSpec.parse("latest").best(versions) == ".".join(map(str, max(numbers)))

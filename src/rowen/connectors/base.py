@@ -140,7 +140,7 @@ class Connector(Protocol):
         """The source URL for what a user typed, if this kind can read it; else None.
 
         A kind whose addresses look like others' may also have a class method `accept`, which is asked instead
-        where the user has named the kind, and `async probe(look)`, which is asked where nobody has: it may fetch,
+        where the user has named the kind, and `async probe(probe)`, which is asked where nobody has: it may fetch,
         and answers like this one.
         """
         ...

@@ -13,7 +13,7 @@ from rowen.errors import RowenError, UsageError
 from rowen.fetch.credentials import exposed, exposed_in
 
 if TYPE_CHECKING:
-    from rowen.connectors.look import Look
+    from rowen.connectors.probe import Probe
 
 __all__ = ["accepted", "check_options", "connector", "discover", "kinds", "recognise", "refuse_secrets", "register"]
 
@@ -82,7 +82,7 @@ def accepted(address: str, chosen: type[Connector]) -> str | None:
     return found
 
 
-async def discover(look: "Look") -> tuple[str, str] | None:
+async def discover(probe: "Probe") -> tuple[str, str] | None:
     """The kind and the source URL of what is found at an address; None if no kind finds itself there.
 
     All kinds are asked what they see in what the address itself answered, before any of them may ask for more.
@@ -90,10 +90,10 @@ async def discover(look: "Look") -> tuple[str, str] | None:
     asked = [kind for kind in kinds() if hasattr(connector(kind), "probe")]
     asked.sort(key=lambda kind: _GENERAL.index(kind) if kind in _GENERAL else -1)
     for may_ask in (False, True):
-        look.may_ask = may_ask
+        probe.may_ask = may_ask
         for kind in asked:
             with suppress(RowenError):
-                if url := await getattr(connector(kind), "probe")(look):  # noqa: B009 (not every kind has it)
+                if url := await getattr(connector(kind), "probe")(probe):  # noqa: B009 (not every kind has it)
                     return kind, url
     return None
 

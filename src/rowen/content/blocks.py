@@ -4,7 +4,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Block", "Kind", "scan"]
+__all__ = ["Block", "BlockKind", "scan"]
 
 _SPLIT_LIST_ABOVE = 400
 _LONGEST_SETEXT = 300
@@ -20,7 +20,7 @@ _OPEN = re.compile(
 _DELIMITER_ROW = re.compile(r"(?=[ \t:|]*+-)[ \t:|-]*+$")
 
 
-class Kind(Enum):
+class BlockKind(Enum):
     """What a block is."""
 
     HEADING = "heading"
@@ -33,7 +33,7 @@ class Kind(Enum):
 class Block(NamedTuple):
     """One block: `text[start:end]`, without the blank lines around it."""
 
-    kind: Kind
+    kind: BlockKind
     level: int
     start: int
     end: int
@@ -59,7 +59,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.blocks: list[Block] = []
-        self.kind: Kind | None = None
+        self.kind: BlockKind | None = None
         self.start = self.end = self.lines = 0
         self.last_start = self.last_but_one_end = 0
         self.after_blank = False
@@ -79,7 +79,7 @@ class _Scanner:
             indent = len(line[:indent].expandtabs(4))
         if self.fence and self._still_fenced(body, indent):
             self._extend(position, line)
-        elif self.kind is Kind.LIST:
+        elif self.kind is BlockKind.LIST:
             self._in_list(line, body, indent, position)
         else:
             self._outside_list(line, body, indent, position)
@@ -88,7 +88,7 @@ class _Scanner:
         """End the open block."""
         if self.skips:
             self.end = len(self.text.rstrip())
-        if self.kind is Kind.LIST:
+        if self.kind is BlockKind.LIST:
             self._close_list()
         elif self.kind is not None:
             self.blocks.append(Block(self.kind, 0, self.start, self.end))
@@ -99,10 +99,10 @@ class _Scanner:
     def blank(self) -> None:
         """Pass a blank line, which ends most blocks."""
         self.after_blank = True
-        if self.kind is not Kind.LIST and not self.fence:
+        if self.kind is not BlockKind.LIST and not self.fence:
             self.close()
 
-    def _begin(self, kind: Kind, position: int, line: str) -> None:
+    def _begin(self, kind: BlockKind, position: int, line: str) -> None:
         self.close()
         self.kind = kind
         self.start = position
@@ -116,7 +116,7 @@ class _Scanner:
         self.after_blank = False
 
     def _still_fenced(self, body: str, indent: int) -> bool:
-        if self.kind is Kind.LIST and indent <= self.base:
+        if self.kind is BlockKind.LIST and indent <= self.base:
             self.fence = ""
             return False
         if body.startswith(self.fence) and not body.rstrip().strip(self.fence[0]):
@@ -143,22 +143,22 @@ class _Scanner:
             self._extend(position, line)
 
     def _outside_list(self, line: str, body: str, indent: int, position: int) -> None:
-        if self.kind is Kind.FENCE:
+        if self.kind is BlockKind.FENCE:
             self.close()
         found = _OPEN.match(body) if indent < 4 and body[0] in _MARKS else None
         match found.lastgroup if found else None:
             case "heading":
                 self._heading(len(found[0]) if found else 0, position, line)
             case "fence":
-                self._begin(Kind.FENCE, position, line)
+                self._begin(BlockKind.FENCE, position, line)
                 self.fence = found[0] if found else ""
                 self.skips = True
-            case "table" if self.kind is not Kind.TABLE:
-                self._begin(Kind.TABLE, position, line)
+            case "table" if self.kind is not BlockKind.TABLE:
+                self._begin(BlockKind.TABLE, position, line)
             case "underline" if self._underlines():
                 self._heading(1 if body[0] == "=" else 2, self.start, line, position)
             case "item" if self._may_start_list(body):
-                self._begin(Kind.LIST, position, line)
+                self._begin(BlockKind.LIST, position, line)
                 self.base = indent
                 self.items = []
             case _:
@@ -169,21 +169,21 @@ class _Scanner:
             self.close()
         self.kind = None
         end = (start if position is None else position) + len(line.rstrip())
-        self.blocks.append(Block(Kind.HEADING, level, start, end))
+        self.blocks.append(Block(BlockKind.HEADING, level, start, end))
         self.after_blank = False
 
     def _underlines(self) -> bool:
-        return self.kind is Kind.PARAGRAPH and self.lines <= 3 and self.end - self.start <= _LONGEST_SETEXT
+        return self.kind is BlockKind.PARAGRAPH and self.lines <= 3 and self.end - self.start <= _LONGEST_SETEXT
 
     def _may_start_list(self, body: str) -> bool:
         # CommonMark 5.3: of ordered lists, only one that starts with 1 may interrupt a paragraph.
-        return self.kind is not Kind.PARAGRAPH or not body[0].isdigit() or body[:2] in ("1.", "1)")
+        return self.kind is not BlockKind.PARAGRAPH or not body[0].isdigit() or body[:2] in ("1.", "1)")
 
     def _prose(self, line: str, body: str, position: int) -> None:
-        if self.kind is Kind.TABLE and (body[0] == "|" or "|" in line):
+        if self.kind is BlockKind.TABLE and (body[0] == "|" or "|" in line):
             self._extend(position, line)
-        elif self.kind is not Kind.PARAGRAPH:
-            self._begin(Kind.PARAGRAPH, position, line)
+        elif self.kind is not BlockKind.PARAGRAPH:
+            self._begin(BlockKind.PARAGRAPH, position, line)
         elif "|" in body and "|" in self.text[self.last_start : self.end] and _DELIMITER_ROW.match(body):
             self._table_from_last_line(line, position)
         else:
@@ -192,8 +192,8 @@ class _Scanner:
     def _table_from_last_line(self, line: str, position: int) -> None:
         head = self.last_start
         if self.lines > 1:
-            self.blocks.append(Block(Kind.PARAGRAPH, 0, self.start, self.last_but_one_end))
-        self.kind = Kind.TABLE
+            self.blocks.append(Block(BlockKind.PARAGRAPH, 0, self.start, self.last_but_one_end))
+        self.kind = BlockKind.TABLE
         self.start = head
         self._extend(position, line)
 
@@ -201,4 +201,4 @@ class _Scanner:
         items = [*self.items, (self.start, self.end)]
         if items[-1][1] - items[0][0] <= _SPLIT_LIST_ABOVE:
             items = [(items[0][0], items[-1][1])]
-        self.blocks.extend(Block(Kind.LIST, 0, start, end) for start, end in items)
+        self.blocks.extend(Block(BlockKind.LIST, 0, start, end) for start, end in items)

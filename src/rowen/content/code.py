@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Line", "fenced", "lines", "units"]
+__all__ = ["CodeLine", "fenced", "lines", "units"]
 
 _CLOSER = re.compile(
     r"[)\]}]|</|(?:end|else|elif|elsif|elseif|except|finally|catch|rescue|ensure|fi|done|esac|then|do|begin)\b|\{\s*$"
@@ -22,7 +22,7 @@ _INSIDE = 1 << 30
 _DEEPEST = 8
 
 
-class Line(NamedTuple):
+class CodeLine(NamedTuple):
     """One line of code that is not blank: its span, its depth, and whether it continues what stands above."""
 
     start: int
@@ -39,9 +39,9 @@ def fenced(code: str, language: str) -> str:
     return f"{fence}{language}\n{code}\n{fence}"
 
 
-def lines(text: str, start: int, end: int, language: str) -> list[Line]:
+def lines(text: str, start: int, end: int, language: str) -> list[CodeLine]:
     """The lines of `text[start:end]`; inside a Python string of many lines all are as deep as can be."""
-    found: list[Line] = []
+    found: list[CodeLine] = []
     quote = ""
     after_blank = False
     for source in text[start:end].split("\n"):
@@ -49,7 +49,7 @@ def lines(text: str, start: int, end: int, language: str) -> list[Line]:
         if body:
             indent = _INSIDE if quote else len(source) - len(source.lstrip())
             continues = bool(quote) or _CLOSER.match(body) is not None
-            found.append(Line(start, start + len(source.rstrip()), indent, continues, after_blank))
+            found.append(CodeLine(start, start + len(source.rstrip()), indent, continues, after_blank))
             if language == "python" and (quote or '"""' in body or "'''" in body):
                 quote = _quote_after(body, quote)
         after_blank = not body
@@ -74,7 +74,7 @@ def _quote_after(body: str, quote: str) -> str:
         quote = found[0] if found[0] in ('"' * 3, "'" * 3) else ""
 
 
-def units(block: list[Line]) -> Iterator[list[Line]]:
+def units(block: list[CodeLine]) -> Iterator[list[CodeLine]]:
     """Cut a block before each of its outermost definitions; what has only one is cut a step further in.
 
     Nothing is cut inside a run of plain statements, and a comment or decorator stays with what it stands above.
@@ -89,7 +89,7 @@ def units(block: list[Line]) -> Iterator[list[Line]]:
     yield block
 
 
-def _begins(block: list[Line], i: int, depth: int) -> bool:
+def _begins(block: list[CodeLine], i: int, depth: int) -> bool:
     line, above = block[i], block[i - 1]
     if line.indent > depth or line.continues:
         return False

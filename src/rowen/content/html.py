@@ -1,4 +1,4 @@
-"""HTML becomes Markdown: the main content of a page, without the shell that changes with every release.
+"""HTML becomes Markdown: the main content of a page, without the boilerplate that changes with every release.
 
 With `html_tables`, all that knows turbohtml's tree. Its output is stored and hashed: a release of turbohtml that
 converts otherwise is a new `VERSION` of `read`.
@@ -15,7 +15,7 @@ from rowen.content.html_tables import as_boxes, make_regular
 from rowen.model.budget import spend
 from rowen.model.caps import LONGEST_ANCHOR
 
-__all__ = ["Page", "read_page"]
+__all__ = ["HtmlPage", "read_page"]
 
 _DROPPED = ",".join(
     (
@@ -82,7 +82,7 @@ _MARKDOWN = Markdown(
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HtmlPage:
     """What a page says, and what it asks of a crawler.
 
     Links are absolute, in their order, and without fragments but for routes (`#/…`, `#!…`).
@@ -99,7 +99,7 @@ class Page:
     nofollow_links: tuple[str, ...] = ()
 
 
-def read_page(html: str, url: str = "", *, select: str | None = None, ignore: str | None = None) -> Page:
+def read_page(html: str, url: str = "", *, select: str | None = None, ignore: str | None = None) -> HtmlPage:
     """The page of an HTML text that was found under `url`.
 
     With `select` its text is what that selector finds, wherever it stands; what `ignore` finds is left out.
@@ -119,7 +119,7 @@ def read_page(html: str, url: str = "", *, select: str | None = None, ignore: st
         page.remove(ignore)
     main = _selected(page, select) if select else _main(page)
     _repair(main, base.partition("#")[0])
-    return Page(
+    return HtmlPage(
         title=_title(title or meta.get("og:title", ""), main),
         text=_tight(main.to_markdown(_MARKDOWN)),
         links=links,

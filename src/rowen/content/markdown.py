@@ -7,11 +7,11 @@ from contextlib import suppress
 import ada_url
 
 from rowen.content.base import Part
-from rowen.content.blocks import Kind, scan
+from rowen.content.blocks import BlockKind, scan
 from rowen.content.headings import title_and_anchor
 from rowen.model.caps import LONGEST_URL, MOST_LINK_CHARS
 
-__all__ = ["first_heading", "markdown_links", "read_markdown", "read_plain"]
+__all__ = ["escaped", "first_heading", "markdown_links", "read_markdown", "read_plain"]
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"([A-Za-z_][\w .-]*+)[ \t]*+:(?:[ \t]++(.*)|[ \t]*+)$")
@@ -20,7 +20,16 @@ _COMMENT = re.compile(r"(?<![ \t])[ \t]++#.*$")
 _MARK = re.compile(
     r"(?P<image>!\[)|(?P<opens>\[)|\]\(\s*+<?(?P<place>[^\s<>()]++)|<(?P<bare>https?://[^\s<>]++)>|[\]\n]"
 )
+_LINE_MARK = re.compile(
+    r"^[ \t]*(?=#{1,6}(?:\s|$)|[>|<]|`{3}|~{3}|(?:=+|-+|_+|\*+)[ \t]*$|[-+*]\s|\d{1,9}[.)]\s)", re.MULTILINE
+)
+_ESCAPED_NUMBER = re.compile(r"\\(\d+)(?=[.)])")
 _HASHES = re.compile(r"^(?=[ ]{0,3}#{1,6}[ \t])", re.MULTILINE)
+
+
+def escaped(text: str) -> str:
+    """The same words, none of which makes a heading, list, table, quote or rule of its line."""
+    return _ESCAPED_NUMBER.sub(r"\1\\", _LINE_MARK.sub(r"\\", text))
 
 
 def read_markdown(text: str) -> Part:
@@ -42,7 +51,7 @@ def markdown_links(text: str, url: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     left_chars = MOST_LINK_CHARS + LONGEST_URL
     for block in scan(text):
-        if block.kind is Kind.FENCE or left_chars < 0:
+        if block.kind is BlockKind.FENCE or left_chars < 0:
             continue
         for place in _places(text, block.start, block.end):
             with suppress(ValueError):
@@ -92,7 +101,7 @@ def read_plain(text: str) -> Part:
 def first_heading(text: str, *, only_level: int | None = None) -> str:
     """The title of the first heading, of one level if so asked; empty if there is none."""
     for block in scan(text):
-        if block.kind is Kind.HEADING and only_level in (None, block.level):
+        if block.kind is BlockKind.HEADING and only_level in (None, block.level):
             return title_and_anchor(text[block.start : block.end])[0]
     return ""
 

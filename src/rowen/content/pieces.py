@@ -10,7 +10,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from rowen.content import code
-from rowen.content.blocks import Block, Kind, scan
+from rowen.content.blocks import Block, BlockKind, scan
 
 __all__ = ["FORBIDDEN", "Piece", "checksum", "pieces"]
 
@@ -52,7 +52,7 @@ def pieces(text: str, max_chars: int) -> list[Piece]:
     reserve = max_chars // 8
     cutter = _Cutter(text, max_chars, max_chars - reserve)
     for block in scan(text):
-        if above is None or above.kind is not Kind.HEADING:
+        if above is None or above.kind is not BlockKind.HEADING:
             headings_start = block.start
         # A block below a heading leaves room for it, so that the two need not part.
         taken = block.start - headings_start
@@ -67,8 +67,8 @@ def pieces(text: str, max_chars: int) -> list[Piece]:
 
 
 def _rank(block: Block, above: Block | None) -> int:
-    after_heading = above is not None and above.kind is Kind.HEADING
-    if block.kind is not Kind.HEADING:
+    after_heading = above is not None and above.kind is BlockKind.HEADING
+    if block.kind is not BlockKind.HEADING:
         return FORBIDDEN + 1 if after_heading else BLOCK
     return FORBIDDEN if above is not None and after_heading and above.level < block.level else block.level
 
@@ -83,9 +83,9 @@ class _Cutter:
 
     def cut(self, block: Block, rank: int) -> list[Piece]:
         match block.kind:
-            case Kind.FENCE:
+            case BlockKind.FENCE:
                 found = self._fence(block)
-            case Kind.TABLE:
+            case BlockKind.TABLE:
                 found = self._table(block)
             case _:
                 found = self._prose(block.start, block.end)
@@ -116,7 +116,7 @@ class _Cutter:
         line = self.text[slice(*row)].strip()
         return line.startswith(marker) and not line.strip(marker[0])
 
-    def _code(self, body: list[code.Line], limit: int, lead: int, rank: int) -> Iterator[tuple[int, int, int]]:
+    def _code(self, body: list[code.CodeLine], limit: int, lead: int, rank: int) -> Iterator[tuple[int, int, int]]:
         """Units that fit are pieces; larger ones are cut further in, at last between lines. `lead` ranks the first."""
         units = list(code.units(body)) if rank < UNIT + _DEEPEST_UNITS else [body]
         if len(units) == 1:

@@ -13,8 +13,7 @@ from typing import Any
 
 from rowen.content.base import Body, FormatReader, Part
 from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
-from rowen.content.documents import epub, excel, opendocument, pdf, powerpoint, rtf, word
-from rowen.content.documents.problem import DamagedError
+from rowen.content.documents import DamagedError, epub, excel, opendocument, pdf, powerpoint, rtf, word
 from rowen.content.html import read_page
 from rowen.content.markdown import markdown_links, read_markdown, read_plain
 from rowen.content.notebooks import read_notebook
@@ -166,7 +165,7 @@ class Format:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ReaderTable:
     """All readers by their media types. `joined` are those of other packages, by the name that imports them."""
 
     by_type: Mapping[str, FormatReader]
@@ -219,7 +218,7 @@ def formats() -> tuple[Format, ...]:
     return tuple(made)
 
 
-def _taken(table: _Table) -> dict[str, tuple[str, ...]]:
+def _taken(table: _ReaderTable) -> dict[str, tuple[str, ...]]:
     """What each built-in format leaves to readers of other packages."""
     taken: dict[str, set[str]] = {}
     for reader in table.joined.values():
@@ -246,7 +245,7 @@ def _general(media_type: str) -> FormatReader:
 
 
 @cache
-def _table() -> _Table:
+def _table() -> _ReaderTable:
     joined = {place: _loaded(place) for place in (_installed() if _told is None else _told)}
     by_type = dict(_OWN)
     names = {reader.format for reader in BUILT_IN}
@@ -257,7 +256,7 @@ def _table() -> _Table:
         by_type.update(dict.fromkeys(reader.media_types, reader))
     endings = {ending.lower(): reader.media_types[0] for reader in joined.values() for ending in reader.endings}
     media.claim(endings, (claim for reader in joined.values() for claim in reader.media_types))
-    return _Table(by_type, (*BUILT_IN, *joined.values()), joined)
+    return _ReaderTable(by_type, (*BUILT_IN, *joined.values()), joined)
 
 
 def _refuse_double(reader: FormatReader, place: str, names: set[str], claimed: dict[str, str]) -> None:

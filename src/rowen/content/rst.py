@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rowen.content.base import Part
 from rowen.content.code import fenced
 from rowen.content.markdown import first_heading
-from rowen.content.rst_inline import Names, inline
+from rowen.content.rst_inline import RstNames, inline
 from rowen.content.tables import markdown_table
 
 __all__ = ["read_rst"]
@@ -60,9 +60,9 @@ def read_rst(text: str) -> Part:
     return Part(markdown, title=first_heading(markdown))
 
 
-def _names(lines: list[str]) -> Names:
+def _names(lines: list[str]) -> RstNames:
     """Link targets and replacements, which may be used before they are defined."""
-    names = Names()
+    names = RstNames()
     for line in lines:
         if not line.startswith(".. "):
             continue
@@ -85,7 +85,7 @@ def _dedented(lines: list[str]) -> list[str]:
 class _Converter:
     """Reads lines from the top; each reader of `_READERS` takes what it knows and says where to go on."""
 
-    def __init__(self, names: Names, adornments: list[str], depth: int) -> None:
+    def __init__(self, names: RstNames, adornments: list[str], depth: int) -> None:
         self.names = names
         self.adornments = adornments
         self.depth = depth

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from rowen.model.budget import spend
 
-__all__ = ["Names", "inline"]
+__all__ = ["RstNames", "inline"]
 
 _INLINE = re.compile(
     r"``(?P<literal>(?!``(?!`))(?:[^`]|`(?!`)){0,2000}+`{0,60}?)``(?!`)"
@@ -28,19 +28,19 @@ _NUMBERED_ROLES = {"pep": "PEP ", "rfc": "RFC ", "cve": "CVE-", "cwe": "CWE-"}
 
 
 @dataclass(slots=True)
-class Names:
+class RstNames:
     """What a document defines somewhere, for use anywhere in it."""
 
     links: dict[str, str] = field(default_factory=dict)
     substitutions: dict[str, str] = field(default_factory=dict)
 
 
-def inline(text: str, names: Names) -> str:
+def inline(text: str, names: RstNames) -> str:
     """One paragraph, on one line, with its links, code and roles as Markdown."""
     return _INLINE.sub(lambda match: _replaced(match, names), " ".join(text.split()))
 
 
-def _replaced(match: re.Match[str], names: Names) -> str:
+def _replaced(match: re.Match[str], names: RstNames) -> str:
     part: Mapping[str, str | None] = match.groupdict()
     if part["literal"]:
         return _code(part["literal"])
@@ -63,7 +63,7 @@ def _code(words: str) -> str:
     return f"`` {words} ``" if "`" in words else f"`{words}`"
 
 
-def _reference(words: str, names: Names) -> str:
+def _reference(words: str, names: RstNames) -> str:
     if found := _TARGET.match(words):
         label, target = found[1].rstrip() or found[2], found[2]
         names.links.setdefault(label.lower(), target)

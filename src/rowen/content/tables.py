@@ -13,7 +13,7 @@ __all__ = ["fitting_table", "markdown_table", "read_csv", "read_tsv"]
 
 _SAMPLE = 16_384
 _DELIMITERS = ",;\t|"
-_LONGEST_HEAD = 500
+_LONGEST_HEAD = 500  # a third of a passage, each of which repeats the head of its table
 _LONGEST_NAME = 100
 
 

@@ -6,8 +6,8 @@ costs, so there are four rules:
 - `decode`, for bodies of documents, guesses where nothing is declared, and refuses what is no text: a wrong guess would
   be stored and searched.
 - `declared`, for HTTP, guesses nothing: it only tells what a response says of itself.
-- `XmlDecoder`, for streams of XML, believes the document before the header, as catalogs configure their servers less
-  carefully than their programs, and replaces what it cannot read: one wrong byte must not cost a catalog. Labels have
+- `XmlDecoder`, for streams of XML, believes the document before the header, as the declaration was written by the
+  program that wrote the bytes, and replaces what it cannot read: one wrong byte must not cost a catalog. Labels have
   the meaning that XML gives them (IANA's), so that ISO-8859-1 is not Windows-1252 as in HTML.
 - `decode_utf8` and `decode_plain` never fail: RDF and JSON are UTF-8 by their standards, robots.txt mostly is.
 """
@@ -50,14 +50,14 @@ def _marked(body: bytes) -> str | None:
 
 # HTML 4.2.5.4 wants a declaration within 1024 bytes; pages that open with scripts and comments have it later.
 _DECLARED_WITHIN = 4096
-# The detector takes time in proportion; a page may begin with so much markup before its first accent.
+# The detector took 80 ms for so much, and takes time in proportion.
 _SAMPLE = 1 << 18
 # Codecs that no web standard knows, but catalogs do; all others of Python's are slow, unsafe or no text encodings.
 _OLD_CODECS = re.compile(r"cp\d{3,4}|utf-?32(?:-?[lb]e)?|mac-?[a-z]+|iso-?8859-\d+|hp-?roman8")
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\x0b\f\r\x1b"))
-# Random bytes have 11 % of controls, logs with stray ones far less than 1 %.
+# Of bytes by chance, 11 % are controls; text has none but stray ones.
 _MOST_CONTROLS = 0.02
-# Two words with an accent come to 0.35, bytes by chance to less than 0.1.
+# Two words with an accent came to 0.35, a hundred bytes by chance to 0.
 _LEAST_CONFIDENCE = 0.3
 
 

@@ -1,4 +1,4 @@
-"""Versions as people write them, and which of several a wish such as `2.x` or `>=1.0,<2` means.
+"""Versions as people write them, and which of several a version spec such as `2.x` or `>=1.0,<2` means.
 
 One reading serves PEP 440, semantic versions, dates and tags: what neither scheme knows is a word, equal to
 itself and to nothing else.
@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Version", "Wish", "parse"]
+__all__ = ["Version", "VersionSpec", "parse"]
 
+# Keeps each number far below the 4,300 digits that Python converts.
 LONGEST = 200
 _TEXT = re.compile(
     r"(?:v|version|release)?[-_. ]?(?:(?P<epoch>\d+)!)?(?P<release>\d++(?:\.\d++)*+)(?P<tail>[a-z\d._-]*)(?:\+.*)?",
@@ -142,13 +143,13 @@ class _Word(NamedTuple):
     text: str
 
 
-class Wish(NamedTuple):
-    """Which versions are meant: all terms of one of the alternatives must hold; no alternative means any version."""
+class VersionSpec(NamedTuple):
+    """Which versions are accepted: all terms of one of the alternatives must hold; no alternative means any version."""
 
     alternatives: tuple[tuple[_Term | _Word, ...], ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "Wish":
+    def parse(cls, text: str) -> "VersionSpec":
         """Read `2`, `2.x`, `v3`, `^2.1`, `~1.4`, `>=1.0,<2`, `1.2 - 1.4`, `1 || 3`, `latest`, a date or a word."""
         if text.strip().casefold() in _ANYTHING:
             return cls()
@@ -170,7 +171,7 @@ class Wish(NamedTuple):
         )
 
     def best(self, versions: Iterable[str], *, pre: bool = False) -> str | None:
-        """The highest that is meant; a pre-release only if it is wished for, or there is nothing else."""
+        """The highest that is meant; a pre-release only if one is named, or there is nothing else."""
         meant = [(version, parse(version)) for version in versions if self.accepts(version)]
         if not (pre or self._names_pre_release):
             meant = [(text, parsed) for text, parsed in meant if parsed is None or parsed.is_final] or meant

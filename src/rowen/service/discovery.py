@@ -39,7 +39,7 @@ async def discover(url: str, settings: Settings) -> Discovery | None:
 
     Raises if the address does not answer at all, or that it is down: nobody can tell then.
     """
-    from rowen.connectors.look import Look
+    from rowen.connectors.probe import Probe
     from rowen.fetch.client import Client
     from rowen.fetch.target import redact
 
@@ -47,17 +47,17 @@ async def discover(url: str, settings: Settings) -> Discovery | None:
     found = None
     try:
         async with Client(paced) as client, asyncio.timeout(LIMIT_S):
-            look = Look(client, url)
-            await look.begin()
-            found = await registry.discover(look)
+            probe = Probe(client, url)
+            await probe.begin()
+            found = await registry.discover(probe)
     except FetchError as problem:
         problem.hint = problem.hint or _HINT
         raise
     except TimeoutError:
         log.warning("could not find out in %.0f s what %s is; it was taken for a web site", LIMIT_S, redact(url))
         return None
-    if found is None and (look.status >= 500 or look.status == _BUSY):
-        raise SourceError(f"{redact(url)} answered with status {look.status}.", hint=_HINT)
+    if found is None and (probe.status >= 500 or probe.status == _BUSY):
+        raise SourceError(f"{redact(url)} answered with status {probe.status}.", hint=_HINT)
     return Discovery(*found) if found else None
 
 

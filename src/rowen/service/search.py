@@ -10,7 +10,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.excerpt import within
 from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, plain
 from rowen.model.source import Source
-from rowen.model.version import Wish
+from rowen.model.version import VersionSpec
 from rowen.service.items import Items
 from rowen.service.paging import decoded, encoded
 from rowen.service.question_vectors import QuestionVector, QuestionVectors
@@ -186,7 +186,7 @@ async def _filters(c: Connection, names: Sequence[str] | None, version: str | No
 def _of_version(held: list[Source], version: str) -> list[str]:
     """The sources that a version means."""
     try:
-        wish = Wish.parse(version)
+        spec = VersionSpec.parse(version)
     except ValueError as problem:
         raise UsageError(
             f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
@@ -195,7 +195,7 @@ def _of_version(held: list[Source], version: str) -> list[str]:
     for source in held:
         if source.version:
             families.setdefault(source.family, {})[source.name] = source.version
-    chosen = [name for family in families.values() for name in family if family[name] == wish.best(family.values())]
+    chosen = [name for family in families.values() for name in family if family[name] == spec.best(family.values())]
     if not chosen:
         have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
         raise NotFoundError(

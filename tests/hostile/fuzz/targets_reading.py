@@ -8,7 +8,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.datajson.naming import is_record
-from rowen.connectors.files.gitignore import Rules, _TooManyError
+from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.hints import recommended
 from rowen.connectors.web.sitemap import read_entries
@@ -282,6 +282,6 @@ def description(data: bytes) -> None:
     allowed=(_TooManyError,),
 )
 def gitignore(data: bytes) -> None:
-    rules = Rules(_text(data))
+    rules = IgnoreRules(_text(data))
     for path in ("a", "a/b/c/d.pyc", "/".join("ab" * 50)):
         rules.verdict(path, folder=False)

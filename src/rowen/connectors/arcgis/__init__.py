@@ -10,7 +10,7 @@ from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 
 __all__ = ["ArcGis"]
@@ -25,11 +25,11 @@ class ArcGis(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The site at an address, if Hub's search answers there."""
-        match await look.json(f"{look.origin}/api/search/v1/collections/dataset/items?limit=1"):
+        match await probe.json(f"{probe.origin}/api/search/v1/collections/dataset/items?limit=1"):
             case {"type": "FeatureCollection", "features": list(), "numberMatched": int()}:
-                return look.origin
+                return probe.origin
         return None
 
     def _listing(self, client: Client, known: Known) -> Listing:

@@ -8,7 +8,7 @@ from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.ckan.address import Address, CkanOptions, accept, recognise
 from rowen.connectors.ckan.listing import CkanListing
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 
 __all__ = ["Ckan"]
@@ -23,10 +23,10 @@ class Ckan(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The portal at an address, if it can be searched by CKAN's API."""
-        url = accept(look.url)
-        match await look.json(f"{Address.of(url).action}/package_search?rows=0") if url else None:
+        url = accept(probe.url)
+        match await probe.json(f"{Address.of(url).action}/package_search?rows=0") if url else None:
             case {"success": True, "result": {"count": int(), "results": list()}}:
                 return url
         return None

@@ -11,7 +11,7 @@ from rowen.connectors.csw.address import accept, capabilities_url, recognise
 from rowen.connectors.csw.capabilities import is_capabilities
 from rowen.connectors.csw.listing import Catalogue
 from rowen.connectors.csw.options import CswOptions
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.model.item import Observation
 
@@ -29,12 +29,12 @@ class Csw(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The service at an address: itself tells, or what it answers when asked what it can do."""
-        if look.page is not None and is_capabilities(look.page.body):
-            return accept(look.url)
-        base = accept(_likely(look))
-        answer = await look.get(capabilities_url(base), accept="application/xml, */*;q=0.5") if base else None
+        if probe.page is not None and is_capabilities(probe.page.body):
+            return accept(probe.url)
+        base = accept(_likely(probe))
+        answer = await probe.get(capabilities_url(base), accept="application/xml, */*;q=0.5") if base else None
         return base if answer is not None and is_capabilities(answer.body) else None
 
     def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
@@ -45,9 +45,9 @@ class Csw(CatalogConnector):
         return noted(self._refresh(catalogue, held), catalogue.notes)
 
 
-def _likely(look: Look) -> str:
+def _likely(probe: Probe) -> str:
     """Where the service of a site is likely to be: GeoNetwork has it below its own address."""
-    if look.base == look.origin:
-        return f"{look.base}/csw"
-    site, found, _ = look.base.partition("/geonetwork")
-    return f"{site}{found}/srv/eng/csw" if found and "/csw" not in look.base else look.url
+    if probe.base == probe.origin:
+        return f"{probe.base}/csw"
+    site, found, _ = probe.base.partition("/geonetwork")
+    return f"{site}{found}/srv/eng/csw" if found and "/csw" not in probe.base else probe.url

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
-from rowen.formats.xml import Element, Found, Reader, local, read_in_steps, said
+from rowen.formats.xml import Element, FoundElement, Reader, local, read_in_steps, said
 
 __all__ = ["Answer", "RefusalError", "read"]
 
@@ -27,7 +27,7 @@ class RefusalError(UnreadableError):
 class Answer:
     """Records, and how many match the question. Where the next ones are said to begin is not worth knowing."""
 
-    records: list[Found] = field(default_factory=list)
+    records: list[FoundElement] = field(default_factory=list)
     matched: int | None = None
 
 
@@ -63,7 +63,7 @@ def _refusal(reports: list[Element], where: str) -> RefusalError:
     return problem
 
 
-def _sorted_out(found: list[Found]) -> Answer:
+def _sorted_out(found: list[FoundElement]) -> Answer:
     answer = Answer()
     for one in found:
         if local(one.tree.tag) == "SearchResults":

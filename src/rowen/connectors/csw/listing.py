@@ -20,7 +20,7 @@ from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url
 from rowen.connectors.remembered import remembered
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
-from rowen.formats.xml import Found, written
+from rowen.formats.xml import FoundElement, written
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
@@ -285,7 +285,7 @@ class Catalogue(Listing):
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
 
-    def _row(self, found: Found) -> Row:
+    def _row(self, found: FoundElement) -> Row:
         modified = stamp_of(found.tree)
         url = url_of(found.tree, self._url)
         if found.why:

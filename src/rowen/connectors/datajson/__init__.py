@@ -12,7 +12,7 @@ from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.datajson.listing import DataJsonListing, DataJsonOptions
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.fetch.target import parse
 
@@ -47,12 +47,12 @@ class DataJson(CatalogConnector):
         return url if _SOME_FILE.search(f"/{path}") else f"{url.rstrip('/')}/data.json"
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The document at an address, or the data.json below it."""
-        if look.page is not None and _is_catalog(look.page.body):
-            return parse(look.url).url
-        url = cls.accept(look.base)
-        found = await look.get(url) if url and url != look.url else None
+        if probe.page is not None and _is_catalog(probe.page.body):
+            return parse(probe.url).url
+        url = cls.accept(probe.base)
+        found = await probe.get(url) if url and url != probe.url else None
         return url if found is not None and _is_catalog(found.body) else None
 
     def _listing(self, client: Client, known: Known) -> Listing:

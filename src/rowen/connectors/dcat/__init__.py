@@ -11,7 +11,7 @@ from rowen.connectors.catalog.talk import Talk
 from rowen.connectors.dcat.address import accept, is_catalog, linked, recognise
 from rowen.connectors.dcat.listing import VERSION, RdfListing
 from rowen.connectors.dcat.options import DcatOptions
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.formats.rdf.syntax import ACCEPT
 
@@ -27,13 +27,13 @@ class Dcat(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The catalog at an address: the address itself, one that its page links, or that of udata."""
-        if look.page is not None and is_catalog(look.page):
-            return accept(look.url)
-        found = linked(look.page) if look.page is not None else None
-        url = found or f"{look.base}/api/1/site/catalog.jsonld"
-        answer = await look.get(url, accept=ACCEPT)
+        if probe.page is not None and is_catalog(probe.page):
+            return accept(probe.url)
+        found = linked(probe.page) if probe.page is not None else None
+        url = found or f"{probe.base}/api/1/site/catalog.jsonld"
+        answer = await probe.get(url, accept=ACCEPT)
         return accept(url) if answer is not None and is_catalog(answer) else None
 
     def _listing(self, client: Client, known: Known) -> Listing:

@@ -11,7 +11,7 @@ from rowen.connectors.dcat.hydra import Paging
 from rowen.connectors.dcat.joining import Part
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
-from rowen.formats.rdf.syntax import UNREAD, Unread
+from rowen.formats.rdf.syntax import UNREAD, UnreadStatement
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
@@ -35,7 +35,7 @@ class Contents:
 
     graph: Graph
     paging: Paging
-    broken: tuple[Unread, ...] = ()
+    broken: tuple[UnreadStatement, ...] = ()
     items: frozenset[Node] = frozenset()
     borders: frozenset[Node] = frozenset()
     missing: int = 0
@@ -118,7 +118,7 @@ def _payload(part: Part, borders: frozenset[Node]) -> bytes | None:
     return "\n".join(sorted(broken)).encode("utf-8", "replace") if broken else payload_of(said)
 
 
-def unread(broken: Unread, source: str) -> Row:
+def unread(broken: UnreadStatement, source: str) -> Row:
     """A statement of which nobody knows what it is about, for the quarantine: the same one each time."""
     mark = body_hash(broken.payload.strip()).hex()[:32]
     why = f"A statement cannot be read: {broken.why}."

@@ -12,8 +12,18 @@ from urllib.parse import unquote_to_bytes
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.files.archives import Archive, is_tar, is_zip
-from rowen.connectors.files.folders import Walk
-from rowen.connectors.files.found import NOWHERE, Batch, Found, etag_of, fetched, observe, shown, too_large, unreadable
+from rowen.connectors.files.folders import FolderWalk
+from rowen.connectors.files.found import (
+    NOWHERE,
+    Batch,
+    FoundFile,
+    etag_of,
+    fetched,
+    observe,
+    shown,
+    too_large,
+    unreadable,
+)
 from rowen.connectors.files.reading import read_file
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.connectors.files.tars import tar_observations
@@ -25,7 +35,7 @@ from rowen.model.url import file_url
 
 __all__ = ["Files"]
 
-_GONE_HINT = "Is a disk not mounted? Nothing was deleted."
+_GONE_HINT = "Is a disk not mounted?"
 
 
 class Files:
@@ -94,7 +104,7 @@ class Files:
     async def _folder(self, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
         if await known.look_up([self._url]):
             raise self._exchanged("a file", "a folder")
-        walk = await asyncio.to_thread(Walk, self._path, self._url, self._options, self._selection)
+        walk = await asyncio.to_thread(FolderWalk, self._path, self._url, self._options, self._selection)
         async for observations in observe(iter(walk), known, self._tools.meter, read=self._read):
             yield observations
         yield [Complete() if walk.complete else Incomplete("Some folders could not be listed.")]
@@ -118,10 +128,10 @@ class Files:
     def _exchanged(self, once: str, now: str) -> SourceGoneError:
         return SourceGoneError(
             f"{shown(self._path)} was {once} and is {now} now.",
-            hint="Nothing was deleted. If this is meant, remove the source and add it again.",
+            hint="If this is meant, remove the source and add it again.",
         )
 
-    def _read(self, found: Found) -> Observation | None:
+    def _read(self, found: FoundFile) -> Observation | None:
         path = _path_of(found.url)
         try:
             return self._read_body(found.url, path)

@@ -73,7 +73,7 @@ class Archive:
         """The error for an archive that cannot be trusted as a whole."""
         return SourceError(
             f"{shown(self.path)} could not be read as a whole: {why}.",
-            hint="Nothing was deleted. Is the archive whole, and is nobody writing to it?",
+            hint="Is the archive whole, and is nobody writing to it?",
         )
 
     def beyond(self, option: str) -> SourceError:
@@ -81,7 +81,7 @@ class Archive:
         limit = getattr(self.options, option)
         return SourceError(
             f"{shown(self.path)} has more in it than {option} allows ({limit:,}).",
-            hint=f"Nothing was deleted. If the archive is sound, raise the option {option}.",
+            hint=f"If the archive is sound, raise the option {option}.",
         )
 
     def url_of(self, path: str) -> str:

@@ -20,13 +20,13 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.model.media import media_type_of
 from rowen.model.url import file_url
 
-__all__ = ["Walk"]
+__all__ = ["FolderWalk"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9!$&'()*+,;=:@~._-]+").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _OpenFolder:
     """A folder to visit: path and URL end in a slash; `ancestors` are filled only where links are followed."""
 
     path: str
@@ -44,7 +44,7 @@ class _Names:
     git: set[str]
 
 
-class Walk:
+class FolderWalk:
     """One pass over a folder: its files sorted by name, those of its folders where the folder's name stands.
 
     `complete` turns false when a folder could not be listed: what is below it was not seen, and may be there.
@@ -53,7 +53,7 @@ class Walk:
     def __init__(self, path: str, url: str, options: FilesOptions, selection: Selection) -> None:
         self.complete = True
         self._batch = Batch()
-        self._root = _Folder(path.rstrip("/") + "/", url.rstrip("/") + "/")
+        self._root = _OpenFolder(path.rstrip("/") + "/", url.rstrip("/") + "/")
         self._real_root = os.path.realpath(path).rstrip("/") + "/"
         self._options = options
         self._selection = selection
@@ -63,7 +63,7 @@ class Walk:
         visits = [self._visit(self._root)]
         while visits:
             for step in visits[-1]:
-                if isinstance(step, _Folder):
+                if isinstance(step, _OpenFolder):
                     visits.append(self._visit(step))
                     break
                 yield step
@@ -71,9 +71,7 @@ class Walk:
                 visits.pop()
         yield self._take()
         if self._identity() != identity:
-            raise SourceGoneError(
-                f"{shown(self._root.path)} became another folder while it was read.", hint="Nothing was deleted."
-            )
+            raise SourceGoneError(f"{shown(self._root.path)} became another folder while it was read.")
 
     def _identity(self) -> tuple[int, int]:
         try:
@@ -81,11 +79,11 @@ class Walk:
         except OSError as problem:
             raise SourceGoneError(
                 f"{shown(self._root.path)} is not there any more: {problem.strerror}.",
-                hint="Is a disk not mounted? Nothing was deleted.",
+                hint="Is a disk not mounted?",
             ) from None
         return status.st_dev, status.st_ino
 
-    def _visit(self, folder: _Folder) -> Iterator[Batch | _Folder]:
+    def _visit(self, folder: _OpenFolder) -> Iterator[Batch | _OpenFolder]:
         try:
             ancestors = self._ancestors(folder)
             if ancestors is None:
@@ -99,7 +97,7 @@ class Walk:
         self._choose(folder, names, rules)
         yield from self._steps(folder, names, rules, ancestors)
 
-    def _ancestors(self, folder: _Folder) -> tuple[tuple[int, int], ...] | None:
+    def _ancestors(self, folder: _OpenFolder) -> tuple[tuple[int, int], ...] | None:
         """The folders on the way down to and with this one; None if it is its own ancestor, through a link."""
         if not self._options.follow_links:
             return ()
@@ -107,16 +105,16 @@ class Walk:
         identity = status.st_dev, status.st_ino
         return None if identity in folder.ancestors else (*folder.ancestors, identity)
 
-    def _unlisted(self, folder: _Folder, problem: OSError) -> None:
+    def _unlisted(self, folder: _OpenFolder, problem: OSError) -> None:
         if folder is self._root:
             raise SourceError(
                 f"{shown(folder.path)} could not be listed: {problem.strerror}.",
-                hint="Rowen needs leave to read it. Nothing was deleted.",
+                hint="Rowen needs leave to read it.",
             ) from None
         self.complete = False
         self._batch.failed.append(unreadable(folder.url.rstrip("/"), folder.path, problem))
 
-    def _list(self, folder: _Folder) -> _Names:
+    def _list(self, folder: _OpenFolder) -> _Names:
         names = _Names([], [], set())
         skips_dotted, follow = self._selection.skips_dotted, self._options.follow_links
         with os.scandir(folder.path) as entries:
@@ -151,13 +149,13 @@ class Walk:
             if problem.errno not in NOWHERE:
                 raise
 
-    def _rules(self, folder: _Folder, names: _Names) -> Chain:
+    def _rules(self, folder: _OpenFolder, names: _Names) -> Chain:
         if not self._options.gitignore:
             return ()
         above = rules_above(folder.path) if folder is self._root else folder.rules
         return rules_of(folder.path, above, repository=".git" in names.git, own=".gitignore" in names.git)
 
-    def _choose(self, folder: _Folder, names: _Names, rules: Chain) -> None:
+    def _choose(self, folder: _OpenFolder, names: _Names, rules: Chain) -> None:
         """Leave out what the rules and the patterns name."""
         path, start = folder.path, len(self._root.path)
         if rules:
@@ -169,19 +167,19 @@ class Walk:
             names.folders = [name for name in names.folders if enters(within + name)]
 
     def _steps(
-        self, folder: _Folder, names: _Names, rules: Chain, ancestors: tuple[tuple[int, int], ...]
-    ) -> Iterator[Batch | _Folder]:
+        self, folder: _OpenFolder, names: _Names, rules: Chain, ancestors: tuple[tuple[int, int], ...]
+    ) -> Iterator[Batch | _OpenFolder]:
         """Files in the order of their names, looked at in batches, and each folder where its name stands."""
         files = sorted(names.files)
         start = 0
         for name in sorted(names.folders):
             end = bisect(files, name, lo=start)
             yield from self._batches(folder, files, start, end)
-            yield _Folder(f"{folder.path}{name}/", f"{folder.url}{_quoted(name)}/", rules, ancestors)
+            yield _OpenFolder(f"{folder.path}{name}/", f"{folder.url}{_quoted(name)}/", rules, ancestors)
             start = end
         yield from self._batches(folder, files, start, len(files))
 
-    def _batches(self, folder: _Folder, files: list[str], start: int, end: int) -> Iterator[Batch]:
+    def _batches(self, folder: _OpenFolder, files: list[str], start: int, end: int) -> Iterator[Batch]:
         for at in range(start, end, BATCH_ITEMS):
             self._look(folder, files[at : min(at + BATCH_ITEMS, end)])
             if self._batch.full:
@@ -191,7 +189,7 @@ class Walk:
         batch, self._batch = self._batch, Batch()
         return batch
 
-    def _look(self, folder: _Folder, files: list[str]) -> None:
+    def _look(self, folder: _OpenFolder, files: list[str]) -> None:
         look = os.stat if self._options.follow_links else os.lstat
         batch, max_bytes = self._batch, int(self._options.max_bytes)
         quoted = str if _PLAIN("".join(files)) else _quoted

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 from rowen.connectors.files.globs import translate
 from rowen.connectors.files.opening import open_file, read_at_most
 
-__all__ = ["Chain", "Rules", "ignored", "rules_above", "rules_of"]
+__all__ = ["Chain", "IgnoreRules", "ignored", "rules_above", "rules_of"]
 
 # Honest files have a few hundred rules; these numbers keep the price of one path below a tenth of a second. A file
 # that has more is not half obeyed, since its last rules may be there to keep something out.
@@ -40,7 +40,7 @@ class _Rule(NamedTuple):
     pattern: str
 
 
-class Rules:
+class IgnoreRules:
     """The rules of one file."""
 
     def __init__(self, text: str) -> None:
@@ -53,7 +53,7 @@ class Rules:
         return (self._of_folders if folder else self._of_files).of(path)
 
 
-Chain: TypeAlias = tuple[tuple[int, Rules], ...]
+Chain: TypeAlias = tuple[tuple[int, IgnoreRules], ...]
 """The rules that hold in a folder, strongest first, each with how much of a path is before its own folder."""
 
 
@@ -108,7 +108,7 @@ def _read(prefix: str, name: str) -> Chain:
     if len(body) > _MOST_BYTES:
         raise OSError(errno.EFBIG, f"the rules in {name} are longer than {_MOST_BYTES:,} bytes")
     try:
-        return ((len(prefix), Rules(os.fsdecode(body))),)
+        return ((len(prefix), IgnoreRules(os.fsdecode(body))),)
     except _TooManyError as problem:
         raise OSError(errno.EFBIG, f"{name} has {problem}") from None
 

@@ -11,6 +11,7 @@ from stat import S_ISREG
 __all__ = ["open_file", "read_at_most"]
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+# Files are mostly smaller, and read by one call; a larger piece would reserve memory for nothing.
 _PIECE_BYTES = 1 << 20
 
 

@@ -9,21 +9,24 @@ from rowen.connectors.files.found import etag_of
 from rowen.connectors.files.opening import open_file, read_at_most
 from rowen.errors import ItemError
 
-__all__ = ["Body", "racy", "read_file"]
+__all__ = ["FileBody", "racy", "read_file"]
 
+# A file that is saved while it is read is whole at the second try; one that is written all the time never is.
 TRIES = 3
+# Twice the coarsest tick by which kernels stamp files, 10 ms: a change within it leaves the stamp as it was.
 _TICK_NS = 20_000_000
+# FAT stamps files in steps of two seconds.
 _COARSE_TICK_NS = 2_000_000_000
 
 
-class Body(NamedTuple):
+class FileBody(NamedTuple):
     """A file's bytes, with the validator that belongs to them."""
 
     body: bytes
     etag: str
 
 
-def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> Body | None:
+def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> FileBody | None:
     """The file's bytes, at most one more than the limit; None if it is no regular file any more.
 
     Raises `OSError` as the system does, and `ItemError` if the file changed each time that it was read.
@@ -41,7 +44,7 @@ def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> Bod
             os.close(descriptor)
         tools.meter.bytes += len(body)
         if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
-            return Body(body, etag_of(after) + ("-racy" if racy(after, started_at) else ""))
+            return FileBody(body, etag_of(after) + ("-racy" if racy(after, started_at) else ""))
     raise ItemError("changed while it was read", hint="The next sync tries again.")
 
 

@@ -25,6 +25,7 @@ from rowen.model.item import Checkpoint, Complete, Failed, Observation, Unchange
 
 __all__ = ["tar_observations"]
 
+# As for folders.
 GROUP_ITEMS = 64
 GROUP_BYTES = 4 * 1024 * 1024
 _DAMAGED = (
@@ -32,6 +33,7 @@ _DAMAGED = (
     EOFError, OSError, OverflowError, RecursionError, ValueError,
 )  # fmt: skip
 _PIECE_BYTES = 1 << 20
+# Below that the ratio of packed and unpacked says nothing: an archive of few kB may be all zeros, and do no harm.
 _SUSPICIOUS_BYTES = 16_000_000
 _END = bytes(tarfile.BLOCKSIZE)
 
@@ -46,7 +48,7 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
                 yield [Unchanged(held.url) for held in batch]
             yield [Complete()]
             return
-        members = _Members(archive, file, etag)
+        members = _TarMembers(archive, file, etag)
         await asyncio.to_thread(members.survey)
         groups = members.groups()
         while group := await asyncio.to_thread(next, groups, None):
@@ -62,7 +64,7 @@ async def _all_held(known: Known, etag: str) -> bool:
     return known.count > 0
 
 
-class _Members:
+class _TarMembers:
     def __init__(self, archive: Archive, file: BinaryIO, etag: str) -> None:
         self.failed = False
         self._archive = archive

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from rowen.connectors.base import Known
 from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
-from rowen.connectors.files.found import Batch, Found, observe, shown
+from rowen.connectors.files.found import Batch, FoundFile, observe, shown
 from rowen.errors import ItemError
 from rowen.model.item import Complete, Failed, Observation
 
@@ -20,21 +20,23 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, Val
 # Of the methods that `zipfile` knows only these let the output be bounded.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
+# Below that the ratio of packed and unpacked says nothing: a member of few kB may be all zeros, and do no harm.
 _SUSPICIOUS_BYTES = 1_000_000
+# What an entry of the directory may take on average: 46 bytes and its name.
 _ENTRY_BYTES = 256
 
 
 async def zip_observations(archive: Archive, known: Known) -> AsyncGenerator[Sequence[Observation], None]:
     """All members that are wanted, and `Complete` unless one of them is damaged."""
     with archive.opened() as (file, _):
-        members = _Members(archive, file)
+        members = _ZipMembers(archive, file)
         async for observations in observe(members.batches(), known, archive.tools.meter, read=members.read):
             yield observations
     if members.sound:
         yield [Complete()]
 
 
-class _Members:
+class _ZipMembers:
     """The directory of a zip; `sound` turns false when a member proves to be damaged."""
 
     def __init__(self, archive: Archive, file: BinaryIO) -> None:
@@ -59,7 +61,7 @@ class _Members:
                 batch = Batch()
         yield batch
 
-    def read(self, found: Found) -> Observation:
+    def read(self, found: FoundFile) -> Observation:
         """Unpack one member."""
         info = self._by_url[found.url]
         try:
@@ -74,7 +76,7 @@ class _Members:
 
     def _directory(self) -> zipfile.ZipFile:
         options = self._archive.options
-        bounded = _Bounded(self._file, options.max_members * _ENTRY_BYTES)
+        bounded = _BoundedMember(self._file, options.max_members * _ENTRY_BYTES)
         try:
             opened = zipfile.ZipFile(bounded)
         except _DAMAGED as problem:
@@ -118,7 +120,7 @@ class _Members:
         return Failed(url, f"{info.filename} in {shown(self._archive.path)} {problem}.", hint=problem.hint)
 
 
-class _Bounded(io.BufferedReader):
+class _BoundedMember(io.BufferedReader):
     """A file that is not read in larger pieces than allowed: a directory of a zip is read in one."""
 
     def __init__(self, file: BinaryIO, limit_bytes: int) -> None:

@@ -12,7 +12,7 @@ from rowen.connectors.git.listing import held_etags, quoted
 from rowen.connectors.git.mirror import open_mirror
 from rowen.connectors.git.options import RepositoryOptions
 from rowen.connectors.git.program import MOST_MIRROR_BYTES
-from rowen.connectors.git.reading import Reading
+from rowen.connectors.git.reading import RepositoryPull
 from rowen.connectors.git.remote import Remote, recognise
 from rowen.model.item import Checkpoint, Complete, Observation
 
@@ -62,7 +62,7 @@ class Git:
             limit_s=options.limit_s,
             most_bytes=int(options.max_mirror_bytes),
         ) as mirror:
-            reading = Reading(mirror, options, self._url_of)
+            reading = RepositoryPull(mirror, options, self._url_of)
             async with aclosing(reading.pull(held, known.cursor)) as observations:
                 async for observation in observations:
                     if not isinstance(observation, Checkpoint) or observation.cursor != known.cursor:

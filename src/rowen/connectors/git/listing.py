@@ -20,15 +20,17 @@ from rowen.errors import SourceGoneError
 from rowen.model.item import Failed, Fetched, Observation, Raw, Unchanged
 from rowen.model.media import claims, media_type_of
 
-__all__ = ["Entry", "Found", "Look", "Proof", "Scope", "held_etags", "quoted"]
+__all__ = ["FoundBlob", "Proof", "RepositoryScope", "TreeComparison", "TreeEntry", "held_etags", "quoted"]
 
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
+# The specification of pointers: smaller than 1,024 bytes.
 _LFS_BYTES = 1024
+# They stand in the cursor, which every run reads: 300 kB. Further ones are tried again in each run.
 _MOST_REFUSED = 1_000
 _PROOF = ("commit", "digest", "refused")  # what others keep beside it is none of its business
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """A regular file in a tree; names that are not UTF-8 keep their bytes as surrogates."""
 
     path: str
@@ -36,7 +38,7 @@ class Entry(NamedTuple):
     size_bytes: int | None = None
 
 
-class Found(NamedTuple):
+class FoundBlob(NamedTuple):
     """A file that is part of the source; its size is None where only reading it would tell."""
 
     url: str
@@ -45,7 +47,7 @@ class Found(NamedTuple):
     size_bytes: int | None
 
 
-class Refused(NamedTuple):
+class RefusedBlob(NamedTuple):
     """A blob that cannot be read, whenever it is tried."""
 
     url: str
@@ -69,7 +71,7 @@ def quoted(path: str) -> str:
     return quote(path.encode("utf-8", "surrogateescape"), safe="/!$&'()*+,;=:@~")
 
 
-class Scope:
+class RepositoryScope:
     """Which files of a repository are part of the source, and under which URLs."""
 
     def __init__(self, options: RepositoryOptions, path: str, url_of: Callable[[str], str]) -> None:
@@ -79,20 +81,18 @@ class Scope:
             FilesOptions(include=options.include, exclude=options.exclude, hidden=options.hidden)
         )
 
-    def find(self, entries: Iterable[Entry]) -> list[Found]:
+    def find(self, entries: Iterable[TreeEntry]) -> list[FoundBlob]:
         """The files to take; of two that lead to the same URL the first one."""
-        found: dict[str, Found] = {}
+        found: dict[str, FoundBlob] = {}
         there = False
         for entry in entries:
             within = self._within(entry.path)
             there = there or within is not None
             if within is not None and _is_sound(entry.path) and self._selection.takes_member(within):
                 url = self._url_of(entry.path)
-                found.setdefault(url, Found(url, *entry))
+                found.setdefault(url, FoundBlob(url, *entry))
         if self._path and not there:
-            raise SourceGoneError(
-                f"There is nothing at {shown(self._path)} in the repository.", hint="Nothing was deleted."
-            )
+            raise SourceGoneError(f"There is nothing at {shown(self._path)} in the repository.")
         return list(found.values())
 
     def enters(self, folder: str) -> bool:
@@ -122,7 +122,7 @@ class Proof:
 
     commit: str
     digest: str
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedBlob, ...] = ()
 
     @classmethod
     def from_json(cls, value: Any) -> "Proof | None":
@@ -152,29 +152,29 @@ def _digest(blobs: Iterable[tuple[str, str | None]]) -> str:
     return hashlib.sha256("\n".join([*lines, *filter(None, [claims()])]).encode()).hexdigest()
 
 
-class Look:
+class TreeComparison:
     """One look at a commit: what is the same, what has to be read, what cannot be."""
 
     def __init__(
         self,
-        found: list[Found],
+        found: list[FoundBlob],
         held: Mapping[str, str | None],
         *,
         before: Proof | None,
         options: RepositoryOptions,
         ref: str,
     ) -> None:
-        self.stale: list[Found] = []
+        self.stale: list[FoundBlob] = []
         self._found = found
         self._same: list[str] = []
-        self._refused: list[Refused] = []
+        self._refused: list[RefusedBlob] = []
         self._options = options
         self._ref = ref
         known = {(one.url, one.sha): one for one in before.refused} if before else {}
         for one in found:
             self._sort(one, held.get(one.url), known.get((one.url, one.sha)))
 
-    def _sort(self, found: Found, etag: str | None, refused: Refused | None) -> None:
+    def _sort(self, found: FoundBlob, etag: str | None, refused: RefusedBlob | None) -> None:
         if refused is not None:
             self._refused.append(refused)
         elif (found.size_bytes or 0) > self._options.max_bytes:
@@ -189,13 +189,13 @@ class Look:
         yield from (one.failed for one in self._refused)
         yield from map(Unchanged, self._same)
 
-    def take(self, found: Found, body: bytes) -> Observation:
+    def take(self, found: FoundBlob, body: bytes) -> Observation:
         """The observation of a blob that was read."""
         if len(body) > self._options.max_bytes:
             return self.too_large(found)
         if body.startswith(_LFS) and len(body) < _LFS_BYTES:
             error = f"{shown(found.path)} is kept in Git LFS; the repository has only a pointer to it."
-            return self._refuse(Refused(found.url, found.sha, error, "Exclude it, or harvest it from where it is."))
+            return self._refuse(RefusedBlob(found.url, found.sha, error, "Exclude it, or harvest it from where it is."))
         path = shown(found.path)
         name = path.rpartition("/")[2]
         return Fetched(
@@ -211,12 +211,12 @@ class Look:
             )
         )
 
-    def too_large(self, found: Found) -> Observation:
+    def too_large(self, found: FoundBlob) -> Observation:
         """The observation of a blob that is not read because of its size."""
         failed = too_large(found.url, found.path, self._options.max_bytes)
-        return self._refuse(Refused(found.url, found.sha, failed.error, failed.hint))
+        return self._refuse(RefusedBlob(found.url, found.sha, failed.error, failed.hint))
 
-    def _refuse(self, refused: Refused) -> Observation:
+    def _refuse(self, refused: RefusedBlob) -> Observation:
         self._refused.append(refused)
         return refused.failed
 

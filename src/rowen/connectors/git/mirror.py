@@ -19,7 +19,7 @@ from typing import IO, NamedTuple
 
 from rowen.connectors.base import Meter, Tools
 from rowen.connectors.files.found import shown
-from rowen.connectors.git.listing import Entry, Found
+from rowen.connectors.git.listing import FoundBlob, TreeEntry
 from rowen.connectors.git.program import MOST_MIRROR_BYTES, Program, folder_bytes
 from rowen.connectors.git.remote import Remote, configuration
 from rowen.errors import SourceError, SourceGoneError
@@ -96,7 +96,7 @@ class Mirror:
                 return Tip(name.removesuffix("^{}"), commit)
         if ref is None:
             return None
-        raise SourceGoneError(f"{self._about} has no branch or tag {ref!r}.", hint="Nothing was deleted.")
+        raise SourceGoneError(f"{self._about} has no branch or tag {ref!r}.")
 
     async def fetch(self, tip: Tip) -> None:
         """Bring a commit here, without history and files where the server can leave them out."""
@@ -129,12 +129,14 @@ class Mirror:
             await asyncio.shield(asyncio.to_thread(_sweep_up, self._folder))
             raise
 
-    async def entries(self, commit: str) -> list[Entry]:
+    async def entries(self, commit: str) -> list[TreeEntry]:
         """The regular files of a commit; links and submodules are none."""
         output = await self._program.run("ls-tree", "-r", "-z", "--full-tree", commit, folder=self._folder)
         return list(_regular(output))
 
-    async def bodies(self, wanted: Sequence[Found], *, max_bytes: int) -> AsyncGenerator[tuple[Found, bytes | None]]:
+    async def bodies(
+        self, wanted: Sequence[FoundBlob], *, max_bytes: int
+    ) -> AsyncGenerator[tuple[FoundBlob, bytes | None]]:
         """The files' bytes, in order; None for one that is larger than allowed."""
         if not wanted:
             return
@@ -156,7 +158,7 @@ class Mirror:
         self.meter.bytes += size_bytes
         return body[:-1]
 
-    async def _present(self, wanted: Iterable[Found]) -> dict[str, int]:
+    async def _present(self, wanted: Iterable[FoundBlob]) -> dict[str, int]:
         """Bring the blobs here that are missing; returns the sizes of all."""
         shas = list(dict.fromkeys(found.sha for found in wanted))
         sizes = await self._sizes()
@@ -192,8 +194,8 @@ def _advertised(output: bytes) -> Iterator[tuple[str, str]]:
             yield name, commit
 
 
-def _regular(output: bytes) -> Iterator[Entry]:
+def _regular(output: bytes) -> Iterator[TreeEntry]:
     for line in output.split(b"\0"):
         meta, _, path = line.partition(b"\t")
         if meta.startswith(b"100"):
-            yield Entry(path.decode("utf-8", "surrogateescape"), meta.split(b" ")[2].decode())
+            yield TreeEntry(path.decode("utf-8", "surrogateescape"), meta.split(b" ")[2].decode())

@@ -24,6 +24,7 @@ WATCH_S = 0.25
 """How often the size of what is fetched is looked at: a line of 1 GB/s overshoots by as many MB."""
 
 _PIECE_BYTES = 1 << 16
+# What git prints of errors is quoted in ours; a remote may send any amount of it.
 _KEPT_ERRORS_BYTES = 1 << 16
 
 _KEPT = ("HOME", "LOGNAME", "SSH_AUTH_SOCK", "SSL_CERT_DIR", "SSL_CERT_FILE", "USER")
@@ -86,7 +87,7 @@ class Program:
             except TimeoutError:
                 raise SourceError(
                     f"git took longer than {self._limit_s:g} s with {self._about}.",
-                    hint="Nothing was deleted. The option limit_s sets the limit.",
+                    hint="The option limit_s sets the limit.",
                 ) from None
             finally:
                 if watch is not None:
@@ -121,7 +122,7 @@ class Program:
             if len(printed) > MOST_PRINTED_BYTES:
                 raise SourceError(
                     f"git prints more than {MOST_PRINTED_BYTES >> 20} MiB about {self._about}: too many files.",
-                    hint="Nothing was deleted. A tree may name the same folder time and again.",
+                    hint="A tree may name the same folder time and again.",
                 )
         return bytes(printed)
 
@@ -140,7 +141,7 @@ class Program:
         if await asyncio.to_thread(folder_bytes, folder) > self._most_bytes:
             raise SourceError(
                 f"{self._about} takes more than {self._most_bytes:,} bytes on disk, and was left.",
-                hint="Nothing was deleted. The option max_mirror_bytes sets the limit.",
+                hint="The option max_mirror_bytes sets the limit.",
             )
 
     @asynccontextmanager
@@ -180,7 +181,7 @@ class Program:
         why = (lines[0] if lines else said.strip() or "it did not say why").partition(": ")[2] or said.strip()
         message = f"git could not read {self._about}: {why[:300].rstrip('.')}."
         if any(mark in said.lower() for mark in _GONE):
-            return SourceGoneError(message, hint="Nothing was deleted. Check the address; a private one needs a token.")
+            return SourceGoneError(message, hint="Check the address; a private one needs a token.")
         return SourceError(message)
 
 

@@ -4,15 +4,15 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
-from rowen.connectors.git.listing import Look, Proof, Scope
+from rowen.connectors.git.listing import Proof, RepositoryScope, TreeComparison
 from rowen.connectors.git.mirror import Mirror, Tip
 from rowen.connectors.git.options import RepositoryOptions
 from rowen.model.item import Checkpoint, Observation
 
-__all__ = ["Reading"]
+__all__ = ["RepositoryPull"]
 
 
-class Reading:
+class RepositoryPull:
     """One pass over what a ref stands for; ends with a checkpoint, unless the repository is empty."""
 
     def __init__(self, mirror: Mirror, options: RepositoryOptions, url_of: Callable[[str], str]) -> None:
@@ -41,8 +41,8 @@ class Reading:
     ) -> AsyncGenerator[Observation]:
         options = self._options
         await self._mirror.fetch(tip)
-        found = Scope(options, options.path, self._url_of).find(await self._mirror.entries(tip.commit))
-        look = Look(found, held, before=before, options=options, ref=options.ref or "HEAD")
+        found = RepositoryScope(options, options.path, self._url_of).find(await self._mirror.entries(tip.commit))
+        look = TreeComparison(found, held, before=before, options=options, ref=options.ref or "HEAD")
         for observation in look.settled():
             yield observation
         async with aclosing(self._mirror.bodies(look.stale, max_bytes=options.max_bytes)) as bodies:

@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Protocol
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.git.listing import held_etags
-from rowen.connectors.github.address import Address, recognise
-from rowen.connectors.github.api import Api
+from rowen.connectors.github.address import RepositoryAddress, recognise
+from rowen.connectors.github.api import GitHubApi
 from rowen.connectors.github.discussions import Discussions
-from rowen.connectors.github.files import Files
+from rowen.connectors.github.files import RepositoryFiles
 from rowen.connectors.github.options import GitHubOptions
 from rowen.connectors.github.pages import issues, releases
 from rowen.connectors.github.wiki import Wiki
@@ -21,7 +21,7 @@ __all__ = ["GitHub"]
 _OTHERS = ("wiki", "issues", "releases", "discussions")
 
 
-class Part(Protocol):
+class RepositoryPart(Protocol):
     """One thing that a repository has, with a cursor of its own, which it tells by a checkpoint at its end."""
 
     @property
@@ -37,7 +37,7 @@ class GitHub:
     Options: ClassVar[type[Options]] = GitHubOptions
 
     def __init__(self, url: str, options: GitHubOptions, tools: Tools) -> None:
-        address = Address.parse(url)
+        address = RepositoryAddress.parse(url)
         if address is None:
             raise BadUrlError(f"{url!r} is no address of a repository on GitHub.")
         self._address = address
@@ -54,7 +54,7 @@ class GitHub:
         held = self._by_part(await held_etags(known))
         cursor = known.cursor if isinstance(known.cursor, dict) else {}
         async with self._tools.client() as client:
-            api = Api(client, self._address, self._options, self._tools.now)
+            api = GitHubApi(client, self._address, self._options, self._tools.now)
             for part in self._parts(api):
                 async with aclosing(part.pull(held[part.name], cursor.get(part.name))) as observations:
                     async for observation in observations:
@@ -68,9 +68,9 @@ class GitHub:
                             return
         yield Complete()
 
-    def _parts(self, api: Api) -> Iterator[Part]:
+    def _parts(self, api: GitHubApi) -> Iterator[RepositoryPart]:
         address, options = self._address, self._options
-        yield Files(api, address, options)
+        yield RepositoryFiles(api, address, options)
         if options.wiki:
             yield Wiki(address, options, self._tools)
         if options.issues:
@@ -83,8 +83,8 @@ class GitHub:
     def _by_part(self, held: dict[str, str | None]) -> dict[str, dict[str, str | None]]:
         """What we hold, apart by the part that it came from."""
         start = len(self._address.repository) + 1
-        apart: dict[str, dict[str, str | None]] = {name: {} for name in (Files.name, *_OTHERS)}
+        apart: dict[str, dict[str, str | None]] = {name: {} for name in (RepositoryFiles.name, *_OTHERS)}
         for url, etag in held.items():
             name = url[start:].partition("/")[0]
-            apart[name if name in _OTHERS else Files.name][url] = etag
+            apart[name if name in _OTHERS else RepositoryFiles.name][url] = etag
         return apart

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from rowen.connectors.git.listing import quoted
 
-__all__ = ["Address", "recognise"]
+__all__ = ["RepositoryAddress", "recognise"]
 
 _SHORT = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?(?:@(?P<ref>\S+))?", re.ASCII)
 _NAME = re.compile(r"(?!\.\.?$)[\w.-]+", re.ASCII)
@@ -18,7 +18,7 @@ _NO_OWNERS = re.compile(
 )
 
 
-class Address(NamedTuple):
+class RepositoryAddress(NamedTuple):
     """A repository. `tail` is what follows `/tree/`: a ref and perhaps a path, which only the server tells apart."""
 
     web: str
@@ -27,7 +27,7 @@ class Address(NamedTuple):
     tail: str = ""
 
     @classmethod
-    def parse(cls, url: str) -> "Address | None":
+    def parse(cls, url: str) -> "RepositoryAddress | None":
         """The address in the URL of a repository, or of a folder or file in it."""
         try:
             parts = urlsplit(url)
@@ -77,9 +77,11 @@ def recognise(address: str) -> str | None:
     """The source URL of `github:OWNER/REPO[@REF]`, of a URL at github.com, or of `github:` and a URL elsewhere."""
     rest = address.removeprefix("github:")
     if rest != address and (short := _SHORT.fullmatch(rest)):
-        found: Address | None = Address(_GITHUB, short["owner"], short["name"], short["ref"] or "")
+        found: RepositoryAddress | None = RepositoryAddress(_GITHUB, short["owner"], short["name"], short["ref"] or "")
     else:
-        found = Address.parse(re.sub(r"^https?://(?:www\.)?github\.com(?=/)", _GITHUB, rest, flags=re.IGNORECASE))
+        found = RepositoryAddress.parse(
+            re.sub(r"^https?://(?:www\.)?github\.com(?=/)", _GITHUB, rest, flags=re.IGNORECASE)
+        )
     if found is None or (rest == address and not found.is_public):
         return None
     return found.url

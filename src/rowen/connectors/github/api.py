@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from rowen.connectors.github.address import Address
+from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.options import GitHubOptions
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
@@ -15,8 +15,9 @@ from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.formats.json import read_json
 
-__all__ = ["RAW", "SHA", "Api", "RateLimitedError", "decoded"]
+__all__ = ["RAW", "SHA", "GitHubApi", "RateLimitedError", "decoded"]
 
+# GitHub allows 100 concurrent requests, which all clients of one account share.
 AT_ONCE = 8
 JSON = "application/vnd.github+json"
 RAW = "application/vnd.github.raw+json"
@@ -29,10 +30,12 @@ class RateLimitedError(SourceError):
     """GitHub answers no more requests for a while."""
 
 
-class Api:
+class GitHubApi:
     """The API of one repository."""
 
-    def __init__(self, client: Client, address: Address, options: GitHubOptions, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, client: Client, address: RepositoryAddress, options: GitHubOptions, now: Callable[[], datetime]
+    ) -> None:
         self._client = client
         self._root = options.api_url or address.api
         self._token = options.token
@@ -100,7 +103,7 @@ class Api:
         if response.status in _GONE:
             raise SourceGoneError(
                 f"{url} answered {response.status}: there is nothing, or nothing for us.",
-                hint="Nothing was deleted. Check the name; a private repository needs the option token.",
+                hint="Check the name; a private repository needs the option token.",
             )
         hint = f"Check the token in {self._token}." if response.status in (401, 403) and self._token else None
         raise SourceError(f"{url} answered {response.status}.", hint=hint)
@@ -136,7 +139,7 @@ def decoded(response: Response) -> Any:
     except SourceError:
         raise SourceError(
             f"{redact(response.url)} answered with something that is not JSON ({response.media_type}).",
-            hint="Is the option api_url right? Nothing was deleted.",
+            hint="Is the option api_url right?",
         ) from None
 
 

@@ -3,10 +3,10 @@
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from rowen.connectors.github.address import Address
-from rowen.connectors.github.api import Api
+from rowen.connectors.github.address import RepositoryAddress
+from rowen.connectors.github.api import GitHubApi
 from rowen.connectors.github.pages import MOST_PAGES
-from rowen.connectors.github.rows import Rows, number_of, read_rows
+from rowen.connectors.github.rows import ApiRows, number_of, read_rows
 from rowen.errors import SourceError
 from rowen.model.item import Document, Fetched, Incomplete, Observation, Unchanged
 from rowen.model.outside import UNREADABLE
@@ -30,7 +30,7 @@ class Discussions:
 
     name = "discussions"
 
-    def __init__(self, api: Api, address: Address, language: str | None) -> None:
+    def __init__(self, api: GitHubApi, address: RepositoryAddress, language: str | None) -> None:
         self._api = api
         self._address = address
         self._language = language
@@ -48,12 +48,12 @@ class Discussions:
             nameless = nameless or rows.nameless
             if following is None or following == after:
                 if nameless:
-                    yield Incomplete("Some discussions cannot be read, nor told from others. Nothing was deleted.")
+                    yield Incomplete("Some discussions cannot be read, nor told from others.")
                 return
             after = following
         yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
 
-    async def _page(self, after: str | None) -> tuple[Rows, str | None]:
+    async def _page(self, after: str | None) -> tuple[ApiRows, str | None]:
         names = {"owner": self._address.owner, "name": self._address.name, "after": after}
         answer = await self._api.graphql(_QUERY, names)
         try:

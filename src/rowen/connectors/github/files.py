@@ -9,16 +9,16 @@ from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from rowen.connectors.git.listing import Found, Look, Proof, Scope, quoted
-from rowen.connectors.github.address import Address
-from rowen.connectors.github.api import AT_ONCE, RAW, SHA, Api, RateLimitedError
+from rowen.connectors.git.listing import FoundBlob, Proof, RepositoryScope, TreeComparison, quoted
+from rowen.connectors.github.address import RepositoryAddress
+from rowen.connectors.github.api import AT_ONCE, RAW, SHA, GitHubApi, RateLimitedError
 from rowen.connectors.github.options import GitHubOptions
 from rowen.connectors.github.trees import Trees
 from rowen.errors import BodyTooLargeError, CircuitOpenError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.model.item import Checkpoint, Failed, Incomplete, Observation, Skipped
 
-__all__ = ["Files"]
+__all__ = ["RepositoryFiles"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,12 +36,12 @@ class Head(NamedTuple):
     etag: str | None
 
 
-class Files:
+class RepositoryFiles:
     """The part of a source that is in the repository itself."""
 
     name = "files"
 
-    def __init__(self, api: Api, address: Address, options: GitHubOptions) -> None:
+    def __init__(self, api: GitHubApi, address: RepositoryAddress, options: GitHubOptions) -> None:
         self._api = api
         self._address = address
         self._options = options
@@ -76,7 +76,7 @@ class Files:
                 return Head(ref, path, _commit(response), response.etag)
         raise SourceGoneError(
             f"{self._address.url} is not there, or not for us to see.",
-            hint="Nothing was deleted. Check the name and the ref; a private repository needs the option token.",
+            hint="Check the name and the ref; a private repository needs the option token.",
         )
 
     def _places(self, last: str | None) -> list[tuple[str, str]]:
@@ -89,10 +89,10 @@ class Files:
         self, head: Head, held: dict[str, str | None], before: Proof | None
     ) -> AsyncGenerator[Observation]:
         base = f"{self._address.repository}/blob/{quoted(head.ref)}/"
-        scope = Scope(self._options, head.path, lambda path: base + quoted(path))
+        scope = RepositoryScope(self._options, head.path, lambda path: base + quoted(path))
         trees = Trees(self._api, scope)
         found = scope.find(await trees.entries(head.commit))
-        look = Look(found, held, before=before, options=self._options, ref=head.ref)
+        look = TreeComparison(found, held, before=before, options=self._options, ref=head.ref)
         for observation in look.settled():
             yield observation
         async with aclosing(in_order(look.stale, lambda one: self._observe(look, head, one))) as observations:
@@ -106,7 +106,7 @@ class Files:
         else:
             yield Checkpoint({**look.proof(head.commit).to_json(), "ref": head.ref, "etag": head.etag})
 
-    async def _observe(self, look: Look, head: Head, found: Found) -> Observation | None:
+    async def _observe(self, look: TreeComparison, head: Head, found: FoundBlob) -> Observation | None:
         """The observation of a blob; None once GitHub answers no more."""
         if self._limit is not None:
             return None
@@ -122,7 +122,7 @@ class Files:
         except SourceError as problem:
             return Failed(found.url, str(problem), problem.hint)
 
-    async def _body(self, head: Head, found: Found) -> bytes:
+    async def _body(self, head: Head, found: FoundBlob) -> bytes:
         if found.size_bytes == 0:
             return b""
         limit = int(self._options.max_bytes)
@@ -140,7 +140,7 @@ def _commit(response: Response) -> str:
     if not _COMMIT.fullmatch(body):
         raise SourceError(
             f"{response.url} answered with something that is no commit ({response.media_type}).",
-            hint="Is the option api_url right? Nothing was deleted.",
+            hint="Is the option api_url right?",
         )
     return body.decode()
 

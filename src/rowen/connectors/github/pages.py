@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rowen.connectors.github.address import Address
-from rowen.connectors.github.api import Api, decoded
-from rowen.connectors.github.rows import Rows, number_of, read_rows
+from rowen.connectors.github.address import RepositoryAddress
+from rowen.connectors.github.api import GitHubApi, decoded
+from rowen.connectors.github.rows import ApiRows, number_of, read_rows
 from rowen.connectors.remembered import remembered
 from rowen.errors import SourceError
 from rowen.fetch.response import Response
@@ -25,7 +25,7 @@ _TAG = "/" + SEGMENT
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ApiPage:
     """One page as it was last seen: the stamps of its items, by URL."""
 
     etag: str | None
@@ -46,7 +46,7 @@ class Pages:
 
     def __init__(
         self,
-        api: Api,
+        api: GitHubApi,
         name: str,
         path: str,
         *,
@@ -63,8 +63,8 @@ class Pages:
 
     async def pull(self, held: dict[str, str | None], cursor: Any) -> AsyncGenerator[Observation]:
         """Walk the pages; those that are the same cost a request without a body."""
-        before = remembered(cursor, list[Page]) or []
-        pages: list[Page] = []
+        before = remembered(cursor, list[ApiPage]) or []
+        pages: list[ApiPage] = []
         nameless = False
         while len(pages) < MOST_PAGES and (not pages or pages[-1].more):
             last = before[len(pages)] if len(pages) < len(before) else None
@@ -72,7 +72,7 @@ class Pages:
             response = await self._api.get(f"{self._path}&per_page=100&page={len(pages) + 1}", etag=etag)
             if response.not_modified and last:
                 pages.append(last)
-                rows = Rows()
+                rows = ApiRows()
             else:
                 rows = self._rows(response)
                 pages.append(_page(response, rows))
@@ -84,25 +84,25 @@ class Pages:
         if pages[-1].more:
             yield Incomplete(f"There are more than {MOST_PAGES:,} pages of {self.name}.")
         elif nameless:
-            yield Incomplete(f"Some {self.name} cannot be read, nor told from others. Nothing was deleted.")
+            yield Incomplete(f"Some {self.name} cannot be read, nor told from others.")
         else:
             yield Checkpoint([page.to_json() for page in pages])
 
-    def _rows(self, response: Response) -> Rows:
+    def _rows(self, response: Response) -> ApiRows:
         rows = decoded(response)
         if not isinstance(rows, list):
             raise SourceError(f"{response.url} answered with something that is no list.")
         return read_rows(rows, self._document, self._url_of, page=self._page)
 
 
-def _page(response: Response, rows: Rows) -> Page:
+def _page(response: Response, rows: ApiRows) -> ApiPage:
     """The page as it is remembered; one with failures is asked for as a whole again."""
     more = 'rel="next"' in response.headers.get("Link", "")
     stamps = {url: document.validators.etag or "" for url, document in rows.documents.items()}
-    return Page(None if rows.failed else response.etag, more, stamps)
+    return ApiPage(None if rows.failed else response.etag, more, stamps)
 
 
-def issues(api: Api, address: Address, language: str | None) -> Pages:
+def issues(api: GitHubApi, address: RepositoryAddress, language: str | None) -> Pages:
     """The issues of a repository, oldest first: so pages seldom change."""
 
     def url_of(row: Any) -> str:
@@ -126,7 +126,7 @@ def issues(api: Api, address: Address, language: str | None) -> Pages:
     return Pages(api, "issues", path, page=page, document=document, url_of=url_of)
 
 
-def releases(api: Api, address: Address, language: str | None) -> Pages:
+def releases(api: GitHubApi, address: RepositoryAddress, language: str | None) -> Pages:
     """The notes of a repository's releases; drafts are not for everybody."""
 
     def url_of(row: Any) -> str:

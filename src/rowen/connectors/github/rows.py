@@ -9,11 +9,11 @@ from rowen.model.hashes import body_hash
 from rowen.model.item import Document, Failed, Validators
 from rowen.model.outside import attempt
 
-__all__ = ["Rows", "number_of", "read_rows"]
+__all__ = ["ApiRows", "number_of", "read_rows"]
 
 
 @dataclass(slots=True)
-class Rows:
+class ApiRows:
     """What the rows of one page amount to; `nameless` tells that nobody knows which items some of them are about."""
 
     documents: dict[str, Document] = field(default_factory=dict)
@@ -23,9 +23,9 @@ class Rows:
 
 def read_rows(
     rows: Iterable[Any], document: Callable[[Any], Document | None], url_of: Callable[[Any], str], *, page: str
-) -> Rows:
+) -> ApiRows:
     """Read each row for itself; `page` is where a reader finds what a nameless one is about."""
-    found = Rows()
+    found = ApiRows()
     for row in rows:
         read = attempt(lambda row=row: document(row), str)  # type: ignore[misc]
         if isinstance(read, Document):

@@ -5,12 +5,13 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote
 
-from rowen.connectors.git.listing import Entry, Scope
-from rowen.connectors.github.api import Api, decoded
+from rowen.connectors.git.listing import RepositoryScope, TreeEntry
+from rowen.connectors.github.api import GitHubApi, decoded
 from rowen.errors import SourceError
 
 __all__ = ["Trees"]
 
+# Each folder within a folder is a call within a call. What lies deeper makes the listing incomplete.
 _DEEPEST = 100
 MOST_TREES = 10_000
 """Questions for one commit: trees may hold each other in ever new names, and the API allows 5,000 an hour."""
@@ -19,21 +20,21 @@ MOST_TREES = 10_000
 class Trees:
     """Lists the regular files of a commit; `whole` turns false when some could not be listed."""
 
-    def __init__(self, api: Api, scope: Scope) -> None:
+    def __init__(self, api: GitHubApi, scope: RepositoryScope) -> None:
         self.whole = True
         self._asked = 0
         self._api = api
         self._scope = scope
 
-    async def entries(self, tree: str, folder: str = "") -> list[Entry]:
+    async def entries(self, tree: str, folder: str = "") -> list[TreeEntry]:
         """The files below a tree, in the order of the answers."""
-        found: list[Entry] = []
+        found: list[TreeEntry] = []
         async with aclosing(self._walk(tree, folder, 0)) as walk:
             async for entries in walk:
                 found += entries
         return found
 
-    async def _walk(self, tree: str, folder: str, depth: int) -> AsyncGenerator[list[Entry]]:
+    async def _walk(self, tree: str, folder: str, depth: int) -> AsyncGenerator[list[TreeEntry]]:
         rows, truncated = await self._rows(f"{tree}?recursive=1")
         if not truncated:
             yield list(self._files(rows, folder))
@@ -53,22 +54,22 @@ class Trees:
         if self._asked > MOST_TREES:
             raise SourceError(
                 f"The repository has more than {MOST_TREES:,} folders that GitHub does not list at once.",
-                hint="Nothing was deleted. The options path, include and exclude choose a part of it.",
+                hint="The options path, include and exclude choose a part of it.",
             )
         response = await self._api.get(f"git/trees/{quote(tree, safe='?=')}")
         answer = decoded(response)
         if not isinstance(answer, dict) or not isinstance(answer.get("tree"), list):
-            raise SourceError(f"{response.url} answered with something that is no tree.", hint="Nothing was deleted.")
+            raise SourceError(f"{response.url} answered with something that is no tree.")
         return answer["tree"], bool(answer.get("truncated"))
 
-    def _files(self, rows: list[Any], folder: str) -> Iterator[Entry]:
+    def _files(self, rows: list[Any], folder: str) -> Iterator[TreeEntry]:
         """Links and submodules are no files; a row that cannot be read may have been one."""
         for row in rows:
             path, size = _path(row, folder), row.get("size") if isinstance(row, dict) else None
             if path is None or not isinstance(row.get("sha"), str):
                 self.whole = False
             elif row.get("type") == "blob" and str(row.get("mode")).startswith("100"):
-                yield Entry(path, row["sha"], size if isinstance(size, int) else None)
+                yield TreeEntry(path, row["sha"], size if isinstance(size, int) else None)
 
 
 def _path(row: Any, folder: str) -> str | None:

@@ -8,9 +8,9 @@ from rowen.connectors.base import Tools
 from rowen.connectors.git.listing import quoted
 from rowen.connectors.git.mirror import open_mirror
 from rowen.connectors.git.options import RepositoryOptions
-from rowen.connectors.git.reading import Reading
+from rowen.connectors.git.reading import RepositoryPull
 from rowen.connectors.git.remote import Remote
-from rowen.connectors.github.address import Address
+from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.options import GitHubOptions
 from rowen.errors import SourceGoneError
 from rowen.model.item import Observation
@@ -23,7 +23,7 @@ class Wiki:
 
     name = "wiki"
 
-    def __init__(self, address: Address, options: GitHubOptions, tools: Tools) -> None:
+    def __init__(self, address: RepositoryAddress, options: GitHubOptions, tools: Tools) -> None:
         self._pages = f"{address.repository}/wiki/"
         self._remote = Remote.parse(f"{address.repository}.wiki.git")
         self._token = options.token
@@ -34,7 +34,7 @@ class Wiki:
         """Read the pages that changed; a wiki that nobody has written yet has none."""
         try:
             async with open_mirror(self._remote, self._tools, token=self._token) as mirror:
-                reading = Reading(mirror, self._options, self._url_of)
+                reading = RepositoryPull(mirror, self._options, self._url_of)
                 async with aclosing(reading.pull(held, cursor)) as observations:
                     async for observation in observations:
                         yield observation

@@ -9,10 +9,10 @@ from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.notes import Noted, noted
 from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.look import Look
 from rowen.connectors.oai.address import accept, ask, recognise
 from rowen.connectors.oai.listing import Repository
 from rowen.connectors.oai.options import OaiOptions
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.model.item import Observation
 
@@ -31,12 +31,12 @@ class Oai(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The repository at an address: itself tells, or what it answers when asked who it is."""
-        if look.page is not None and _is_oai(look.page.body):
-            return accept(look.url)
-        base = accept(look.base if look.base != look.origin else f"{look.origin}/oai")
-        answer = await look.get(ask(base, "Identify"), accept="text/xml, */*;q=0.5") if base else None
+        if probe.page is not None and _is_oai(probe.page.body):
+            return accept(probe.url)
+        base = accept(probe.base if probe.base != probe.origin else f"{probe.origin}/oai")
+        answer = await probe.get(ask(base, "Identify"), accept="text/xml, */*;q=0.5") if base else None
         return base if answer is not None and _is_oai(answer.body) else None
 
     async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:

@@ -16,7 +16,7 @@ from rowen.formats.xml import (
     MOST_ANSWER_ELEMENTS,
     MOST_RECORD_CHARS,
     Element,
-    Found,
+    FoundElement,
     Reader,
     elements,
     local,
@@ -68,7 +68,7 @@ class Broken:
 class Answer:
     """What a repository answers. `token` is where the list goes on, `size` how many records it says the list has."""
 
-    records: list[Found | Broken] = field(default_factory=list)
+    records: list[FoundElement | Broken] = field(default_factory=list)
     token: str | None = None
     size: int | None = None
     clock: datetime | None = None
@@ -79,7 +79,7 @@ async def read(response: Response, where: str) -> Answer:
     """The answer in a response; raises what the repository says is wrong."""
     reader = Reader(_NAMES, charset=response.charset, most_chars=MOST_RECORD_CHARS)
     try:
-        found: list[Found | Broken] = [*await read_in_steps(response.body, reader)]
+        found: list[FoundElement | Broken] = [*await read_in_steps(response.body, reader)]
     except UnreadableError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None
@@ -105,7 +105,7 @@ async def read_stream(stream: Stream, where: str) -> Answer:
     reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
     if not stream.head.ok:
         raise _bad_status(stream.head, where)
-    found: list[Found | Broken] = []
+    found: list[FoundElement | Broken] = []
     async with aclosing(elements(stream, reader)) as trees:
         async for one in trees:
             found.append(one)
@@ -119,7 +119,7 @@ def _bad_status(response: Response, where: str) -> SourceError:
     return kind(f"{where} answered with status {response.status}.", hint="Nothing was deleted.")
 
 
-def _sorted_out(found: list[Found | Broken], where: str) -> Answer:
+def _sorted_out(found: list[FoundElement | Broken], where: str) -> Answer:
     answer = Answer()
     for one in found:
         if isinstance(one, Broken):
@@ -147,16 +147,16 @@ def _refusal(error: Element, where: str) -> RefusalError:
     return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.", hint="Nothing was deleted.")
 
 
-async def _mended(response: Response, problem: UnreadableError) -> list[Found | Broken]:
+async def _mended(response: Response, problem: UnreadableError) -> list[FoundElement | Broken]:
     """The records of an answer that is no XML as a whole, while others have their turn between them."""
-    found: list[Found | Broken] = []
+    found: list[FoundElement | Broken] = []
     for one in _pieces(response, problem):
         found.append(one)
         await asyncio.sleep(0)
     return found
 
 
-def _pieces(response: Response, problem: UnreadableError) -> Iterator[Found | Broken]:
+def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundElement | Broken]:
     """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
     decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
@@ -173,7 +173,7 @@ def _pieces(response: Response, problem: UnreadableError) -> Iterator[Found | Br
     yield from _read(head + text[rest.start() :])
 
 
-def _alone(head: str, piece: str, tail: str) -> Found | Broken:
+def _alone(head: str, piece: str, tail: str) -> FoundElement | Broken:
     try:
         return next(one for one in _read(head + piece + tail) if local(one.tree.tag) == "record")
     except (UnreadableError, StopIteration) as problem:
@@ -181,5 +181,5 @@ def _alone(head: str, piece: str, tail: str) -> Found | Broken:
         return Broken(piece, str(problem), identifier[1].strip() if identifier else None)
 
 
-def _read(text: str) -> list[Found]:
+def _read(text: str) -> list[FoundElement]:
     return read_xml(text.encode("utf-8", "replace"), Reader(_NAMES, charset="utf-8"))

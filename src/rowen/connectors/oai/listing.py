@@ -28,7 +28,7 @@ from rowen.connectors.oai.record import dataset_of
 from rowen.connectors.remembered import remembered
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
-from rowen.formats.xml import Element, Found, local, said, written
+from rowen.formats.xml import Element, FoundElement, local, said, written
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched, Gone
 from rowen.model.outside import attempt
@@ -242,7 +242,7 @@ class Repository(Listing):
         async with self._talk.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
             return await read_stream(stream, self._url)
 
-    def _row(self, found: Found | Broken) -> Row:
+    def _row(self, found: FoundElement | Broken) -> Row:
         if isinstance(found, Broken):
             url = item_url(self._url, found.identifier) if found.identifier else self._nowhere(found.body)
             failed = Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body))
@@ -256,7 +256,7 @@ class Repository(Listing):
         modified = moment(said(header.find("{*}datestamp")))
         return Row(self._seen(identifier, header, found), modified)
 
-    def _seen(self, identifier: str, header: Element, found: Found) -> Fetched | Gone | Failed:
+    def _seen(self, identifier: str, header: Element, found: FoundElement) -> Fetched | Gone | Failed:
         url = item_url(self._url, identifier)
         if header.get("status") == "deleted":
             return Gone(url, "The repository says that it was deleted.")

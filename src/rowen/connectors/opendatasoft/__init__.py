@@ -6,10 +6,10 @@ from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.look import Look
 from rowen.connectors.opendatasoft.address import Address, accept, recognise
 from rowen.connectors.opendatasoft.listing import OpenDataSoftListing
 from rowen.connectors.opendatasoft.options import OpenDataSoftOptions
+from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 
 __all__ = ["OpenDataSoft"]
@@ -24,11 +24,11 @@ class OpenDataSoft(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The portal at an address, if its API answers there."""
-        match await look.json(f"{Address.of(look.origin).datasets}?limit=0"):
+        match await probe.json(f"{Address.of(probe.origin).datasets}?limit=0"):
             case {"total_count": int(), "results": list()}:
-                return look.origin
+                return probe.origin
         return None
 
     def _listing(self, client: Client, known: Known) -> Listing:

@@ -6,7 +6,7 @@ from urllib.parse import quote, unquote
 
 from rowen.errors import UsageError
 
-__all__ = ["Address", "Ecosystem", "recognise"]
+__all__ = ["Ecosystem", "PackageAddress", "recognise"]
 
 Ecosystem: TypeAlias = Literal["pypi", "npm"]
 
@@ -18,7 +18,7 @@ _EXTRAS = re.compile(r"\[[^\[\]]*\]$")
 _SEPARATORS = re.compile(r"[-_.]+")
 
 
-class Address(NamedTuple):
+class PackageAddress(NamedTuple):
     """A package; `wanted` is the version that a user named, a range or a tag, and empty for the latest release."""
 
     ecosystem: Ecosystem
@@ -26,7 +26,7 @@ class Address(NamedTuple):
     wanted: str = ""
 
     @classmethod
-    def parse(cls, ecosystem: Ecosystem, text: str) -> "Address | None":
+    def parse(cls, ecosystem: Ecosystem, text: str) -> "PackageAddress | None":
         """The address in `name`, `name@version` or `@scope/name@version`."""
         at = text.rfind("@")
         name, wanted = (text[:at], text[at + 1 :].strip()) if at > 0 else (text, "")
@@ -37,7 +37,7 @@ class Address(NamedTuple):
         return cls(ecosystem, name, "" if wanted.lower() == "latest" else wanted)
 
     @classmethod
-    def of(cls, ecosystem: Ecosystem, url: str) -> "Address":
+    def of(cls, ecosystem: Ecosystem, url: str) -> "PackageAddress":
         """The address in the URL of a source."""
         found = cls.parse(ecosystem, unquote(url.removeprefix(f"pkg:{ecosystem}/")))
         if found is None:
@@ -61,7 +61,7 @@ def recognise(ecosystem: Ecosystem, typed: str) -> str | None:
     for start in (f"{ecosystem}:", f"pkg:{ecosystem}/"):
         if typed.startswith(start):
             rest = typed.removeprefix(start)
-            found = Address.parse(ecosystem, unquote(rest) if start.startswith("pkg:") else rest)
+            found = PackageAddress.parse(ecosystem, unquote(rest) if start.startswith("pkg:") else rest)
             if found is None:
                 raise UsageError(f"{rest!r} is no name of a package.", hint=f"Such as {ecosystem}:name@version.")
             return found.url

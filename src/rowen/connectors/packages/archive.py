@@ -15,8 +15,9 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.target import redact
 
-__all__ = ["File", "Files", "download", "unpacked"]
+__all__ = ["File", "PackageFiles", "download", "unpacked"]
 
+# An archive is read through to find its README and changelog; one that unpacks to more is given up.
 MOST_UNPACKED_BYTES = 256 << 20
 _ENDING = r"(?:\.(?:md|markdown|rst|txt))?"
 _README = re.compile(rf"[^/]+/readme{_ENDING}", re.IGNORECASE)
@@ -33,46 +34,48 @@ class File(NamedTuple):
     body: bytes
 
 
-class Files(NamedTuple):
+class PackageFiles(NamedTuple):
     """The files that we look for."""
 
     readme: File | None = None
     changelog: File | None = None
 
 
-async def download(client: Client, url: str, *, max_bytes: int, credentials: Credentials | None, parse: Parse) -> Files:
+async def download(
+    client: Client, url: str, *, max_bytes: int, credentials: Credentials | None, parse: Parse
+) -> PackageFiles:
     """The files of a release; none of an archive that is too large, of another format, damaged or not there."""
     try:
         response = await client.get(url, max_bytes=max_bytes, credentials=credentials)
     except BodyTooLargeError:
-        return Files()
+        return PackageFiles()
     except FetchError as problem:
         if problem.retryable:
             raise
-        return Files()
+        return PackageFiles()
     if response.status >= 500 or response.status in (408, 425, 429):
-        raise SourceError(f"{redact(url)} answered with status {response.status}.", hint="Nothing was deleted.")
+        raise SourceError(f"{redact(url)} answered with status {response.status}.")
     try:
-        return await parse(unpacked, response.body, max_bytes) if response.ok else Files()
+        return await parse(unpacked, response.body, max_bytes) if response.ok else PackageFiles()
     except ItemError as problem:
-        raise SourceError(f"{redact(url)} cannot be read: {problem}", hint="Nothing was deleted.") from None
+        raise SourceError(f"{redact(url)} cannot be read: {problem}") from None
 
 
-def unpacked(body: bytes, max_bytes: int) -> Files:
+def unpacked(body: bytes, max_bytes: int) -> PackageFiles:
     """The files in the bytes of an archive; none if it is damaged, or goes where no honest one does."""
     found: list[File] = []
     try:
         with (
             gzip.GzipFile(fileobj=io.BytesIO(body)) as packed,
-            tarfile.open(fileobj=_Bounded(packed), mode="r|", tarinfo=MemberHeader) as archive,  # type: ignore[call-overload]  # it only reads
+            tarfile.open(fileobj=_BoundedStream(packed), mode="r|", tarinfo=MemberHeader) as archive,  # type: ignore[call-overload]  # it only reads
         ):
             for member in archive:
                 if member.isreg() and not member.issparse() and member.size <= max_bytes and _is_wanted(member.name):
                     reader = archive.extractfile(member)
                     found.append(File(member.name, reader.read() if reader else b""))
     except _DAMAGED:
-        return Files()
-    return Files(_first(found, _README.fullmatch), _first(found, _CHANGELOG.fullmatch))
+        return PackageFiles()
+    return PackageFiles(_first(found, _README.fullmatch), _first(found, _CHANGELOG.fullmatch))
 
 
 def _is_wanted(name: str) -> bool:
@@ -86,7 +89,7 @@ def _first(found: list[File], is_wanted: Callable[[str], object]) -> File | None
     return best and File(best.name.rpartition("/")[2], best.body)
 
 
-class _Bounded:
+class _BoundedStream:
     """Reads no further than an honest archive goes."""
 
     def __init__(self, file: BinaryIO | gzip.GzipFile) -> None:

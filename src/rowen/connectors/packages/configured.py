@@ -4,12 +4,13 @@ import asyncio
 import re
 import subprocess
 
-from rowen.connectors.packages.address import Address
+from rowen.connectors.packages.address import PackageAddress
 from rowen.errors import ConfigurationError
 from rowen.programs import environment, find, isolated_python, run
 
 __all__ = ["registry_of"]
 
+# pip and npm only print a setting; a program that takes longer hangs.
 PATIENCE_S = 30.0
 _LINE = re.compile(r"^(?P<key>\S*index-url)='(?P<url>[^']*)'$", re.MULTILINE)
 _PIP = "from pip._internal.cli.main import main; main(['--disable-pip-version-check', 'config', 'list'])"
@@ -21,7 +22,7 @@ _PREFIXES = ("PIP_", "npm_config_", "NPM_CONFIG_")
 _PIP_KEYS = (":env:.index-url", "install.index-url", "global.index-url")
 
 
-async def registry_of(address: Address) -> str:
+async def registry_of(address: PackageAddress) -> str:
     """The URL of the registry; it may hold a login."""
     look = _pip_index if address.ecosystem == "pypi" else _npm_registry
     url = await asyncio.to_thread(look, address.name)

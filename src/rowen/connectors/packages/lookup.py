@@ -3,8 +3,8 @@
 import json
 from typing import Any, NamedTuple, Protocol
 
-from rowen.connectors.packages.address import Address
-from rowen.connectors.packages.memory import Memory
+from rowen.connectors.packages.address import PackageAddress
+from rowen.connectors.packages.memory import PackageCursor
 from rowen.connectors.packages.release import Offer, Release, plain_text, table
 from rowen.errors import SourceError, SourceGoneError, UsageError
 from rowen.fetch.client import Client
@@ -12,12 +12,12 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.model.hashes import body_hash
-from rowen.model.version import Wish
+from rowen.model.version import VersionSpec
 
-__all__ = ["Found", "Index", "Lookup"]
+__all__ = ["FoundRelease", "Index", "Lookup"]
 
 _GONE = frozenset({404, 410})
-_HINT = "Nothing was deleted. Check the name; another registry is named with --option registry=URL."
+_HINT = "Check the name; another registry is named with --option registry=URL."
 
 
 class Index(Protocol):
@@ -46,7 +46,7 @@ class Index(Protocol):
         ...
 
 
-class Found(NamedTuple):
+class FoundRelease(NamedTuple):
     """A release, and the answer that led to it."""
 
     release: Release
@@ -60,7 +60,13 @@ class Lookup:
     """Finds the release that an address means. What was remembered of the registry's answer spares its body."""
 
     def __init__(
-        self, client: Client, index: Index, address: Address, *, credentials: Credentials | None, before: Memory
+        self,
+        client: Client,
+        index: Index,
+        address: PackageAddress,
+        *,
+        credentials: Credentials | None,
+        before: PackageCursor,
     ) -> None:
         self._client = client
         self._index = index
@@ -68,10 +74,10 @@ class Lookup:
         self._credentials = credentials
         self._before = before
 
-    async def find(self, *, prereleases: bool) -> Found | None:
+    async def find(self, *, prereleases: bool) -> FoundRelease | None:
         """The release; None if the registry still says what it said last time."""
-        name, wish = self._address.name, self._wish()
-        if wish.names_one:
+        name, spec = self._address.name, self._spec()
+        if spec.names_one:
             url = self._index.release(name, self._address.wanted)
             response = await self._ask(url)
             if response.status not in _GONE:
@@ -83,27 +89,26 @@ class Lookup:
         if self._is_same(url, response):
             return None
         told = self._told(url, response)
-        version = self._choose(self._index.offer(told), wish, prereleases)
+        version = self._choose(self._index.offer(told), spec, prereleases)
         release = self._index.read(told, version) or await self._read(version)
         return _found(release, url, response)
 
-    def _wish(self) -> Wish:
+    def _spec(self) -> VersionSpec:
         try:
-            return Wish.parse(self._address.wanted)
+            return VersionSpec.parse(self._address.wanted)
         except ValueError as problem:
             raise UsageError(f"{self._address.wanted!r} names no version: {problem}.") from None
 
-    def _choose(self, offer: Offer, wish: Wish, prereleases: bool) -> str:
+    def _choose(self, offer: Offer, spec: VersionSpec, prereleases: bool) -> str:
         wanted = self._address.wanted
         if wanted in offer.tags:
             return offer.tags[wanted]
         chosen = None if wanted or prereleases else offer.latest
-        chosen = chosen or wish.best(offer.versions, pre=prereleases)
+        chosen = chosen or spec.best(offer.versions, pre=prereleases)
         if chosen is None:
-            newest = offer.latest or Wish().best(offer.versions) or "none at all"
+            newest = offer.latest or VersionSpec().best(offer.versions) or "none at all"
             raise SourceGoneError(
-                f"{self._address.name} has no release that {wanted or 'latest'!r} means; the latest is {newest}.",
-                hint="Nothing was deleted.",
+                f"{self._address.name} has no release that {wanted or 'latest'!r} means; the latest is {newest}."
             )
         return chosen
 
@@ -115,7 +120,7 @@ class Lookup:
             raise SourceError(f"{redact(url)} told of another release than {version}.")
         return release
 
-    def _one(self, url: str, response: Response) -> Found | None:
+    def _one(self, url: str, response: Response) -> FoundRelease | None:
         if self._is_same(url, response):
             return None
         told = self._told(url, response)
@@ -126,7 +131,7 @@ class Lookup:
         return _found(release, url, response)
 
     async def _ask(self, url: str) -> Response:
-        known = self._before if url == self._before.at else Memory()
+        known = self._before if url == self._before.at else PackageCursor()
         return await self._client.get(
             url,
             etag=known.etag,
@@ -142,7 +147,7 @@ class Lookup:
 
     def _told(self, url: str, response: Response) -> dict[str, Any]:
         if not response.ok:
-            raise SourceError(f"{redact(url)} answered with status {response.status}.", hint="Nothing was deleted.")
+            raise SourceError(f"{redact(url)} answered with status {response.status}.")
         try:
             told = json.loads(response.body)
         except (ValueError, RecursionError):
@@ -152,5 +157,5 @@ class Lookup:
         return told
 
 
-def _found(release: Release, url: str, response: Response) -> Found:
-    return Found(release, url, response.etag, response.last_modified, body_hash(response.body).hex())
+def _found(release: Release, url: str, response: Response) -> FoundRelease:
+    return FoundRelease(release, url, response.etag, response.last_modified, body_hash(response.body).hex())

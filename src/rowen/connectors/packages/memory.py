@@ -6,10 +6,10 @@ from typing import Any, TypedDict
 from rowen.connectors.remembered import remembered
 from rowen.model.item import Cursor
 
-__all__ = ["Memory", "SiteMemory"]
+__all__ = ["DocsCursor", "PackageCursor"]
 
 
-class SiteMemory(TypedDict):
+class DocsCursor(TypedDict):
     """What a walk over a site left: whether it found any pages, and its own cursor."""
 
     reached: bool
@@ -17,7 +17,7 @@ class SiteMemory(TypedDict):
 
 
 @dataclass(slots=True)
-class Memory:
+class PackageCursor:
     """The cursor of a package.
 
     `at` is the registry's URL whose answer was read, `body` the hash of that answer; its validators stand here and not
@@ -35,10 +35,10 @@ class Memory:
     docs: str | None = None
     root: str | None = None
     changelog: str | None = None
-    sites: dict[str, SiteMemory] = field(default_factory=dict)
+    sites: dict[str, DocsCursor] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cursor: Cursor) -> "Memory":
+    def of(cls, cursor: Cursor) -> "PackageCursor":
         """What a cursor says; nothing, where there is none or it is not ours."""
         return remembered(cursor, cls) or cls()
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from rowen.connectors.base import Held, Known, Options, Tools
-from rowen.connectors.packages.address import Address, Ecosystem, recognise
-from rowen.connectors.packages.archive import File, Files, download
+from rowen.connectors.packages.address import Ecosystem, PackageAddress, recognise
+from rowen.connectors.packages.archive import File, PackageFiles, download
 from rowen.connectors.packages.configured import registry_of
 from rowen.connectors.packages.links import changelog_of, docs_of
-from rowen.connectors.packages.lookup import Found, Index, Lookup
-from rowen.connectors.packages.memory import Memory
+from rowen.connectors.packages.lookup import FoundRelease, Index, Lookup
+from rowen.connectors.packages.memory import PackageCursor
 from rowen.connectors.packages.options import PackageOptions
 from rowen.connectors.packages.release import Release, page
-from rowen.connectors.packages.sites import Site, settle
+from rowen.connectors.packages.sites import DocsSite, settle
 from rowen.errors import ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -24,7 +24,7 @@ from rowen.model.media import media_type_of
 
 __all__ = ["Package"]
 
-_HINT = "Nothing was deleted. Name the right address with --option {0}=URL, or none with {0}=off."
+_HINT = "Name the right address with --option {0}=URL, or none with {0}=off."
 
 
 class _Registry(NamedTuple):
@@ -42,7 +42,7 @@ class Package:
     Options: ClassVar[type[Options]] = PackageOptions
 
     def __init__(self, url: str, options: PackageOptions, tools: Tools) -> None:
-        self._address = Address.of(self.ecosystem, url)
+        self._address = PackageAddress.of(self.ecosystem, url)
         self._options = options
         self._tools = tools
 
@@ -54,7 +54,7 @@ class Package:
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Ask the registry, and walk over what it leads to."""
         held = await known.look_up([self._address.url, self._address.changelog_url])
-        before = _remembered(Memory.of(known.cursor), held)
+        before = _remembered(PackageCursor.of(known.cursor), held)
         registry = await self._registry()
         async with self._tools.client() as client:
             found = await self._lookup(client, registry, before)
@@ -70,7 +70,7 @@ class Package:
             async for observation in observations:
                 yield observation
 
-    async def _walk(self, known: Known, now: Memory, had_pages: bool) -> AsyncGenerator[Observation]:
+    async def _walk(self, known: Known, now: PackageCursor, had_pages: bool) -> AsyncGenerator[Observation]:
         sites = list(self._sites(now, had_pages))
         for site in sites:
             async with aclosing(site.walk(known, self._tools)) as observations:
@@ -88,23 +88,23 @@ class Package:
         values = {**login, **self._options.registry_headers}
         return _Registry(target.url, Credentials.of(target.url, values))
 
-    async def _lookup(self, client: Client, registry: _Registry, before: Memory) -> Found | None:
+    async def _lookup(self, client: Client, registry: _Registry, before: PackageCursor) -> FoundRelease | None:
         index = self.index(registry.url)
         lookup = Lookup(client, index, self._address, credentials=registry.credentials, before=before)
         return await lookup.find(prereleases=self._options.prereleases)
 
     async def _take(
-        self, client: Client, registry: _Registry, found: Found, before: Memory
-    ) -> tuple[Memory, list[Observation]]:
+        self, client: Client, registry: _Registry, found: FoundRelease, before: PackageCursor
+    ) -> tuple[PackageCursor, list[Observation]]:
         """What the registry's answer amounts to."""
         release = found.release
         docs = self._chosen(self._options.docs, docs_of(release.links, name=release.name, registry=registry.url))
         changelog = self._chosen(self._options.changelog, changelog_of(release.links, registry=registry.url))
         wanted = self._options.changelog == "auto" and changelog is None
         needed = release.archive if wanted or not release.has_readme else None
-        files = await self._files(client, registry, release, before) if needed else Files()
+        files = await self._files(client, registry, release, before) if needed else PackageFiles()
         seen = [await self._page(release, files), *(await self._changelog(release, files, before) if wanted else ())]
-        now = Memory(
+        now = PackageCursor(
             found.at,
             found.etag,
             found.last_modified,
@@ -122,7 +122,9 @@ class Package:
     def _chosen(self, option: str, declared: str | None) -> str | None:
         return declared if option == "auto" else None if option == "off" else option
 
-    async def _files(self, client: Client, registry: _Registry, release: Release, before: Memory) -> Files | None:
+    async def _files(
+        self, client: Client, registry: _Registry, release: Release, before: PackageCursor
+    ) -> PackageFiles | None:
         """The files of the release; None if they are those that we have."""
         looked_into = release.archive == before.archive and before.changelog is None
         if release.archive is None or (release.has_readme and looked_into):
@@ -132,7 +134,7 @@ class Package:
             client, release.archive, max_bytes=limit, credentials=registry.credentials, parse=self._tools.parse
         )
 
-    async def _page(self, release: Release, files: Files | None) -> Observation:
+    async def _page(self, release: Release, files: PackageFiles | None) -> Observation:
         if not release.has_readme and files and files.readme:
             text = files.readme.body.decode("utf-8", "replace")
             release = replace(release, readme=text, readme_type=media_type_of(files.readme.name) or "")
@@ -141,7 +143,9 @@ class Package:
         except ItemError as problem:
             return Failed(self._address.url, str(problem), problem.hint)
 
-    async def _changelog(self, release: Release, files: Files | None, before: Memory) -> list[Observation]:
+    async def _changelog(
+        self, release: Release, files: PackageFiles | None, before: PackageCursor
+    ) -> list[Observation]:
         url = self._address.changelog_url
         if files is None:
             return [Unchanged(url)] if url in before.items else []
@@ -159,12 +163,12 @@ class Package:
             url, file.body, name=file.name, media_type="text/plain", record=record, language=self._options.language
         )
 
-    async def _settled(self, client: Client, now: Memory) -> str | None:
+    async def _settled(self, client: Client, now: PackageCursor) -> str | None:
         if now.docs is None or now.version is None:
             return None
         return await settle(client, now.docs, now.version, robots=self._options.robots)
 
-    def _sites(self, now: Memory, had_pages: bool) -> Iterator[Site]:
+    def _sites(self, now: PackageCursor, had_pages: bool) -> Iterator[DocsSite]:
         docs = now.root or now.docs
         if now.changelog and not (docs and _lies_below(now.changelog, docs)):
             yield _site(now.changelog, "changelog", self._options, now, had_pages)
@@ -172,11 +176,11 @@ class Package:
             yield _site(docs, "docs", self._options, now, had_pages)
 
 
-def _site(root: str, name: str, options: PackageOptions, now: Memory, had_pages: bool) -> Site:
+def _site(root: str, name: str, options: PackageOptions, now: PackageCursor, had_pages: bool) -> DocsSite:
     memory = now.sites.get(root)
     chosen = options.for_docs() if name == "docs" else options.for_changelog()
     reached = memory["reached"] if memory else had_pages
-    return Site(root, chosen, memory, reached, _HINT.format(name), options.named_docs if name == "docs" else None)
+    return DocsSite(root, chosen, memory, reached, _HINT.format(name), options.named_docs if name == "docs" else None)
 
 
 def _lies_below(url: str, root: str) -> bool:
@@ -184,14 +188,14 @@ def _lies_below(url: str, root: str) -> bool:
     return url.startswith(root[: root.rfind("/", root.find("//") + 2) + 1] or f"{root}/")
 
 
-def _remembered(memory: Memory, held: Mapping[str, Held]) -> Memory:
+def _remembered(memory: PackageCursor, held: Mapping[str, Held]) -> PackageCursor:
     """The memory; without the registry's validators, if what they vouch for is not held as we would read it now."""
     if all(url in held and held[url].body_hash is not None for url in memory.items):
         return memory
     return replace(memory, at=None, etag=None, last_modified=None, body=None, archive=None, items=[])
 
 
-def _same(before: Memory) -> tuple[Memory, list[Observation]]:
+def _same(before: PackageCursor) -> tuple[PackageCursor, list[Observation]]:
     return replace(before), [Unchanged(url) for url in before.items]
 
 

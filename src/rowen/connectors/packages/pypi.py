@@ -8,6 +8,7 @@ from rowen.connectors.packages.release import Offer, Release, plain_text, table,
 __all__ = ["PyPIIndex"]
 
 _KEPT = ("author", "author_email", "maintainer", "requires_python", "requires_dist", "classifiers", "yanked_reason")
+# Names of licences; many packages put the whole text into this field.
 _LONGEST_LICENCE = 100
 
 

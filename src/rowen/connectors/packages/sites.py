@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rowen.connectors.base import Held, Known, Tools
 from rowen.connectors.packages.links import moving, versioned
-from rowen.connectors.packages.memory import SiteMemory
+from rowen.connectors.packages.memory import DocsCursor
 from rowen.connectors.web import Web
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import FetchError, SourceError
@@ -15,7 +15,7 @@ from rowen.fetch.robots import Robots
 from rowen.model.item import Checkpoint, Complete, Cursor, Failed, Incomplete, Observation
 from rowen.model.run import Mode
 
-__all__ = ["Site", "settle"]
+__all__ = ["DocsSite", "settle"]
 
 
 class _KnownOfSite:
@@ -38,7 +38,7 @@ class _KnownOfSite:
 
 
 @dataclass(slots=True)
-class Site:
+class DocsSite:
     """One site of a package. `memory` is what the last walk left; `had_pages` whether it found any.
 
     `named` is the address that the user gave for it; its origin alone sees the headers.
@@ -49,7 +49,7 @@ class Site:
 
     root: str
     options: WebOptions
-    memory: SiteMemory | None
+    memory: DocsCursor | None
     had_pages: bool
     hint: str
     named: str | None = None

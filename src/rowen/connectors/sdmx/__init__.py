@@ -6,7 +6,7 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.connectors.sdmx.address import Address, accept, is_sdmx, recognise
 from rowen.connectors.sdmx.listing import Dataflows
 from rowen.connectors.sdmx.options import SdmxOptions
@@ -26,17 +26,17 @@ class Sdmx(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The service at an address: a list of dataflows itself, or what has one below it.
 
         Such a list is work for a server: only where the address looks like a service is it asked for.
         """
-        if look.page is not None and is_sdmx(look.page.body):
-            return accept(look.url)
-        if not _LIKELY.search(look.base):
+        if probe.page is not None and is_sdmx(probe.page.body):
+            return accept(probe.url)
+        if not _LIKELY.search(probe.base):
             return None
-        listed = await look.get(Address(look.base).documents[0], accept="*/*")
-        return accept(look.base) if listed is not None and is_sdmx(listed.body) else None
+        listed = await probe.get(Address(probe.base).documents[0], accept="*/*")
+        return accept(probe.base) if listed is not None and is_sdmx(listed.body) else None
 
     def _listing(self, client: Client, known: Known) -> Listing:
         return Dataflows(client, self._url, self._options)

@@ -16,7 +16,7 @@ from rowen.fetch.response import Response, Stream
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
-from rowen.formats.xml import Found, Reader, elements, local, said
+from rowen.formats.xml import FoundElement, Reader, elements, local, said
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
@@ -155,7 +155,7 @@ class Dataflows(Listing):
         if not has_list:
             raise self._no_list()
 
-    def _of_tree(self, found: Found) -> Flow | Failed:
+    def _of_tree(self, found: FoundElement) -> Flow | Failed:
         flow = flow_of_tree(found.tree)
         if found.why is not None:
             return self._unread(flow, found.why)

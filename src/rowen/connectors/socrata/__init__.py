@@ -6,7 +6,7 @@ from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.connectors.socrata.address import accept, domain_of, recognise
 from rowen.connectors.socrata.listing import SocrataListing
 from rowen.connectors.socrata.options import SocrataOptions
@@ -24,11 +24,11 @@ class Socrata(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The portal at an address, if the catalog API answers there."""
-        match await look.json(f"{look.origin}/api/catalog/v1?domains={domain_of(look.origin)}&limit=0"):
+        match await probe.json(f"{probe.origin}/api/catalog/v1?domains={domain_of(probe.origin)}&limit=0"):
             case {"results": list(), "resultSetSize": int()}:
-                return look.origin
+                return probe.origin
         return None
 
     def _listing(self, client: Client, known: Known) -> Listing:

@@ -9,7 +9,7 @@ from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.connectors.sparql.endpoint import FORM, RESULTS, Endpoint
 from rowen.connectors.sparql.listing import Identified
 from rowen.connectors.sparql.options import SparqlOptions
@@ -40,11 +40,11 @@ class Sparql(CatalogConnector):
         return web_url(address, cls.kind)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The endpoint at an address, or below it: one that knows a dataset."""
-        url = look.url if _TELLING.search(look.base) else f"{look.base}/sparql"
+        url = probe.url if _TELLING.search(probe.base) else f"{probe.base}/sparql"
         body = urlencode({"query": _ASK}).encode()
-        match await look.json(url, accept=RESULTS, body=body, headers={"Content-Type": FORM}):
+        match await probe.json(url, accept=RESULTS, body=body, headers={"Content-Type": FORM}):
             case {"boolean": True}:
                 return cls.accept(url)
         return None

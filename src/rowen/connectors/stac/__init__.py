@@ -7,7 +7,7 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.look import Look
+from rowen.connectors.probe import Probe
 from rowen.connectors.stac.address import accept, is_stac, listing_url, recognise
 from rowen.connectors.stac.listing import Collections
 from rowen.connectors.stac.options import StacOptions
@@ -30,12 +30,12 @@ class Stac(CatalogConnector):
     accept = staticmethod(accept)
 
     @classmethod
-    async def probe(cls, look: Look) -> str | None:
+    async def probe(cls, probe: Probe) -> str | None:
         """The catalog at an address: itself tells, to those who ask for JSON at the latest."""
-        page = look.page
+        page = probe.page
         if page is not None and not is_stac(page.body) and b"<html" in page.body[:2000].lower():
-            page = await look.get(look.url)
-        return accept(look.url) if page is not None and is_stac(page.body) else None
+            page = await probe.get(probe.url)
+        return accept(probe.url) if page is not None and is_stac(page.body) else None
 
     async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         """Ask the root what it is, and read its collections."""

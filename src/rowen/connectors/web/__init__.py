@@ -7,11 +7,11 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.web.crawl import Crawl
 from rowen.connectors.web.dates import Dates
-from rowen.connectors.web.draw import Drawer
 from rowen.connectors.web.hints import gather
-from rowen.connectors.web.memory import Memory
+from rowen.connectors.web.memory import SiteCursor
 from rowen.connectors.web.options import WebOptions
-from rowen.connectors.web.scope import Scope
+from rowen.connectors.web.render import Renderer
+from rowen.connectors.web.scope import SiteScope
 from rowen.connectors.web.visit import Visitor
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
@@ -23,6 +23,7 @@ from rowen.model.url import canonical
 
 __all__ = ["Web"]
 
+# So that a page that is slow to come does not stop the walk; the pace per host is set elsewhere.
 DEFAULT_CONCURRENCY = 3
 _LIE = "The sitemap called a page unchanged that has changed; the next run asks for every page."
 
@@ -82,11 +83,11 @@ class Web:
         why = crawl.unproven or hints.trouble or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
         yield Complete() if why is None else Incomplete(why)
 
-    async def _memory(self, known: Known) -> Memory:
+    async def _memory(self, known: Known) -> SiteCursor:
         """What is remembered; a package holds items besides the pages of its site, which count only."""
-        memory = Memory.of(known.cursor)
+        memory = SiteCursor.of(known.cursor)
         if memory.pages is not None and memory.pages < known.count:
-            scope, held = Scope(self._url, self._options), 0
+            scope, held = SiteScope(self._url, self._options), 0
             async for batch in known.everything():
                 held += sum(scope.takes(one.url) for one in batch)
             memory.studied = memory.studied and memory.pages >= held
@@ -94,15 +95,15 @@ class Web:
 
     async def _visitor(self, client: Client, robots: Robots | None, closing: AsyncExitStack) -> Visitor:
         credentials = Credentials.of(self._named, self._options.headers)
-        drawer = None
+        renderer = None
         if self._options.render != "never":
-            drawer = Drawer(client, self._options, self._tools, robots=robots, credentials=credentials)
-            await closing.enter_async_context(drawer)
-        return Visitor(client, self._options, self._tools, credentials=credentials, drawer=drawer)
+            renderer = Renderer(client, self._options, self._tools, robots=robots, credentials=credentials)
+            await closing.enter_async_context(renderer)
+        return Visitor(client, self._options, self._tools, credentials=credentials, renderer=renderer)
 
     async def _rules(self, client: Client, robots: Robots) -> RobotsRules:
         rules = await robots.rules(self._url)
         if rules.refused is not None:
-            raise SourceError(rules.refused, hint="Nothing was deleted.")
+            raise SourceError(rules.refused)
         client.pace(self._url, crawl_delay_s=rules.crawl_delay_s or 0.0)
         return rules

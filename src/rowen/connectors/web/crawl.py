@@ -12,15 +12,26 @@ from itertools import islice
 from typing import NamedTuple
 
 from rowen.connectors.base import Held, Known
+from rowen.connectors.web.boilerplate import Boilerplate
 from rowen.connectors.web.dates import Dates
 from rowen.connectors.web.front import Front, hides
-from rowen.connectors.web.interstitial import Interstitials, Mark, Member, mark_of
-from rowen.connectors.web.memory import Bridge, Memory
+from rowen.connectors.web.interstitial import Interstitials, Member, PageMark, mark_of
+from rowen.connectors.web.memory import Bridge, SiteCursor
 from rowen.connectors.web.options import WebOptions
-from rowen.connectors.web.scope import PageUrl, Scope, variant
-from rowen.connectors.web.shell import Shell
+from rowen.connectors.web.scope import PageUrl, SiteScope, variant
 from rowen.connectors.web.study import Study, study
-from rowen.connectors.web.visit import Answer, Bridged, Broken, Closed, Missing, Moved, NoPage, Page, Same, Visitor
+from rowen.connectors.web.visit import (
+    Answer,
+    Bridged,
+    BrokenPage,
+    Closed,
+    FetchedPage,
+    Missing,
+    Moved,
+    NoPage,
+    Same,
+    Visitor,
+)
 from rowen.errors import CircuitOpenError, FetchError, SourceError, SourceGoneError
 from rowen.fetch.robots import Robots
 from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Skipped, Unchanged
@@ -28,12 +39,22 @@ from rowen.model.url import canonical
 
 __all__ = ["Crawl"]
 
+# Visits under way for each request that may be sent at once: pages come out of order, and are taken in order. Twice as
+# many would only wait in memory; with one each, a slow page would hold up all others.
 AHEAD = 4
+# For sites that are asked one page at a time.
 LEAST_AHEAD = 8
+# Places that are looked up by one statement, instead of one each.
 LOOKED_UP = 128
+# Half of the 20 that browsers follow: each is a request.
 MOST_REDIRECTS = 10
+# URLs that may be asked for, for each page that is allowed: redirects and second names lead to pages, but some lead on
+# without end. A walk that is cut off here is not complete, and deletes nothing.
 ASKS_PER_PAGE = 20
+# The same for sources of a few pages, where a list of redirects would use it up.
 LEAST_ASKS = 1000
+# With more places than that, a walk on which half of them failed proves nothing about the rest; on a site of ten pages
+# it is a matter of single pages, which are quarantined one by one.
 LEAST_DOUBTED = 10
 
 
@@ -43,7 +64,7 @@ class _Place(NamedTuple):
     hops: int = 0
 
 
-class _Visit(NamedTuple):
+class _PageVisit(NamedTuple):
     place: _Place
     held: Held | None
     answer: "asyncio.Task[Answer]"
@@ -60,11 +81,11 @@ class Crawl:
         known: Known,
         visitor: Visitor,
         robots: Robots | None,
-        memory: Memory,
+        memory: SiteCursor,
         dates: Dates,
         concurrency: int,
     ) -> None:
-        self.memory = Memory(as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True)
+        self.memory = SiteCursor(as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True)
         self.unproven: str | None = None
         self._options = options
         self._known = known
@@ -73,7 +94,7 @@ class Crawl:
         self._before = memory
         self._dates = dates
         self._ahead = max(LEAST_AHEAD, AHEAD * concurrency)
-        self._scope = Scope(root, options)
+        self._scope = SiteScope(root, options)
         self._root = self._scope.clean(root) or root
         self._queue: deque[_Place] = deque()
         self._held: dict[str, Held | None] = {}
@@ -81,11 +102,11 @@ class Crawl:
         self._bodies: dict[bytes, str] = {}
         self._spellings: dict[tuple[str, bytes], str] = {}
         self._movers: dict[str, list[Held]] = {}
-        self._troubles: dict[str, Broken | Closed] = {}
+        self._troubles: dict[str, BrokenPage | Closed] = {}
         self._count = 0
         self._read = 0
         self._asked = 0
-        self._study = Study(trusted=memory.shell == Shell())
+        self._study = Study(trusted=memory.boilerplate == Boilerplate())
         self._front = Interstitials(known.losable if known.losable < known.count else None)
 
     @property
@@ -100,12 +121,12 @@ class Crawl:
             self._meet(seed, 1)
         await self._study_site()
         if not self._known.count:
-            # A first crawl that is killed has read all that it stored with this shell.
-            yield Checkpoint(Memory(shell=self.memory.shell, edges=self.memory.edges).to_cursor())
+            # A first crawl that is killed has read all that it stored with this boilerplate.
+            yield Checkpoint(SiteCursor(boilerplate=self.memory.boilerplate, edges=self.memory.edges).to_cursor())
         elif not self._study.trusted:
-            # One that is killed leaves pages that were read with another shell than the rest.
+            # One that is killed leaves pages that were read with other boilerplate than the rest.
             yield Checkpoint(replace(self._before, pages=0).to_cursor())
-        under_way: deque[_Visit] = deque()
+        under_way: deque[_PageVisit] = deque()
         try:
             while True:
                 await self._send_out(under_way)
@@ -142,7 +163,7 @@ class Crawl:
             return True
         return self._count >= self._options.max_pages
 
-    async def _send_out(self, under_way: deque[_Visit]) -> None:
+    async def _send_out(self, under_way: deque[_PageVisit]) -> None:
         """Keep enough visits under way, each with what we hold of its URL."""
         wanted = min(self._ahead, self._options.max_pages - self._count) - len(under_way)
         places = [self._queue.popleft() for _ in range(min(len(self._queue), wanted))]
@@ -153,7 +174,7 @@ class Crawl:
             have = self._held.pop(place.url)
             bridge = self._before.bridges.get(place.url)
             answer = asyncio.create_task(self._visit(place, have, bridge))
-            under_way.append(_Visit(place, have, answer))
+            under_way.append(_PageVisit(place, have, answer))
 
     async def _look_up(self, places: list[_Place]) -> None:
         """Learn what we hold of some places, and with the same question of those that come next."""
@@ -165,18 +186,18 @@ class Crawl:
         self._held.update((url, found.get(url)) for url in urls)
 
     async def _study_site(self) -> None:
-        """Learn the shell of the site, unless a single page is all that is wanted."""
+        """Learn the boilerplate of the site, unless a single page is all that is wanted."""
         if self._options.max_depth and self._options.max_pages > 1 and not self._options.select:
             self._study = await study(
                 self._root,
                 pages=self._options.max_pages,
-                scope=lambda root: Scope(root, self._options),
+                scope=lambda root: SiteScope(root, self._options),
                 look=self._look,
                 before=self._before,
             )
         if self._front.watches and self._options.max_depth and self._options.max_pages > 1:
             await self._look_for_interstitials()
-        self.memory.shell, self.memory.edges = self._study.shell, self._study.edges
+        self.memory.boilerplate, self.memory.edges = self._study.boilerplate, self._study.edges
 
     async def _look_for_interstitials(self) -> None:
         """Before a page is taken: whether something stands in front of the site, or of most of its first pages."""
@@ -188,7 +209,7 @@ class Crawl:
         mark = await front.shared_by(len(self._study.edges))
         if mark is not None:
             self._front.refuse(mark)
-            self._study = Study(self._before.shell, self._before.edges, answers=self._study.answers)
+            self._study = Study(self._before.boilerplate, self._before.edges, answers=self._study.answers)
         elif not self._study.trusted:
             self._study.forget_unchanged()
 
@@ -227,11 +248,11 @@ class Crawl:
         if self._dates.spares(place.url):
             return Same(held.links, held.body_hash)
         answer = await self._visitor.visit(place.url, place.depth, held, bridge)
-        if isinstance(answer, Same | Page):
+        if isinstance(answer, Same | FetchedPage):
             self._dates.check(held_true=isinstance(answer, Same))
         return answer
 
-    async def _settled(self, visit: _Visit) -> Answer:
+    async def _settled(self, visit: _PageVisit) -> Answer:
         """The answer of a visit; what is no bridge any more, although it did not change, is asked for its page."""
         answer = await visit.answer
         if isinstance(answer, Bridged) and not self._still_holds(visit.place, answer.bridge):
@@ -247,7 +268,7 @@ class Crawl:
         match answer:
             case Same():
                 yield from self._take_same(place, held, answer)
-            case Page():
+            case FetchedPage():
                 yield from self._take_page(place, held, answer)
             case Moved(to):
                 yield from self._take_redirect(place, held, to)
@@ -259,10 +280,10 @@ class Crawl:
                 yield from self._bridge(place, held, bridge)
             case Missing(status):
                 if place.depth == 0:
-                    raise SourceGoneError(f"{place.url} answered with status {status}.", hint="Nothing was deleted.")
+                    raise SourceGoneError(f"{place.url} answered with status {status}.")
                 if held is not None:
                     yield Gone(place.url, f"status {status}")
-            case Broken() | Closed():
+            case BrokenPage() | Closed():
                 yield from self._take_trouble(place, held, answer)
 
     def _take_same(self, place: _Place, held: Held | None, same: Same) -> Iterator[Observation]:
@@ -275,7 +296,7 @@ class Crawl:
         yield Unchanged(place.url, same.validators, depth)
         self._follow(same.links, place.depth)
 
-    def _take_page(self, place: _Place, held: Held | None, page: Page) -> Iterator[Observation]:
+    def _take_page(self, place: _Place, held: Held | None, page: FetchedPage) -> Iterator[Observation]:
         document, validators = page.document, page.document.validators
         if document.depth != place.depth:
             document = replace(document, depth=place.depth)
@@ -296,7 +317,7 @@ class Crawl:
         else:
             self._count += 1
             self._read += 1
-            stored = self._study.shell.strip(document)
+            stored = self._study.boilerplate.strip(document)
             self._follow(document.links, place.depth)
         if held is None or replaced:
             yield from self._line_up(mark_of(document), Member(place.url, place.depth, replaced, stored))
@@ -315,10 +336,10 @@ class Crawl:
         ours = (held,) if held is not None else tuple(self._movers.get(canonical(place.url), ()))
         if len(ours) != 1:
             return ()
-        says = self._study.shell.strip(document).content_hash
+        says = self._study.boilerplate.strip(document).content_hash
         return tuple(one for one in ours if one.content_hash != says)
 
-    def _line_up(self, mark: Mark, member: Member) -> Iterator[Observation]:
+    def _line_up(self, mark: PageMark, member: Member) -> Iterator[Observation]:
         """Let a page wait until it is clear that it does not stand in front of others."""
         ready, refused = self._front.take(mark, member)
         for document in ready:
@@ -339,23 +360,23 @@ class Crawl:
     def _take_redirect(self, place: _Place, held: Held | None, to: str) -> Iterator[Observation]:
         """Go where it points, at the same depth; a root that has moved moves the borders of the site."""
         if place.depth == 0:
-            self._scope = Scope(to, self._options)
+            self._scope = SiteScope(to, self._options)
         page = self._scope.page(to)
         if page is not None and self._leads_back(place.url, page.url):
-            yield from self._take_trouble(place, held, Broken(f"{place.url} redirects in a circle.", False))
+            yield from self._take_trouble(place, held, BrokenPage(f"{place.url} redirects in a circle.", False))
         elif place.hops >= MOST_REDIRECTS:
             why = f"{place.url} is the end of {MOST_REDIRECTS} redirects, and redirects again."
-            yield from self._take_trouble(place, held, Broken(why, False))
+            yield from self._take_trouble(place, held, BrokenPage(why, False))
         else:
             yield from self._bridge(place, held, Bridge(to=page.url if page else to))
             if held is not None and (page is None or page.name != canonical(place.url)):
                 target = page.url if page is not None else to.partition("?")[0]
                 yield from self._line_up(target, Member(place.url, place.depth, (held,)))
 
-    def _take_trouble(self, place: _Place, held: Held | None, trouble: Broken | Closed) -> Iterator[Observation]:
+    def _take_trouble(self, place: _Place, held: Held | None, trouble: BrokenPage | Closed) -> Iterator[Observation]:
         """Keep what we hold and go on along what we know of it."""
         if place.depth == 0:
-            raise SourceError(trouble.why, hint=trouble.hint if isinstance(trouble, Broken) else None)
+            raise SourceError(trouble.why, hint=trouble.hint if isinstance(trouble, BrokenPage) else None)
         name, bridge = canonical(place.url), self._before.bridges.get(place.url)
         self._troubles[name] = trouble
         if held is not None:
@@ -370,11 +391,11 @@ class Crawl:
             self.unproven = f"{place.url} could not be asked, and may lead to pages that we hold."
             self.memory.known = False
 
-    def _may_hide_pages(self, trouble: Broken | Closed) -> bool:
+    def _may_hide_pages(self, trouble: BrokenPage | Closed) -> bool:
         """Whether what is in trouble may have been a bridge that we do not remember."""
         return bool(self._known.count) and not self._before.known and (isinstance(trouble, Closed) or trouble.passing)
 
-    def _keep(self, place: _Place, held: Held, trouble: Broken | Closed) -> Iterator[Observation]:
+    def _keep(self, place: _Place, held: Held, trouble: BrokenPage | Closed) -> Iterator[Observation]:
         self._count += 1
         yield _told(held.url, trouble)
         self._follow(held.links, place.depth)
@@ -455,13 +476,13 @@ async def _kept_out(robots: Robots, url: str) -> Answer | None:
     except CircuitOpenError as problem:
         return Closed(str(problem))
     except FetchError as problem:
-        return Broken(str(problem), problem.retryable, problem.hint)
+        return BrokenPage(str(problem), problem.retryable, problem.hint)
     if rules.refused is not None:
-        return Broken(rules.refused, passing=True)
+        return BrokenPage(rules.refused, passing=True)
     return None if rules.allows(url) else NoPage(Bridge())
 
 
-def _told(url: str, trouble: Broken | Closed) -> Observation:
+def _told(url: str, trouble: BrokenPage | Closed) -> Observation:
     if isinstance(trouble, Closed):
         return Skipped(url, trouble.why)
     return Failed(url, trouble.why, trouble.hint)

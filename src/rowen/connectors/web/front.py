@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from rowen.connectors.base import Held, Known
-from rowen.connectors.web.interstitial import LEAST, PERHAPS, Mark, mark_of
-from rowen.connectors.web.memory import Memory
-from rowen.connectors.web.study import MOST_HOPS, Look
-from rowen.connectors.web.visit import Answer, Moved, Page, Same
+from rowen.connectors.web.interstitial import LEAST, PERHAPS, PageMark, mark_of
+from rowen.connectors.web.memory import SiteCursor
+from rowen.connectors.web.study import MOST_HOPS, Ask
+from rowen.connectors.web.visit import Answer, FetchedPage, Moved, Same
 from rowen.fetch.target import redact
 from rowen.model.hashes import Hash
 from rowen.model.url import canonical
@@ -25,7 +25,7 @@ LINKS = 128
 class Front:
     """The first answers of a site compared with what we hold of it."""
 
-    def __init__(self, root: str, answers: dict[str, Answer], known: Known, *, before: Memory, look: Look) -> None:
+    def __init__(self, root: str, answers: dict[str, Answer], known: Known, *, before: SiteCursor, look: Ask) -> None:
         self._root = root
         self._answers = answers
         self._known = known
@@ -50,16 +50,16 @@ class Front:
             f" {PERHAPS}"
         )
 
-    async def shared_by(self, pages: int) -> Mark | None:
+    async def shared_by(self, pages: int) -> PageMark | None:
         """What at least half of the first pages now say, all of which said something else of their own.
 
-        Fewer cannot hide the shell of the site, which six in ten have to share.
+        Fewer cannot hide the boilerplate of the site, which six in ten have to share.
         """
-        changed = {url: answer for url, answer in self._answers.items() if isinstance(answer, Page)}
+        changed = {url: answer for url, answer in self._answers.items() if isinstance(answer, FetchedPage)}
         held = await self._known.look_up(list(changed)) if len(changed) >= LEAST else {}
         texts: defaultdict[Hash, set[Hash | None]] = defaultdict(set)
         for url, page in changed.items():
-            if url in held and held[url].content_hash != self._before.shell.strip(page.document).content_hash:
+            if url in held and held[url].content_hash != self._before.boilerplate.strip(page.document).content_hash:
                 texts[mark_of(page.document)].add(held[url].content_hash)
         for mark, replaced in texts.items():
             if len(replaced) >= LEAST and 2 * len(replaced) >= pages:
@@ -91,7 +91,7 @@ class Front:
         """Some pages that we hold and the root led to; none if it still leads to one of them."""
         links = [link for link in held.links if canonical(link) != canonical(held.url)][:LINKS]
         found: Mapping[str, Held] = await self._known.look_up(links) if links else {}
-        now = {canonical(link) for link in answer.document.links} if isinstance(answer, Page) else set()
+        now = {canonical(link) for link in answer.document.links} if isinstance(answer, FetchedPage) else set()
         return [] if any(canonical(url) in now for url in found) else list(found)[:PROBES]
 
     async def _ask(self, url: str) -> Answer:
@@ -102,21 +102,21 @@ class Front:
     def _is_alike(self, arrived: set[str], answer: Answer, other: Answer) -> bool:
         if isinstance(other, Moved):
             return _bare(other.to) in arrived
-        if not (isinstance(answer, Page) and isinstance(other, Page)):
+        if not (isinstance(answer, FetchedPage) and isinstance(other, FetchedPage)):
             return False
         return mark_of(answer.document) == mark_of(other.document)
 
 
-async def hides(mark: Mark, links: Sequence[str], known: Known, look: Look) -> bool:
+async def hides(mark: PageMark, links: Sequence[str], known: Known, look: Ask) -> bool:
     """Whether pages that we hold, and that pages with a mark led to, have this mark themselves now."""
     found = await known.look_up(list(dict.fromkeys(links))[:LINKS]) if links else {}
     answers = await asyncio.gather(*(look(url, 1, True) for url in list(found)[:PROBES]))
     return len(answers) >= LEAST - 1 and all(_has(mark, answer) for answer in answers)
 
 
-def _has(mark: Mark, answer: Answer) -> bool:
+def _has(mark: PageMark, answer: Answer) -> bool:
     match answer:
-        case Page(document):
+        case FetchedPage(document):
             return mark_of(document) == mark
         case Moved(to):
             return isinstance(mark, str) and _bare(to) == _bare(mark)

@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 
 from rowen.connectors.base import Parse
 from rowen.connectors.web.options import WebOptions
-from rowen.connectors.web.scope import Scope
-from rowen.connectors.web.sitemap import MOST_BYTES, Entry, read_entries, sitemap_entries
+from rowen.connectors.web.scope import SiteScope
+from rowen.connectors.web.sitemap import MOST_BYTES, SitemapEntry, read_entries, sitemap_entries
 from rowen.errors import CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.response import Response
@@ -42,7 +42,7 @@ async def gather(client: Client, root: str, options: WebOptions, rules: RobotsRu
     if options.max_pages == 1:
         return Hints(seeds, modified)
     files = _Files(client, read)
-    scope = Scope(root, options)
+    scope = SiteScope(root, options)
     origin = parse(root).origin
     if options.sitemap:
         addresses = list(rules.sitemaps) if rules and rules.sitemaps else [f"{origin}/sitemap.xml"]
@@ -78,7 +78,7 @@ class _Files:
             self.trouble = f"{address} answered with status {response.status}; it may name pages that we hold."
         return response if response.ok else None
 
-    async def entries(self, address: str) -> list[Entry]:
+    async def entries(self, address: str) -> list[SitemapEntry]:
         """What a sitemap lists, nothing if it is not there."""
         response = await self.get(address)
         return await self._within(address, read_entries, response.body) if response else []

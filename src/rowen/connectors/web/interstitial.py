@@ -16,7 +16,7 @@ from rowen.fetch.target import redact
 from rowen.model.hashes import Hash, content_hash
 from rowen.model.item import Document
 
-__all__ = ["LEAST", "PERHAPS", "Interstitials", "Mark", "Member", "mark_of"]
+__all__ = ["LEAST", "PERHAPS", "Interstitials", "Member", "PageMark", "mark_of"]
 
 LEAST = 3
 """Two pages that became one are an edit that happens; three are a pattern, and a small site has no more."""
@@ -36,11 +36,12 @@ PERHAPS = (
     " --accept-deletions takes it as it is."
 )
 
+# What a page without its text takes in memory, about.
 _CHARS_OF_A_PAGE = 500
 
 _TARGET = re.compile(r"\]\([^()\s]*\)")
 
-Mark: TypeAlias = Hash | str
+PageMark: TypeAlias = Hash | str
 """What such pages have in common: the hash of what they say, or the address that they redirect to."""
 
 
@@ -100,21 +101,21 @@ class Interstitials:
     def __init__(self, losable: int | None) -> None:
         self.why: str | None = None
         self._losable = losable if losable is None else min(losable, MOST_SAME)
-        self._waiting: OrderedDict[Mark, _Alike] = OrderedDict()
+        self._waiting: OrderedDict[PageMark, _Alike] = OrderedDict()
         self._chars = 0
-        self._refused: dict[Mark, int] = {}
-        self._told: set[Mark] = set()
+        self._refused: dict[PageMark, int] = {}
+        self._told: set[PageMark] = set()
 
     @property
     def watches(self) -> bool:
         """Whether anything is to be found out."""
         return self._losable is not None
 
-    def is_refused(self, mark: Mark) -> bool:
+    def is_refused(self, mark: PageMark) -> bool:
         """Whether pages with this mark are known to stand in front of others."""
         return mark in self._refused
 
-    def take(self, mark: Mark, member: Member) -> tuple[list[Document], list[Member]]:
+    def take(self, mark: PageMark, member: Member) -> tuple[list[Document], list[Member]]:
         """Let a page wait for others like it; returns what need wait no longer, and what is refused."""
         if self._losable is None:
             return [member.document] if member.document is not None else [], []
@@ -130,7 +131,7 @@ class Interstitials:
             return [], self.refuse(mark)
         return self._overflowing(), []
 
-    def refuse(self, mark: Mark) -> list[Member]:
+    def refuse(self, mark: PageMark) -> list[Member]:
         """Refuse all pages with a mark, those that wait and those to come."""
         if isinstance(mark, str):
             self._drop_page(mark)
@@ -138,7 +139,7 @@ class Interstitials:
         self._chars -= alike.chars
         return self._refuse(mark, alike.members)
 
-    def suspects(self) -> list[tuple[Mark, list[Member]]]:
+    def suspects(self) -> list[tuple[PageMark, list[Member]]]:
         """The marks whose pages would replace most, each told once."""
         fresh = [(mark, alike) for mark, alike in self._waiting.items() if alike.texts and mark not in self._told]
         fresh.sort(key=lambda one: -len(one[1].texts))
@@ -150,7 +151,7 @@ class Interstitials:
         waiting, self._waiting, self._chars = self._waiting, OrderedDict(), 0
         return [document for alike in waiting.values() for document in alike.documents()]
 
-    def _refuse(self, mark: Mark, members: list[Member]) -> list[Member]:
+    def _refuse(self, mark: PageMark, members: list[Member]) -> list[Member]:
         count = self._refused[mark] = self._refused.get(mark, 0) + sum(len(member.held) for member in members)
         if members:
             same = f"redirect to {redact(mark)}" if isinstance(mark, str) else "answer with one and the same text"

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rowen.connectors.remembered import remembered
-from rowen.connectors.web.shell import Edge, Shell
+from rowen.connectors.web.boilerplate import Boilerplate, Edge
 from rowen.model.item import Cursor
 from rowen.model.media import claims
 
-__all__ = ["Bridge", "Memory"]
+__all__ = ["Bridge", "SiteCursor"]
 
 MOST_BRIDGE_CHARS = 20_000_000
 """Of all bridges together, which stand in one value that each run reads and may write. A site of a hundred thousand
@@ -49,13 +49,14 @@ class Bridge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _StoredSiteCursor:
     """The memory as a cursor has it."""
 
     bridges: dict[str, list[list[str] | str | None]] = field(default_factory=dict)
     as_of: str | None = None
     sitemap_trust: int = 0
-    shell: tuple[list[str], list[str]] | None = None
+    boilerplate: tuple[list[str], list[str]] | None = None
+    shell: tuple[list[str], list[str]] | None = None  # its name in older cursors
     edges: dict[str, tuple[str | None, list[str], list[str]]] | None = None
     known: bool = True
     pages: int | None = None
@@ -63,28 +64,28 @@ class _Written:
 
 
 @dataclass(slots=True)
-class Memory:
+class SiteCursor:
     """The cursor of a site. `as_of` is the site's own clock when the last complete walk began.
 
     `known` tells that all bridges are in it: without them, an outage may hide the way to pages that we hold.
-    `studied` tells that all that we hold was read with this shell. Where the last walk had another one than the walk
-    before, `pages` tells how many it read: if we hold more, some were kept unread (they failed, or their deletion was
-    held back), and nothing was studied.
+    `studied` tells that all that we hold was read with this boilerplate. Where the last walk had
+    another one than the walk before, `pages` tells how many it read: if we hold more, some were kept unread (they
+    failed, or their deletion was held back), and nothing was studied.
     """
 
     bridges: dict[str, Bridge] = field(default_factory=dict)
     as_of: str | None = None
     sitemap_trust: int = 0
-    shell: Shell = field(default_factory=Shell)
+    boilerplate: Boilerplate = field(default_factory=Boilerplate)
     edges: dict[str, Edge] = field(default_factory=dict)
     studied: bool = False
     known: bool = False
     pages: int | None = None
 
     @classmethod
-    def of(cls, cursor: Cursor) -> "Memory":
+    def of(cls, cursor: Cursor) -> "SiteCursor":
         """What a cursor says; nothing, where there is none or it is not ours."""
-        written = remembered(cursor, _Written)
+        written = remembered(cursor, _StoredSiteCursor)
         try:
             return cls() if written is None else cls._of(written)
         except ValueError as problem:
@@ -92,7 +93,7 @@ class Memory:
             return cls()
 
     @classmethod
-    def _of(cls, written: "_Written") -> "Memory":
+    def _of(cls, written: "_StoredSiteCursor") -> "SiteCursor":
         bridges = {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()}
         if written.claims != claims():
             # What could not be read may be a page by now: whether it is unchanged is no longer the question.
@@ -101,7 +102,7 @@ class Memory:
             bridges,
             written.as_of,
             written.sitemap_trust,
-            Shell.of(written.shell),
+            Boilerplate.of(written.boilerplate or written.shell),
             {url: Edge.from_json(edge) for url, edge in (written.edges or {}).items()},
             studied=written.edges is not None,
             known=written.known,
@@ -119,7 +120,7 @@ class Memory:
             "bridges": {url: bridge.to_json() for url, bridge in bridges.items()},
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,
-            "shell": self.shell.to_json(),
+            "boilerplate": self.boilerplate.to_json(),
             "edges": {url: edge.to_json() for url, edge in self.edges.items()},
             "known": self.known and len(bridges) == len(self.bridges),
         }

@@ -34,9 +34,9 @@ class WebOptions(Options):
     sitemap: bool = Field(default=True, description="read sitemaps, and trust their dates where they prove true")
     llms: bool = Field(default=True, description="read llms.txt where there is one")
     markdown: bool = Field(default=False, description="ask for Markdown where a server offers it")
-    hash_routes: bool = Field(default=False, description="`#/path` is a page of its own, and drawn")
+    hash_routes: bool = Field(default=False, description="`#/path` is a page of its own, and rendered")
     render: Literal["never", "auto", "always"] = Field(
-        default="never", description="draw pages in a browser: always, or where they come as an empty shell"
+        default="never", description="render pages in a browser: always, or where they come nearly empty (auto)"
     )
     select: str | None = Field(default=None, description="CSS selector of the part to keep")
     ignore: str | None = Field(default=None, description="CSS selector of parts to leave out")
@@ -62,7 +62,7 @@ class WebOptions(Options):
         return selector
 
     @model_validator(mode="after")
-    def _draws_routes(self) -> Self:
+    def _renders_routes(self) -> Self:
         if self.hash_routes and self.render == "never":
             raise ValueError("hash_routes needs render=auto or render=always: only a browser sees what follows a #")
         return self

@@ -12,10 +12,14 @@ from rowen.connectors.web.options import WebOptions
 from rowen.model.media import media_type_of
 from rowen.model.url import canonical
 
-__all__ = ["PageUrl", "Scope", "variant"]
+__all__ = ["PageUrl", "SiteScope", "variant"]
 
+# The protocol of sitemaps allows 2,048 characters.
 LONGEST_URL = 2000
+# Links that need not be looked at twice, as those of a menu on every page; so many take about 15 MB.
 REMEMBERED_LINKS = 1 << 15
+# A segment may well stand in a path twice (`/2011/11/11/`); relative links under a wrong base repeat theirs with every
+# page that is followed.
 MOST_REPEATED = 3
 _INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?)$", re.IGNORECASE)
 _SESSION = re.compile(r";jsessionid=[^/?#]*|(?<=[?&])(?:phpsessid|jsessionid|aspsessionid\w*)=[^&#]*&?", re.IGNORECASE)
@@ -32,7 +36,7 @@ class PageUrl(NamedTuple):
     name: str
 
 
-class Scope:
+class SiteScope:
     """The borders of a site."""
 
     def __init__(self, root: str, options: WebOptions) -> None:

@@ -17,10 +17,13 @@ from typing import NamedTuple
 
 from rowen.model.dates import iso_moment
 
-__all__ = ["MOST_BYTES", "Entry", "latest_moment", "read_entries", "sitemap_entries"]
+__all__ = ["MOST_BYTES", "SitemapEntry", "latest_moment", "read_entries", "sitemap_entries"]
 
+# A sitemap holds 50,000 URLs, so that four of them fill the next limit; sites that have one for each section have more.
 MOST_FILES = 50
+# Two hundred times as many as `max_pages` lets in by default. They are held in memory while the site is walked.
 MOST_ENTRIES = 200_000
+# The protocol allows 50 MB for a sitemap when it is unpacked.
 MOST_BYTES = 60 * 1024 * 1024
 # So many are looked at before others have their turn: each costs 5 to 10 µs.
 _AT_A_TIME = 1_000
@@ -30,7 +33,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _WESTERNMOST_H = -14  # where a day that is told without a zone ends last, with two hours to spare
 
 
-class Entry(NamedTuple):
+class SitemapEntry(NamedTuple):
     """One line of a sitemap; `nested` if it names another sitemap."""
 
     url: str
@@ -38,7 +41,9 @@ class Entry(NamedTuple):
     nested: bool
 
 
-async def sitemap_entries(read: Callable[[str], Awaitable[list[Entry]]], addresses: list[str]) -> AsyncIterator[Entry]:
+async def sitemap_entries(
+    read: Callable[[str], Awaitable[list[SitemapEntry]]], addresses: list[str]
+) -> AsyncIterator[SitemapEntry]:
     """The pages of sitemaps and of the sitemaps they name; what cannot be read is left out."""
     waiting, done, entries = deque(dict.fromkeys(addresses)), set[str](), 0
     while waiting and len(done) < MOST_FILES:
@@ -56,15 +61,17 @@ async def sitemap_entries(read: Callable[[str], Awaitable[list[Entry]]], address
                 yield entry
 
 
-def read_entries(body: bytes) -> list[Entry]:
+def read_entries(body: bytes) -> list[SitemapEntry]:
     """What a sitemap lists, in its order; a list of plain URLs is one as well."""
     text = _unpacked(body).decode("utf-8-sig", "replace")
     if "<" not in text[:1000]:
-        return [Entry(line.strip(), None, False) for line in text.splitlines() if line.strip().startswith("http")]
+        return [
+            SitemapEntry(line.strip(), None, False) for line in text.splitlines() if line.strip().startswith("http")
+        ]
     return list(_entries(text))
 
 
-def _entries(text: str) -> Iterator[Entry]:
+def _entries(text: str) -> Iterator[SitemapEntry]:
     """Each entry that is closed and has a place, in one pass over the tags that matter."""
     kind, facts, begun = "", dict[str, str](), dict[str, int]()
     for tag in _TAG.finditer(text):
@@ -72,7 +79,9 @@ def _entries(text: str) -> Iterator[Entry]:
         if name in ("url", "sitemap"):
             if closes and name == kind and "loc" in facts:
                 dated = facts.get("lastmod")
-                yield Entry(_place(facts["loc"]), latest_moment(dated.strip()) if dated else None, kind == "sitemap")
+                yield SitemapEntry(
+                    _place(facts["loc"]), latest_moment(dated.strip()) if dated else None, kind == "sitemap"
+                )
             if closes or name != kind:
                 kind, facts, begun = "" if closes else name, {}, {}
         elif kind and not closes:

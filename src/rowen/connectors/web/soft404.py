@@ -11,7 +11,10 @@ from rowen.model.item import Document
 
 __all__ = ["SoftMissing"]
 
+# An error page may repeat the address that was asked for, so that two of them are not equal letter by letter. At half
+# of it, two pages of one template would count as the same, and a true page that says "not found" would be deleted.
 ALIKE = 0.9
+# Comparing so much took 17 ms, and takes time in the square of the length at worst.
 COMPARED_CHARS = 2000
 _APOLOGY = re.compile(
     r"\b404\b|not found|(?:does not|doesn.t|no longer) exist|no such page|nicht gefunden|introuvable|niet gevonden"

@@ -7,9 +7,9 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from rowen.connectors.base import Held, Tools
-from rowen.connectors.web.draw import Drawer, drawn_hash
 from rowen.connectors.web.memory import Bridge
 from rowen.connectors.web.options import WebOptions
+from rowen.connectors.web.render import Renderer, rendered_hash
 from rowen.connectors.web.soft404 import SoftMissing
 from rowen.errors import CircuitOpenError, FetchError, ItemError, RowenError
 from rowen.fetch.client import Client
@@ -22,7 +22,7 @@ from rowen.model.item import Document, Raw, Validators
 from rowen.model.media import can_be_read, media_type_of
 from rowen.model.outside import UNREADABLE
 
-__all__ = ["Answer", "Bridged", "Broken", "Closed", "Missing", "Moved", "NoPage", "Page", "Same", "Visitor"]
+__all__ = ["Answer", "Bridged", "BrokenPage", "Closed", "FetchedPage", "Missing", "Moved", "NoPage", "Same", "Visitor"]
 
 _HTML = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
@@ -38,7 +38,7 @@ _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "m
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FetchedPage:
     """A page that is not the one we hold; `robots` are the words of its X-Robots-Tag."""
 
     document: Document
@@ -83,7 +83,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenPage:
     """There is something, but it was not to be had; `passing` if another try may help."""
 
     why: str
@@ -98,11 +98,11 @@ class Closed:
     why: str
 
 
-Answer: TypeAlias = Page | Same | Moved | NoPage | Bridged | Missing | Broken | Closed
+Answer: TypeAlias = FetchedPage | Same | Moved | NoPage | Bridged | Missing | BrokenPage | Closed
 
 
 class Visitor:
-    """Asks for URLs of one site, with what we hold of them; `drawer` draws pages that need it."""
+    """Asks for URLs of one site, with what we hold of them; `renderer` renders pages that need it."""
 
     def __init__(
         self,
@@ -111,14 +111,14 @@ class Visitor:
         tools: Tools,
         *,
         credentials: Credentials | None = None,
-        drawer: Drawer | None = None,
+        renderer: Renderer | None = None,
     ) -> None:
         self._client = client
         self._options = options
         self._tools = tools
         self._accept = _MARKDOWN if options.markdown else _HTML
         self._credentials = credentials
-        self._drawer = drawer
+        self._renderer = renderer
         self._routed: dict[str, Response] = {}
         self._routing = asyncio.Lock()
         self._soft = SoftMissing(self._read_plainly)
@@ -127,18 +127,18 @@ class Visitor:
     async def visit(self, url: str, depth: int, held: Held | None, bridge: Bridge | None) -> Answer:
         """What a URL answers now."""
         try:
-            if self._drawer is not None and self._drawer.is_sure(url):
+            if self._renderer is not None and self._renderer.is_sure(url):
                 response = await self._ask_for_route(url)
             else:
                 response = await self.ask(url, held or bridge)
         except CircuitOpenError as problem:
             return Closed(str(problem))
         except FetchError as problem:
-            return Broken(str(problem), problem.retryable, problem.hint)
+            return BrokenPage(str(problem), problem.retryable, problem.hint)
         try:
             return await self._understand(url, depth, response, held, bridge)
         except UNREADABLE as problem:
-            return Broken(f"What {redact(url)} answers cannot be understood: {problem!r}.", False)
+            return BrokenPage(f"What {redact(url)} answers cannot be understood: {problem!r}.", False)
 
     async def ask(self, url: str, known: Held | Bridge | None = None) -> Response:
         """The answer of a URL; a redirect is an answer."""
@@ -155,7 +155,7 @@ class Visitor:
         return response
 
     async def _ask_for_route(self, url: str) -> Response:
-        """The answer behind a page that is drawn anyway, asked for once for all routes that lead into it."""
+        """The answer behind a page that is rendered anyway, asked for once for all routes that lead into it."""
         document, is_route, _ = url.partition("#")
         if not is_route:
             return await self.ask(url)
@@ -197,34 +197,34 @@ class Visitor:
         if not _readable(raw):
             return NoPage(Bridge((), response.etag, response.last_modified))
         try:
-            if self._drawer is not None and await self._drawer.wants(raw):
-                return await self._look_at_drawing(self._drawer, raw, response, held)
+            if self._renderer is not None and await self._renderer.wants(raw):
+                return await self._render(self._renderer, raw, response, held)
             document = await self._tools.read(raw)
         except ItemError as problem:
-            return Broken(str(problem), False, problem.hint)
+            return BrokenPage(str(problem), False, problem.hint)
         if await self._soft.is_missing(document):
             return Missing(response.status)
         if document.validators != validators:
             document = replace(document, validators=validators)
-        return Page(document, robots)
+        return FetchedPage(document, robots)
 
-    async def _look_at_drawing(self, drawer: Drawer, raw: Raw, response: Response, held: Held | None) -> Answer:
-        """What a page says once it is drawn. No validator is kept: its data comes from elsewhere."""
+    async def _render(self, renderer: Renderer, raw: Raw, response: Response, held: Held | None) -> Answer:
+        """What a page says once it is rendered. No validator is kept: its data comes from elsewhere."""
         try:
-            drawn = await drawer.draw(raw, response)
+            rendered = await renderer.render(raw, response)
         except CircuitOpenError as problem:
             return Closed(str(problem))
         except RowenError as problem:
-            return Broken(str(problem), True, problem.hint)
-        if isinstance(drawn, str):
-            return Moved(drawn)
+            return BrokenPage(str(problem), True, problem.hint)
+        if isinstance(rendered, str):
+            return Moved(rendered)
         robots = _robots(response)
-        seen = drawn_hash(drawn, robots)
+        seen = rendered_hash(rendered, robots)
         if held is not None and held.body_hash == seen:
             return Same(held.links, seen)
-        if await self._soft.is_missing(drawn):
+        if await self._soft.is_missing(rendered):
             return Missing(response.status)
-        return Page(replace(drawn, validators=Validators(body_hash=seen)), robots)
+        return FetchedPage(replace(rendered, validators=Validators(body_hash=seen)), robots)
 
     async def _read_plainly(self, url: str) -> Document | None:
         """What a URL says, if it answers with a page at all."""
@@ -268,12 +268,12 @@ def _moved(url: str, location: str) -> Answer:
     try:
         to = join(parse(url), location).url
         if _LOGIN.search(urlsplit(to).path) and not _LOGIN.search(urlsplit(url).path):
-            return Broken(f"{redact(url)} asks for a login.", False, _LOGIN_HINT)
+            return BrokenPage(f"{redact(url)} asks for a login.", False, _LOGIN_HINT)
         return Moved(f"{to}#{route}" if route.startswith(("/", "!")) else to)
     except FetchError as problem:
-        return Broken(str(problem), False)
+        return BrokenPage(str(problem), False)
 
 
-def _broken(url: str, response: Response) -> Broken:
+def _broken(url: str, response: Response) -> BrokenPage:
     passing = response.status >= 500 or response.status in _PASSING
-    return Broken(f"{redact(url)} answered with status {response.status}.", passing)
+    return BrokenPage(f"{redact(url)} answered with status {response.status}.", passing)

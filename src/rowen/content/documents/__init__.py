@@ -3,3 +3,13 @@
 Office files are read here and not by a library: those that were tried lose words, or write another text with every
 release. Only PDF needs one, from the extra `rowen[documents]`.
 """
+
+__all__ = ["DamagedError"]
+
+
+class DamagedError(Exception):
+    """Why a document cannot be read; the message goes on where the name of the file ends: "is encrypted."."""
+
+    def __init__(self, why: str, *, hint: str | None = None) -> None:
+        super().__init__(why)
+        self.hint = hint

@@ -7,10 +7,10 @@ from xml.etree.ElementTree import Element
 from turbohtml import parse
 
 from rowen.content.base import Part
+from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import Facts, facts_of, record_of
-from rowen.content.documents.packages import Package, joined
-from rowen.content.documents.problem import DamagedError
-from rowen.content.html import Page, read_page
+from rowen.content.documents.packages import ZipPackage, joined
+from rowen.content.html import HtmlPage, read_page
 from rowen.errors import ItemError
 from rowen.formats.charset import decode
 from rowen.model.budget import spend
@@ -27,7 +27,7 @@ _FOLLOWED = ("http://", "https://", "mailto:")
 
 def read_epub(body: bytes) -> Part:
     """The chapters of a book that is not locked."""
-    package = Package(body)
+    package = ZipPackage(body)
     container = package.tree("META-INF/container.xml")
     path = next((each.get("full-path", "") for each in container.iter("rootfile")), "")
     if path not in package:
@@ -46,7 +46,7 @@ def read_epub(body: bytes) -> Part:
 
 
 class _Book:
-    def __init__(self, package: Package, path: str) -> None:
+    def __init__(self, package: ZipPackage, path: str) -> None:
         self._package = package
         self._folder = path.rpartition("/")[0]
         self._root = package.tree(path)
@@ -66,7 +66,7 @@ class _Book:
             next(iter(found["title"]), ""), found["creator"], found["subject"], next(iter(found["language"]), "")
         )
 
-    def chapters(self) -> Iterator[tuple[str, Page]]:
+    def chapters(self) -> Iterator[tuple[str, HtmlPage]]:
         """Each chapter's Markdown and the page it comes from."""
         for entry in self._root.iter("itemref"):
             item = self._items.get(entry.get("idref", ""))
@@ -114,7 +114,7 @@ def _label(folder: str, target: str, label: str) -> Iterator[tuple[str, str]]:
         yield joined(folder, target).lower(), words
 
 
-def _page(body: bytes, path: str) -> Page:
+def _page(body: bytes, path: str) -> HtmlPage:
     """A chapter is content from end to end, and its links and anchors mean nothing outside of the book."""
     page = parse(_text(body, path))
     page.remove("annotation,annotation-xml")

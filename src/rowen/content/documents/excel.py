@@ -7,16 +7,16 @@ from functools import lru_cache
 from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
+from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import core_facts, record_of
 from rowen.content.documents.markup import elements, whole
-from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import DamagedError
+from rowen.content.documents.packages import ZipPackage
 from rowen.content.documents.sheets import Row, Workbook
 
 __all__ = ["read_excel"]
 
-_LAST_COLUMN = 16_384
-_LAST_DAY = 2_958_466
+_LAST_COLUMN = 16_384  # XFD, the last that the format has
+_LAST_DAY = 2_958_466  # the day after 31 December 9999, the last that Excel and Python know
 _DATES = frozenset((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)))
 _PERCENTS = frozenset((9, 10))
 _NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\[\]]*\]')
@@ -24,7 +24,7 @@ _NOT_SHOWN = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\[\]]*\]')
 
 def read_excel(body: bytes) -> Part:
     """The sheets of a workbook that are not hidden."""
-    package = Package(body)
+    package = ZipPackage(body)
     main = package.main("xl/workbook.xml", what="Excel workbook")
     book = package.tree(main)
     if book.tag != "workbook":
@@ -44,7 +44,7 @@ def read_excel(body: bytes) -> Part:
 class _Cells:
     """Reads cells: texts are kept once for the whole workbook, and numbers become dates by their format."""
 
-    def __init__(self, package: Package, main: str, book: Element) -> None:
+    def __init__(self, package: ZipPackage, main: str, book: Element) -> None:
         self._package = package
         paths = dict(package.targets(main).values())
         pieces = package.pieces(paths.get("sharedStrings", "xl/sharedStrings.xml"))

@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
-from rowen.content.documents.packages import Package
+from rowen.content.documents.packages import ZipPackage
 from rowen.content.html import read_page
 
 __all__ = ["Facts", "core_facts", "facts_of", "part_of", "record_of", "sensible_title"]
@@ -46,7 +46,7 @@ def facts_of(title: str, authors: Iterable[str], keywords: Iterable[str], langua
     )
 
 
-def core_facts(package: Package) -> Facts:
+def core_facts(package: ZipPackage) -> Facts:
     """The core properties of an Office file."""
     root = package.tree("docProps/core.xml")
     return facts_of(_text(root, "title"), [_text(root, "creator")], [_text(root, "keywords")], _text(root, "language"))

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from rowen.model.budget import spend
 
-__all__ = ["Cell", "Flow", "Run", "inline"]
+__all__ = ["Cell", "TextFlow", "TextRun", "inline"]
 
 _FOLLOWED = ("http://", "https://", "mailto:")
 
 
-class Run(NamedTuple):
+class TextRun(NamedTuple):
     """Some words of one look; a line end in them is one on the page."""
 
     text: str
@@ -29,17 +29,17 @@ class Cell(NamedTuple):
     span: int = 1
 
 
-def inline(runs: Iterable[Run], *, plain: bool = False) -> str:
+def inline(runs: Iterable[TextRun], *, plain: bool = False) -> str:
     """Runs as HTML. Programs cut words into runs as they like, so neighbours of one look are joined first."""
     parts = []
     for look, group in groupby(runs, key=lambda run: run[1:]):
         text = "".join(run.text for run in group)
-        parts.append(_marked(text, Run("", *look)) if not plain else escape(text))
+        parts.append(_marked(text, TextRun("", *look)) if not plain else escape(text))
         spend(len(parts[-1]))
     return "".join(parts).strip().replace("\n", " " if plain else "<br>")
 
 
-def _marked(text: str, look: Run) -> str:
+def _marked(text: str, look: TextRun) -> str:
     words = text.strip()
     if not words:
         return text
@@ -52,7 +52,7 @@ def _marked(text: str, look: Run) -> str:
     return before + html + after
 
 
-class Flow:
+class TextFlow:
     """Takes blocks one by one; lists, code and quotes end by themselves where another block begins."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Flow:
         elif filled:
             self._block("".join(("<table>", *map(_row, filled), "</table>")))
 
-    def slide(self, number: int, title: str, content: "Flow") -> None:
+    def slide(self, number: int, title: str, content: "TextFlow") -> None:
         """What is on a slide, under its title; one without a word leaves no trace."""
         html = content.html()
         if title or html:

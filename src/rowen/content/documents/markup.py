@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from rowen.content.documents.problem import DamagedError
-from rowen.formats.xml import Names, event_parser
+from rowen.content.documents import DamagedError
+from rowen.formats.xml import XmlNames, event_parser
 
 __all__ = ["elements", "whole"]
 
@@ -25,7 +25,7 @@ def elements(
 
     Those of the names in `opened` come as they are opened, with their attributes alone.
     """
-    reader = _Reader(wanted, opened)
+    reader = _MarkupReader(wanted, opened)
     try:
         fed = False
         for piece in pieces:
@@ -42,7 +42,7 @@ def whole(text: str | None, default: int = 0) -> int:
     return int(text) if text and len(text) < 10 and text.isascii() and text.removeprefix("-").isdigit() else default
 
 
-class _Reader:
+class _MarkupReader:
     def __init__(self, wanted: frozenset[str], opened: frozenset[str]) -> None:
         self._wanted = wanted
         self._opened = opened
@@ -110,4 +110,4 @@ def _local(name: str) -> str:
     return "r:" + local if "officeDocument/" in space and space.endswith("/relationships") else local
 
 
-_LOCAL = Names(_local)
+_LOCAL = XmlNames(_local)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from rowen.content.documents.flow import Cell, Flow, Run, inline
+from rowen.content.documents.flow import Cell, TextFlow, TextRun, inline
 from rowen.content.documents.markup import whole
 
-__all__ = ["Styles", "Writer"]
+__all__ = ["OdfStyles", "OdfWriter"]
 
 _MOST_SPACES = 100
 _LONGEST_LINEAGE = 16
@@ -16,7 +16,7 @@ _INNER = frozenset(
 )
 
 
-class Styles:
+class OdfStyles:
     """Which styles are bold, italic, code, a quote or a title, and which lists are numbered."""
 
     def __init__(self, root: Element) -> None:
@@ -31,7 +31,7 @@ class Styles:
         for each in root.iter("list-style"):
             self._lists[each.get("name", "")] = each
 
-    def look(self, name: str | None, look: Run) -> Run:
+    def look(self, name: str | None, look: TextRun) -> TextRun:
         """A look changed by a style and those that it comes from."""
         for style in reversed(self._lineage(name)):
             for properties in style.iterfind("text-properties"):
@@ -64,7 +64,7 @@ class Styles:
         return lineage
 
 
-class Writer:
+class OdfWriter:
     """Writes blocks into a flow."""
 
     LEFT_OUT = frozenset(
@@ -72,11 +72,11 @@ class Writer:
         | {"object-index", "user-index", "bibliography", "annotation", "sequence-decls", "shapes", "desc"}
     )
 
-    def __init__(self, styles: Styles) -> None:
+    def __init__(self, styles: OdfStyles) -> None:
         self.styles = styles
         self._notes: list[Element] = []
 
-    def write(self, block: Element, flow: Flow) -> None:
+    def write(self, block: Element, flow: TextFlow) -> None:
         """Write one block, and below it the notes to it."""
         match block.tag:
             case "h":
@@ -92,16 +92,16 @@ class Writer:
                     self.write(inner, flow)
         notes, self._notes = self._notes, []
         for note in notes:
-            runs = (run for part in note.iterfind("note-body") for run in self._runs(part, Run("")))
-            flow.paragraph(inline([_citation(note), Run(" "), *runs]))
+            runs = (run for part in note.iterfind("note-body") for run in self._runs(part, TextRun("")))
+            flow.paragraph(inline([_citation(note), TextRun(" "), *runs]))
 
     def words(self, block: Element) -> str:
         """The words of a block on one line, as HTML without any mark."""
-        return inline(self._runs(block, Run("")), plain=True)
+        return inline(self._runs(block, TextRun("")), plain=True)
 
-    def _paragraph(self, block: Element, flow: Flow) -> None:
+    def _paragraph(self, block: Element, flow: TextFlow) -> None:
         names = self.styles.names(block.get("style-name"))
-        runs = list(self._runs(block, self.styles.look(block.get("style-name"), Run(""))))
+        runs = list(self._runs(block, self.styles.look(block.get("style-name"), TextRun(""))))
         if names & {"title"}:
             flow.heading(1, inline(runs, plain=True))
         elif names & {"preformatted text", "source code"}:
@@ -111,7 +111,7 @@ class Writer:
         else:
             flow.paragraph(inline(runs))
 
-    def _list(self, block: Element, flow: Flow, level: int, style: str) -> None:
+    def _list(self, block: Element, flow: TextFlow, level: int, style: str) -> None:
         numbered = self.styles.is_numbered(style, level)
         number = 0
         for entry in block:
@@ -124,21 +124,21 @@ class Writer:
                 self._list(inner, flow, level + bool(own), inner.get("style-name") or style)
 
     def _inline(self, block: Element) -> str:
-        return inline(self._runs(block, self.styles.look(block.get("style-name"), Run(""))))
+        return inline(self._runs(block, self.styles.look(block.get("style-name"), TextRun(""))))
 
     def _cell(self, cell: Element) -> Cell:
-        flow = Flow()
+        flow = TextFlow()
         for block in cell if cell.tag == "table-cell" else ():
             self.write(block, flow)
         return Cell(flow.html())
 
-    def _runs(self, parent: Element, look: Run) -> Iterator[Run]:
+    def _runs(self, parent: Element, look: TextRun) -> Iterator[TextRun]:
         yield look._replace(text=_spaced(parent.text))
         for child in parent:
             yield from self._child(child, look)
             yield look._replace(text=_spaced(child.tail))
 
-    def _child(self, child: Element, look: Run) -> Iterator[Run]:
+    def _child(self, child: Element, look: TextRun) -> Iterator[TextRun]:
         match child.tag:
             case "s":
                 yield look._replace(text=" " * min(_MOST_SPACES, max(1, whole(child.get("c"), 1))))
@@ -158,11 +158,11 @@ class Writer:
             case tag if tag not in self.LEFT_OUT:
                 yield from self._runs(child, look)
                 if tag in ("p", "h"):
-                    yield Run("\n")
+                    yield TextRun("\n")
 
 
-def _citation(note: Element) -> Run:
-    return Run("".join("".join(each.itertext()) for each in note.iterfind("note-citation")), raised=True)
+def _citation(note: Element) -> TextRun:
+    return TextRun("".join("".join(each.itertext()) for each in note.iterfind("note-citation")), raised=True)
 
 
 def _spaced(text: str | None) -> str:

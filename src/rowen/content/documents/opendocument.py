@@ -5,12 +5,12 @@ from itertools import groupby
 from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
+from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import Facts, facts_of, part_of, record_of
-from rowen.content.documents.flow import Flow
+from rowen.content.documents.flow import TextFlow
 from rowen.content.documents.markup import elements, whole
-from rowen.content.documents.odf_text import Styles, Writer
-from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import DamagedError
+from rowen.content.documents.odf_text import OdfStyles, OdfWriter
+from rowen.content.documents.packages import ZipPackage
 from rowen.content.documents.sheets import Row, Workbook
 
 __all__ = ["read_sheets", "read_slides", "read_text"]
@@ -18,17 +18,17 @@ __all__ = ["read_sheets", "read_slides", "read_text"]
 _CONTENT = "content.xml"
 _STYLES = "automatic-styles"
 # Deleted words, forms and tables of contents are taken whole, to be left out.
-_BLOCKS = frozenset({_STYLES, "h", "p", "list", "table", "frame", *Writer.LEFT_OUT})
-_ROWS = frozenset({_STYLES, "table-row", *Writer.LEFT_OUT})
+_BLOCKS = frozenset({_STYLES, "h", "p", "list", "table", "frame", *OdfWriter.LEFT_OUT})
+_ROWS = frozenset({_STYLES, "table-row", *OdfWriter.LEFT_OUT})
 _TABLES = frozenset({"table"})
-_MOST_COPIES = 1_000
+_MOST_COPIES = 1_000  # a row or a cell is repeated by a number in an attribute, which may be any
 
 
 def read_text(body: bytes) -> Part:
     """A text document."""
     package = _opened(body)
-    writer = Writer(Styles(package.tree("styles.xml")))
-    flow = Flow()
+    writer = OdfWriter(OdfStyles(package.tree("styles.xml")))
+    flow = TextFlow()
     for block in elements(package.pieces(_CONTENT), _BLOCKS):
         if block.tag == _STYLES:
             writer.styles.add(block)
@@ -40,8 +40,8 @@ def read_text(body: bytes) -> Part:
 def read_slides(body: bytes) -> Part:
     """A presentation: a heading a slide."""
     package = _opened(body)
-    writer = Writer(Styles(package.tree("styles.xml")))
-    flow = Flow()
+    writer = OdfWriter(OdfStyles(package.tree("styles.xml")))
+    flow = TextFlow()
     number = 0
     for part in elements(package.pieces(_CONTENT), frozenset({_STYLES, "page"})):
         if part.tag == _STYLES:
@@ -68,8 +68,8 @@ def read_sheets(body: bytes) -> Part:
     return Part(workbook.markdown(), facts.title, facts.keywords, facts.language, record=record_of(facts, cut))
 
 
-def _opened(body: bytes) -> Package:
-    package = Package(body)
+def _opened(body: bytes) -> ZipPackage:
+    package = ZipPackage(body)
     if _CONTENT not in package:
         raise DamagedError("is no OpenDocument file.")
     if any(True for _ in package.tree("META-INF/manifest.xml").iter("encryption-data")):
@@ -77,7 +77,7 @@ def _opened(body: bytes) -> Package:
     return package
 
 
-def _facts(package: Package) -> Facts:
+def _facts(package: ZipPackage) -> Facts:
     root = package.tree("meta.xml")
     return facts_of(
         " ".join(_texts(root, "title")),
@@ -91,11 +91,11 @@ def _texts(root: Element, name: str) -> Iterator[str]:
     return ("".join(each.itertext()) for each in root.iter(name))
 
 
-def _write_slide(writer: Writer, page: Element, flow: Flow, number: int) -> None:
+def _write_slide(writer: OdfWriter, page: Element, flow: TextFlow, number: int) -> None:
     frames = [part for part in page if part.tag != "notes"]
     titles = [part for part in frames if part.get("class") == "title"]
     words = " ".join(filter(None, (writer.words(part) for part in titles)))
-    inner = Flow()
+    inner = TextFlow()
     for part in frames:
         if part.get("class") not in ("title", "date-time", "footer", "page-number", "header"):
             writer.write(part, inner)

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from rowen.content.documents import markup
-from rowen.content.documents.problem import DamagedError
+from rowen.content.documents import DamagedError, markup
 
-__all__ = ["Package", "joined"]
+__all__ = ["ZipPackage", "joined"]
 
 MOST_UNPACKED_BYTES = 256 << 20
 _PIECE_BYTES = 1 << 18
@@ -22,7 +21,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotIm
 _NOTHING = Element("nothing")
 
 
-class Package:
+class ZipPackage:
     """The members of one archive, by their paths in lower case; nothing is ever written to the disk."""
 
     def __init__(self, body: bytes) -> None:

@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Any
 
 from rowen.content.base import Part
+from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.pdf_pages import Bookmark, markdown
-from rowen.content.documents.problem import DamagedError
 from rowen.model.budget import spend
 
 __all__ = ["read_pdf"]

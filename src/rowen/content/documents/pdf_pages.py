@@ -5,14 +5,14 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rowen.content.documents.lines import escaped
+from rowen.content.markdown import escaped
 
 __all__ = ["Bookmark", "markdown"]
 
 _FEWEST_REPEATS = 3
 _SHORT = 0.8
 _LONGEST_HEADING_LINES = 3
-_DEEPEST_SECTION = 5
+_DEEPEST_SECTION = 5  # Markdown has six levels; the last is for pages
 # How pdfium writes a hyphen that ends a line; the word goes on after it. A digit or capital before it means a real one.
 _KEPT_HYPHEN = re.compile("(?<=[A-Z0-9])\ufffe")
 _LEADERS = re.compile(r"(?:\s?[.·…]){4,}\s*")

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
+from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import core_facts, part_of
-from rowen.content.documents.flow import Cell, Flow, Run, inline
+from rowen.content.documents.flow import Cell, TextFlow, TextRun, inline
 from rowen.content.documents.markup import whole
-from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import DamagedError
+from rowen.content.documents.packages import ZipPackage
 
 __all__ = ["read_powerpoint"]
 
@@ -19,12 +19,12 @@ _POINTS = ("body", "obj", "")
 
 def read_powerpoint(body: bytes) -> Part:
     """The slides that are shown, in their order."""
-    package = Package(body)
+    package = ZipPackage(body)
     main = package.main("ppt/presentation.xml", what="PowerPoint presentation")
     root = package.tree(main)
     if root.tag != "presentation":
         raise DamagedError("is no PowerPoint presentation.")
-    flow = Flow()
+    flow = TextFlow()
     slides = package.targets(main)
     for number, entry in enumerate(root.iter("sldId"), 1):
         kind, path = slides.get(entry.get("r:id", ""), ("", ""))
@@ -34,18 +34,18 @@ def read_powerpoint(body: bytes) -> Part:
 
 
 class _Slide:
-    def __init__(self, package: Package, path: str) -> None:
+    def __init__(self, package: ZipPackage, path: str) -> None:
         self._package = package
         self._root = package.tree(path)
         self._targets = package.targets(path)
 
-    def write(self, flow: Flow, number: int) -> None:
+    def write(self, flow: TextFlow, number: int) -> None:
         if self._root.get("show") in ("0", "false"):
             return
         shapes = list(_shapes(self._root))
         titles = [shape for shape in shapes if _place(shape) in _TITLES]
         words = " ".join(inline(self._runs(part), plain=True) for shape in titles for part in shape.iter("p"))
-        inner = Flow()
+        inner = TextFlow()
         for shape in shapes:
             if shape.tag == "tbl":
                 inner.table([[self._cell(cell) for cell in row.iterfind("tc")] for row in shape.iterfind("tr")])
@@ -55,7 +55,7 @@ class _Slide:
         self._write_notes(inner)
         flow.slide(number, words.strip(), inner)
 
-    def _write_text(self, shape: Element, flow: Flow) -> None:
+    def _write_text(self, shape: Element, flow: TextFlow) -> None:
         paragraphs = [part for part in shape.iterfind("txBody/p") if any(part.itertext())]
         points = _place(shape) in _POINTS and len(paragraphs) > 1
         numbers: dict[int, int] = {}
@@ -73,47 +73,47 @@ class _Slide:
             else:
                 flow.paragraph(html)
 
-    def _write_drawn(self, flow: Flow) -> None:
+    def _write_drawn(self, flow: TextFlow) -> None:
         """The words of a diagram, without the arrows between them."""
         for kind, path in self._targets.values():
             if kind == "diagramData":
                 for point in self._package.tree(path).iter("pt"):
                     flow.item(0, inline(run for part in point.iter("p") for run in self._runs(part)))
 
-    def _write_notes(self, flow: Flow) -> None:
+    def _write_notes(self, flow: TextFlow) -> None:
         for kind, path in self._targets.values():
             if kind != "notesSlide":
                 continue
             for shape in _shapes(self._package.tree(path)):
                 if _place(shape) == "body":
-                    words = [(*self._runs(part), Run("\n")) for part in shape.iter("p")]
+                    words = [(*self._runs(part), TextRun("\n")) for part in shape.iter("p")]
                     html = inline(run for each in words for run in each)
                     flow.paragraph(f"Notes: {html}" if html else "")
 
     def _cell(self, cell: Element) -> Cell:
         if cell.get("hMerge") in ("1", "true"):
             return Cell("")
-        runs = (run for part in cell.iter("p") for run in (*self._runs(part), Run(" ")))
+        runs = (run for part in cell.iter("p") for run in (*self._runs(part), TextRun(" ")))
         return Cell(inline(runs))
 
-    def _runs(self, paragraph: Element) -> Iterator[Run]:
+    def _runs(self, paragraph: Element) -> Iterator[TextRun]:
         for child in paragraph:
             match child.tag:
                 case "r" | "fld":
                     yield self._run(child)
                 case "br":
-                    yield Run("\n")
+                    yield TextRun("\n")
                 case "AlternateContent" | "Choice" | "m" | "oMathPara" | "oMath":
-                    yield Run("".join(part.text or "" for part in child.iter("t")))
+                    yield TextRun("".join(part.text or "" for part in child.iter("t")))
 
-    def _run(self, run: Element) -> Run:
+    def _run(self, run: Element) -> TextRun:
         text = "".join(part.text or "" for part in run.iterfind("t"))
         look = run.find("rPr")
         if look is None:
-            return Run(text)
+            return TextRun(text)
         link = look.find("hlinkClick")
         kind, address = self._targets.get(link.get("r:id", ""), ("", "")) if link is not None else ("", "")
-        return Run(
+        return TextRun(
             text,
             bold=look.get("b") in ("1", "true"),
             italic=look.get("i") in ("1", "true"),

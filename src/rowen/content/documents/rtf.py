@@ -5,15 +5,15 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from rowen.content.base import Part
+from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import facts_of, part_of
-from rowen.content.documents.flow import Cell, Flow, Run, inline
-from rowen.content.documents.problem import DamagedError
+from rowen.content.documents.flow import Cell, TextFlow, TextRun, inline
 from rowen.content.documents.rtf_words import CODE_PAGES, LEFT_OUT, NAMED, Token, tokens
 
 __all__ = ["read_rtf"]
 
 _DEEPEST = 10_000
-_PLAIN = Run("")
+_PLAIN = TextRun("")
 _HEADING = re.compile(r"heading ([1-9])|title()", re.IGNORECASE)
 _LINK = re.compile(r'HYPERLINK\s+"([^"]+)"')
 _FACTS = ("title", "author", "keywords")
@@ -25,7 +25,7 @@ def read_rtf(body: bytes) -> Part:
     """The text without headers, footers, pictures and hidden words."""
     if not body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise DamagedError("is no RTF file.")
-    reader = _Reader()
+    reader = _RtfReader()
     for token in tokens(body.decode("latin-1")):
         reader.take(token)
     html = reader.html()
@@ -38,7 +38,7 @@ class _Group:
     """What holds inside of braces, and ends with them: the destination of text, and its look."""
 
     goes_to: str = ""
-    look: Run = _PLAIN
+    look: TextRun = _PLAIN
     hidden: bool = False
     code_page: int = 1252
     fallback_chars: int = 1
@@ -54,15 +54,15 @@ class _Paragraph:
     in_table: bool = False
 
 
-class _Reader:
+class _RtfReader:
     def __init__(self) -> None:
         self.gathered: defaultdict[str, list[str]] = defaultdict(list)
-        self._flow = Flow()
+        self._flow = TextFlow()
         self._stack: list[_Group] = []
         self._group = _Group()
         self._paragraph = _Paragraph()
-        self._runs: list[Run] = []
-        self._notes: list[Run] = []
+        self._runs: list[TextRun] = []
+        self._notes: list[TextRun] = []
         self._bytes = bytearray()
         self._row: list[Cell] = []
         self._rows: list[list[Cell]] = []
@@ -158,7 +158,7 @@ class _Reader:
     def _end(self, word: str) -> bool:
         """Ends a paragraph, cell or row; says whether the word is of those."""
         if self._group.goes_to == "footnote" and word == "par":
-            self._notes.append(Run(" "))
+            self._notes.append(TextRun(" "))
         elif word in ("par", "sect", "page", "\n", "\r"):
             self._end_paragraph()
         elif word == "cell":
@@ -183,7 +183,7 @@ class _Reader:
             case "nosupersub":
                 group.look = group.look._replace(raised=False)
             case "plain":
-                group.look, group.hidden = Run("", href=group.look.href), False
+                group.look, group.hidden = TextRun("", href=group.look.href), False
             case "v" | "deleted":
                 group.hidden = is_on
             case "uc":
@@ -217,7 +217,7 @@ class _Reader:
         if self._group.goes_to not in ("", "footnote"):
             return
         if self._paragraph.in_table:
-            self._runs.append(Run("\n"))
+            self._runs.append(TextRun("\n"))
             return
         runs = self._taken()
         mark = "".join(self.gathered.pop("listtext", []) + self.gathered.pop("pntext", [])).strip()
@@ -229,7 +229,7 @@ class _Reader:
         notes, self._notes = self._notes, []
         self._flow.paragraph(inline(_paired(notes)))
 
-    def _write(self, runs: list[Run], mark: str) -> None:
+    def _write(self, runs: list[TextRun], mark: str) -> None:
         paragraph = self._paragraph
         named = _HEADING.match(self._styles.get(paragraph.style, "").strip())
         if named or paragraph.outline < 9:
@@ -244,14 +244,14 @@ class _Reader:
         rows, self._rows = self._rows, []
         self._flow.table(rows)
 
-    def _taken(self) -> list[Run]:
+    def _taken(self) -> list[TextRun]:
         runs, self._runs = self._runs, []
         return _paired(runs)
 
 
-def _paired(runs: list[Run]) -> list[Run]:
+def _paired(runs: list[TextRun]) -> list[TextRun]:
     """Characters beyond the first 65,536 come as two halves, each a run of its own."""
-    paired: list[Run] = []
+    paired: list[TextRun] = []
     for run in runs:
         if paired and "\ud800" <= paired[-1].text[-1:] <= "\udbff" and "\udc00" <= run.text[:1] <= "\udfff":
             text = (paired[-1].text + run.text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

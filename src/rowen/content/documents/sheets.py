@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rowen.content.documents.lines import escaped
+from rowen.content.markdown import escaped
 from rowen.content.tables import fitting_table
 from rowen.model.budget import left_chars
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from rowen.content.base import Part
+from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import core_facts, part_of
-from rowen.content.documents.flow import Cell, Flow, Run, inline
+from rowen.content.documents.flow import Cell, TextFlow, TextRun, inline
 from rowen.content.documents.markup import elements, whole
-from rowen.content.documents.packages import Package
-from rowen.content.documents.problem import DamagedError
-from rowen.content.documents.word_styles import Kind, Styles, setting
+from rowen.content.documents.packages import ZipPackage
+from rowen.content.documents.word_styles import ParagraphKind, WordStyles, setting
 
 __all__ = ["read_word"]
 
@@ -23,19 +23,19 @@ _WIDEST_SPAN = 50
 
 def read_word(body: bytes) -> Part:
     """The text of a document without its headers, footers, comments, contents and deleted words."""
-    package = Package(body)
+    package = ZipPackage(body)
     main = package.main("word/document.xml", what="Word document")
     return part_of(_Document(package, main).html(), core_facts(package))
 
 
 class _Document:
-    def __init__(self, package: Package, main: str) -> None:
+    def __init__(self, package: ZipPackage, main: str) -> None:
         self._package = package
         self._main = main
         self._targets = package.targets(main)
         folder = main.rpartition("/")[0]
         paths = dict(self._targets.values())
-        self._styles = Styles(
+        self._styles = WordStyles(
             package, paths.get("styles", f"{folder}/styles.xml"), paths.get("numbering", f"{folder}/numbering.xml")
         )
         self._notes = {
@@ -48,7 +48,7 @@ class _Document:
         self._note_number = 0
 
     def html(self) -> str:
-        flow = Flow()
+        flow = TextFlow()
         is_document = False
         for block in elements(self._package.pieces(self._main), _BLOCKS, opened=_BODY):
             is_document = is_document or block.tag in _BODY
@@ -57,7 +57,7 @@ class _Document:
             raise DamagedError("is no Word document.")
         return flow.html()
 
-    def _write(self, block: Element, flow: Flow) -> None:
+    def _write(self, block: Element, flow: TextFlow) -> None:
         match block.tag:
             case "p":
                 self._paragraph(block, flow)
@@ -69,20 +69,20 @@ class _Document:
                 for inner in block:
                     self._write(inner, flow)
 
-    def _paragraph(self, paragraph: Element, flow: Flow) -> None:
+    def _paragraph(self, paragraph: Element, flow: TextFlow) -> None:
         look = self._styles.look(paragraph)
-        runs = list(self._runs(paragraph, Run("")))
-        html = inline(runs, plain=look.kind is Kind.HEADING)
+        runs = list(self._runs(paragraph, TextRun("")))
+        html = inline(runs, plain=look.kind is ParagraphKind.HEADING)
         match look.kind:
-            case Kind.HEADING:
+            case ParagraphKind.HEADING:
                 flow.heading(look.level, html)
-            case Kind.CODE:
+            case ParagraphKind.CODE:
                 flow.code("".join(run.text for run in runs))
-            case Kind.QUOTE:
+            case ParagraphKind.QUOTE:
                 flow.quote(html)
-            case Kind.ITEM if html:
+            case ParagraphKind.ITEM if html:
                 flow.item(look.level, html, number=self._number(look.list_id, look.level, look.numbers))
-            case Kind.TEXT:
+            case ParagraphKind.TEXT:
                 flow.paragraph(html)
         self._end_notes(flow)
 
@@ -97,7 +97,7 @@ class _Document:
 
     def _cell(self, cell: Element) -> Cell:
         properties = cell.find("tcPr")
-        flow = Flow()
+        flow = TextFlow()
         for block in cell:
             self._write(block, flow)
         # A cell that goes on from the row above repeats nothing.
@@ -106,7 +106,7 @@ class _Document:
         span = min(_WIDEST_SPAN, max(1, whole(setting(properties, "gridSpan"), 1)))
         return Cell("" if goes_on else flow.html(), span)
 
-    def _runs(self, parent: Element, look: Run) -> Iterator[Run]:
+    def _runs(self, parent: Element, look: TextRun) -> Iterator[TextRun]:
         for child in parent:
             match child.tag:
                 case "t":
@@ -124,25 +124,25 @@ class _Document:
                 case tag if tag not in _SKIPPED:
                     yield from self._runs(child, look)
                     if tag == "p":
-                        yield Run("\n")
+                        yield TextRun("\n")
 
-    def _reference(self, reference: Element, look: Run) -> Iterator[Run]:
+    def _reference(self, reference: Element, look: TextRun) -> Iterator[TextRun]:
         kind = reference.tag.removesuffix("Reference")
         note = self._notes.pop((kind, reference.get("id", "")), None)
         if note is not None:
             self._noted.append(note)
             yield look._replace(text=str(self._note_number + len(self._noted)), raised=True)
 
-    def _end_notes(self, flow: Flow) -> None:
+    def _end_notes(self, flow: TextFlow) -> None:
         """Notes stand below the paragraph that they belong to, not at the end of a document that is cut into chunks."""
         noted, self._noted = self._noted, []
         for note in noted:
             self._note_number += 1
-            words = [run for paragraph in note.iter("p") for run in (*self._runs(paragraph, Run("")), Run(" "))]
-            flow.paragraph(inline([Run(str(self._note_number), raised=True), Run(" "), *words]))
+            words = [run for paragraph in note.iter("p") for run in (*self._runs(paragraph, TextRun("")), TextRun(" "))]
+            flow.paragraph(inline([TextRun(str(self._note_number), raised=True), TextRun(" "), *words]))
 
 
-def _look(run: Element, look: Run) -> Run | None:
+def _look(run: Element, look: TextRun) -> TextRun | None:
     """A run's look; none if it is hidden."""
     properties = run.find("rPr")
     if properties is None:

@@ -6,9 +6,9 @@ from enum import Enum, auto
 from xml.etree.ElementTree import Element
 
 from rowen.content.documents.markup import whole
-from rowen.content.documents.packages import Package
+from rowen.content.documents.packages import ZipPackage
 
-__all__ = ["Kind", "Look", "Styles", "setting"]
+__all__ = ["CharacterStyle", "ParagraphKind", "WordStyles", "setting"]
 
 _HEADING = re.compile(r"heading ([1-9])")
 _CODE = re.compile(r".*\b(?:code|listing|preformatted|verbatim)\b(?s:.*)|macro text|plain text")
@@ -19,7 +19,7 @@ _INNER_ITEM = re.compile(r"list (?:bullet|number) ([2-5])")
 _LONGEST_LINEAGE = 16
 
 
-class Kind(Enum):
+class ParagraphKind(Enum):
     """What a paragraph is."""
 
     TEXT = auto()
@@ -31,19 +31,19 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CharacterStyle:
     """What a paragraph is; `list_id` and the format of numbers, `bullet` for none, where it is an item."""
 
-    kind: Kind = Kind.TEXT
+    kind: ParagraphKind = ParagraphKind.TEXT
     level: int = 0
     list_id: str = ""
     numbers: str = ""
 
 
-class Styles:
+class WordStyles:
     """The styles and numberings of one document."""
 
-    def __init__(self, package: Package, styles: str, numbering: str) -> None:
+    def __init__(self, package: ZipPackage, styles: str, numbering: str) -> None:
         found = (each for each in package.tree(styles).iter("style") if each.get("type") == "paragraph")
         self._styles = {each.get("styleId", ""): each for each in found}
         root = package.tree(numbering)
@@ -54,34 +54,36 @@ class Styles:
             for level in each.iter("lvl")
         }
 
-    def look(self, paragraph: Element) -> Look:
+    def look(self, paragraph: Element) -> CharacterStyle:
         """What a paragraph is, by its own properties, then by its style and those that the style is based on."""
         own = paragraph.find("pPr")
         lineage = self._lineage(setting(own, "pStyle"))
         names = [setting(style, "name").lower() for style in lineage]
         properties = [each for each in (own, *(style.find("pPr") for style in lineage)) if each is not None]
-        return self._by_name(names) or self._by_outline(properties) or self._by_list(properties, names) or Look()
+        return (
+            self._by_name(names) or self._by_outline(properties) or self._by_list(properties, names) or CharacterStyle()
+        )
 
-    def _by_name(self, names: list[str]) -> Look | None:
+    def _by_name(self, names: list[str]) -> CharacterStyle | None:
         for name in names:
             if found := _HEADING.fullmatch(name):
-                return Look(Kind.HEADING, int(found[1]))
+                return CharacterStyle(ParagraphKind.HEADING, int(found[1]))
             if name == "title":
-                return Look(Kind.HEADING, 1)
+                return CharacterStyle(ParagraphKind.HEADING, 1)
             for is_of, kind in (
-                (_CODE.fullmatch, Kind.CODE),
-                (_QUOTE.fullmatch, Kind.QUOTE),
-                (_CONTENTS.fullmatch, Kind.CONTENTS),
+                (_CODE.fullmatch, ParagraphKind.CODE),
+                (_QUOTE.fullmatch, ParagraphKind.QUOTE),
+                (_CONTENTS.fullmatch, ParagraphKind.CONTENTS),
             ):
                 if is_of(name):
-                    return Look(kind)
+                    return CharacterStyle(kind)
         return None
 
-    def _by_outline(self, properties: list[Element]) -> Look | None:
+    def _by_outline(self, properties: list[Element]) -> CharacterStyle | None:
         level = whole(next((told for each in properties if (told := setting(each, "outlineLvl"))), ""), 9)
-        return Look(Kind.HEADING, level + 1) if 0 <= level < 9 else None
+        return CharacterStyle(ParagraphKind.HEADING, level + 1) if 0 <= level < 9 else None
 
-    def _by_list(self, properties: list[Element], names: list[str]) -> Look | None:
+    def _by_list(self, properties: list[Element], names: list[str]) -> CharacterStyle | None:
         told = next((each for one in properties if (each := one.find("numPr")) is not None), None)
         list_id = setting(told, "numId")
         if list_id in ("", "0"):
@@ -90,7 +92,7 @@ class Styles:
         numbers = self._formats.get((self._numbers.get(list_id, ""), level), "bullet")
         inner = next((int(found[1]) - 1 for name in names if (found := _INNER_ITEM.fullmatch(name))), 0)
         depth = min(8, max(inner, whole(level)))
-        return Look(Kind.ITEM, depth, list_id, numbers) if numbers != "none" else None
+        return CharacterStyle(ParagraphKind.ITEM, depth, list_id, numbers) if numbers != "none" else None
 
     def _lineage(self, style_id: str) -> list[Element]:
         lineage: list[Element] = []

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from pyoxigraph import BlankNode, NamedNode, Quad, QuadParser, RdfFormat, parse
 
-__all__ = ["Broken", "Document"]
+__all__ = ["BrokenDocument", "BrokenStatement"]
 
+# Lines or paragraphs that are tried together: a broken one among them is found by ten halvings.
 _GROUP = 1000
 _PAYLOAD_BYTES = 1 << 16
 _LINE_FORMATS = (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS)
@@ -31,7 +32,7 @@ _STATEMENT_LINE = re.compile(rb"^[ \t]*[^\s#]", re.MULTILINE)
 _PLACE = re.compile(r"^Parser error .*?\d: ")
 
 
-class Broken(NamedTuple):
+class BrokenStatement(NamedTuple):
     """A statement that could not be read, as it was sent; what it is about, if that can be made out.
 
     `is_end` tells that the document ends within it.
@@ -43,7 +44,7 @@ class Broken(NamedTuple):
     is_end: bool = False
 
 
-class Document:
+class BrokenDocument:
     """One document that is known to be broken."""
 
     def __init__(self, data: bytes, syntax: RdfFormat, base: str) -> None:
@@ -56,7 +57,7 @@ class Document:
         self._is_plain = len({found.group(1, 2) for found in directives}) == len(self._prefixes)
         self._head = b"\n".join(dict.fromkeys(found[0] for found in directives)) + b"\n" if directives else b""
 
-    def read(self) -> Iterator[Quad | Broken]:
+    def read(self) -> Iterator[Quad | BrokenStatement]:
         """All that can be read, and what cannot."""
         borders = self._borders()
         last = len(borders) - 1
@@ -102,7 +103,7 @@ class Document:
         is_all = self._syntax not in _LINE_FORMATS or len(quads) == len(_STATEMENT_LINE.findall(text))
         return quads if is_all or is_one else None
 
-    def _broken(self, piece: bytes, *, is_last: bool) -> Iterator[Quad | Broken]:
+    def _broken(self, piece: bytes, *, is_last: bool) -> Iterator[Quad | BrokenStatement]:
         """What a broken piece says. Behind the error it is only read where other statements may be in it."""
         is_single = len(piece) <= _PAYLOAD_BYTES and not _GOES_ON.search(_STRING.sub(b"''", piece))
         parser = self._parser(piece)
@@ -116,9 +117,9 @@ class Document:
                 is_end = is_last and (is_open or "Unexpected end" in problem.msg)
                 why = _PLACE.sub("", problem.msg)
                 if is_single:
-                    yield Broken(why, piece[:_PAYLOAD_BYTES], self._subject(piece), is_end)
+                    yield BrokenStatement(why, piece[:_PAYLOAD_BYTES], self._subject(piece), is_end)
                     return
-                yield Broken(why, self._line(piece, problem.lineno or 1), None, is_end)
+                yield BrokenStatement(why, self._line(piece, problem.lineno or 1), None, is_end)
 
     def _line(self, piece: bytes, number: int) -> bytes:
         lines = (self._head + piece).split(b"\n", number)

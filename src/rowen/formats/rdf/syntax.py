@@ -12,7 +12,7 @@ from rowen.formats.charset import XmlDecoder, decode_utf8
 from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.contexts import settled
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
-from rowen.formats.rdf.mending import Broken, Document
+from rowen.formats.rdf.mending import BrokenDocument, BrokenStatement
 from rowen.model.budget import Budget, OverspentError
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "Packed",
     "Parsed",
     "RdfBody",
-    "Unread",
+    "UnreadStatement",
     "format_of",
     "read_graph",
     "read_packed",
@@ -86,7 +86,7 @@ class RdfBody(NamedTuple):
     charset: str | None = None
 
 
-class Unread(NamedTuple):
+class UnreadStatement(NamedTuple):
     """A statement that could not be read, as it was sent, and the node that it is about, if that can be made out."""
 
     why: str
@@ -98,14 +98,14 @@ class Parsed(NamedTuple):
     """What an answer says, and which of its statements could not be read, with what they are about."""
 
     graph: Graph
-    broken: tuple[Unread, ...] = ()
+    broken: tuple[UnreadStatement, ...] = ()
 
 
 class Packed(NamedTuple):
     """The same on its way from one process to another, and how long the answer was."""
 
     graph: bytes
-    broken: tuple[Unread, ...]
+    broken: tuple[UnreadStatement, ...]
     given_bytes: int
 
 
@@ -166,7 +166,7 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
             if name not in _MENDED or isinstance(data, str):
                 raise
             collected = _Collecting(given, most_triples, page)
-            collected.take(Document(data, _BY_NAME[name], base).read())
+            collected.take(BrokenDocument(data, _BY_NAME[name], base).read())
         return Parsed(collected.graph, tuple(collected.broken))
     except UnreadableError:
         raise
@@ -224,18 +224,18 @@ class _Collecting:
 
     def __init__(self, given: RdfBody, most_triples: int, page: int) -> None:
         self.graph = Graph(Budget(len(given.body)))
-        self.broken: list[Unread] = []
+        self.broken: list[UnreadStatement] = []
         self._where = given.url
         # A prefix or a base is written once and stands in each term.
         self._budget = Budget(len(given.body))
         self._most_triples = most_triples
         self._page = page
 
-    def take(self, quads: Iterable[Quad | Broken]) -> None:
+    def take(self, quads: Iterable[Quad | BrokenStatement]) -> None:
         """Take all of them, but no more than memory can hold."""
         graph, page, spend = self.graph, self._page, self._budget.spend
         for found in quads:
-            if isinstance(found, Broken):
+            if isinstance(found, BrokenStatement):
                 self._note(found)
                 continue
             node, name = _node(found.subject, page), short(found.predicate.value)
@@ -248,14 +248,14 @@ class _Collecting:
                     hint="The option max_triples sets the limit.",
                 )
 
-    def _note(self, broken: Broken) -> None:
+    def _note(self, broken: BrokenStatement) -> None:
         if broken.is_end or len(self.broken) >= _MOST_ERRORS:
             raise UnreadableError(f"{self._where} cannot be read to its end: {broken.why}.", hint=_HINT)
         node = _node(broken.subject, self._page) if broken.subject is not None else None
         if node is not None:
             self.graph.broken.add(node)
             self.graph.add(node, UNREAD, Literal(broken.payload.decode("utf-8", "replace")))
-        self.broken.append(Unread(broken.why, broken.payload, node))
+        self.broken.append(UnreadStatement(broken.why, broken.payload, node))
 
 
 def _node(node: object, page: int) -> Node:

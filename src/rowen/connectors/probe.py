@@ -1,4 +1,4 @@
-"""A first look at an address: which kind of source is behind it?
+"""A probe of an address: which kind of source is behind it?
 
 Kinds are asked in turn, first what they see in the address's own answer, then whether they find more. They share what
 was fetched, and there is an end to it: many kinds together cost few requests.
@@ -14,21 +14,23 @@ from rowen.errors import FetchError
 from rowen.fetch.client import Client
 from rowen.fetch.response import Response
 
-__all__ = ["Look"]
+__all__ = ["Probe"]
 
+# For one request: somebody waits at the terminal, and there may be twelve of them.
 LIMIT_S = 15.0
+# The address itself, and one question of each of the eleven kinds of catalogs.
 MOST_REQUESTS = 12
 ENOUGH_BYTES = 1 << 18
 """So much of an answer is looked at: the beginning of a large one tells what it is."""
 
 
-class _Question(NamedTuple):
+class _ProbeRequest(NamedTuple):
     url: str
     accept: str
     body: bytes | None
 
 
-class Look:
+class Probe:
     """What some URLs at an address answer. `page` is what the address itself answers, if it does; `status` its status.
 
     Unless it `may_ask`, only what is known already is answered.
@@ -41,7 +43,7 @@ class Look:
         self.may_ask = True
         self._client = client
         self._requests = 0
-        self._answers: dict[_Question, Response | None] = {}
+        self._answers: dict[_ProbeRequest, Response | None] = {}
 
     @property
     def base(self) -> str:
@@ -56,7 +58,7 @@ class Look:
 
     async def begin(self) -> None:
         """Fetch the address itself; raises where nobody answers."""
-        question = _Question(self.url, "*/*", None)
+        question = _ProbeRequest(self.url, "*/*", None)
         answer = await self._ask(question, None)
         self.status = answer.status
         self.page = self._answers[question] = answer if answer.ok else None
@@ -70,7 +72,7 @@ class Look:
         headers: Mapping[str, str] | None = None,
     ) -> Response | None:
         """The beginning of a good answer of a URL; None if there is none."""
-        question = _Question(url, accept, body)
+        question = _ProbeRequest(url, accept, body)
         if question not in self._answers:
             if not self.may_ask or self._requests >= MOST_REQUESTS:
                 return None
@@ -85,14 +87,14 @@ class Look:
         except (ValueError, RecursionError):
             return None
 
-    async def _good(self, question: _Question, headers: Mapping[str, str] | None) -> Response | None:
+    async def _good(self, question: _ProbeRequest, headers: Mapping[str, str] | None) -> Response | None:
         try:
             answer = await self._ask(question, headers)
         except FetchError:
             return None
         return answer if answer.ok else None
 
-    async def _ask(self, question: _Question, headers: Mapping[str, str] | None) -> Response:
+    async def _ask(self, question: _ProbeRequest, headers: Mapping[str, str] | None) -> Response:
         self._requests += 1
         begun = b""
         async with self._client.stream(

@@ -1,4 +1,4 @@
-"""The shell of a site: what stands above and below the text on every page, learned from a few of its pages.
+"""The boilerplate of a site: what stands above and below the text on every page, learned from a few pages.
 
 A menu without a name, a version, a build stamp, a date in the footer: they change with every release and say
 nothing about a page. Which blocks they are is a function of the site's first pages alone, as they are now, so a
@@ -13,11 +13,17 @@ from typing import Any, NamedTuple
 
 from rowen.model.item import Document
 
-__all__ = ["LEAST_PAGES", "SAMPLE", "Edge", "Shell", "learn"]
+__all__ = ["LEAST_PAGES", "SAMPLE", "Boilerplate", "Edge", "learn"]
 
+# Pages that are read before the walk, which does not ask for them again. With half of it, each would have to share a
+# block (see below); with twice as many, a refresh asks for twice as many pages before it can begin.
 SAMPLE = 8
+# A block must stand on so many pages, however few there are: two or three may share a paragraph of text.
 LEAST_PAGES = 4
+# Of the pages that are read, 5 of 8. At 1.0, one page without the usual footer would keep that footer in the text of
+# all others; at 0.3, what the pages of one section share would be cut from them.
 SHARE = 0.6
+# Blocks at each end of a page that can be learned. Without a limit, pages would be compared whole, text and all.
 LONGEST_RUN = 12
 
 
@@ -57,14 +63,14 @@ def _digests(blocks: list[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class Boilerplate:
     """Digests of the blocks that may stand at the top and at the bottom of any page."""
 
     top: frozenset[str] = frozenset()
     bottom: frozenset[str] = frozenset()
 
     def strip(self, document: Document) -> Document:
-        """The document without its shell; a page that is nothing else stays as it is."""
+        """The document without its boilerplate; a page that is nothing else stays as it is."""
         if not (self.top or self.bottom):
             return document
         blocks = document.text.split("\n\n")
@@ -78,12 +84,12 @@ class Shell:
         return replace(document, text="\n\n".join(blocks[start:end]))
 
     def to_json(self) -> list[list[str]]:
-        """The shell as part of a cursor."""
+        """The boilerplate as part of a cursor."""
         return [sorted(self.top), sorted(self.bottom)]
 
     @classmethod
-    def of(cls, value: object) -> "Shell":
-        """The inverse; an empty shell for anything else."""
+    def of(cls, value: object) -> "Boilerplate":
+        """The inverse; nothing for anything else."""
         match value:
             case [list() as top, list() as bottom]:
                 return cls(frozenset(map(str, top)), frozenset(map(str, bottom)))
@@ -91,11 +97,11 @@ class Shell:
                 return cls()
 
 
-def learn(edges: Sequence[Edge]) -> Shell:
-    """The shell of the pages with these edges: what most of them share."""
+def learn(edges: Sequence[Edge]) -> Boilerplate:
+    """The boilerplate of the pages with these edges: what most of them share."""
     if len(edges) < LEAST_PAGES:
-        return Shell()
-    return Shell(_shared([edge.top for edge in edges]), _shared([edge.bottom for edge in edges]))
+        return Boilerplate()
+    return Boilerplate(_shared([edge.top for edge in edges]), _shared([edge.bottom for edge in edges]))
 
 
 def _shared(edges: list[tuple[str, ...]]) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Pages that are nothing until their scripts have run: which ones they are, and what a browser makes of them.
 
 What a server says of such a page, its ETag say, tells nothing about the data that its scripts will ask for. So it is
-drawn in every run, with all the requests that this takes, and compared by what it says.
+rendered in every run, with all the requests that this takes, and compared by what it says.
 """
 
 import re
@@ -20,13 +20,16 @@ from rowen.fetch.robots import Robots
 from rowen.model.hashes import Hash, body_hash, canonical_json
 from rowen.model.item import Document, Raw
 
-__all__ = ["Drawer", "drawn_hash"]
+__all__ = ["Renderer", "rendered_hash"]
 
+# A page with a framework's frame and less text than a short paragraph waits for its scripts. At twice as much, short
+# pages that are sent whole would be rendered in every run, with all the requests of a browser.
 FEWEST_CHARS = 200
+# Without a known frame only a page that says next to nothing is taken for one: a title, or "Loading…".
 HARDLY_ANY_CHARS = 40
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _SCRIPT = re.compile(rb"<script\b(?![^<>]*\btype\s*=\s*[\"']?application/(?:ld\+)?json)", re.IGNORECASE)
-# Where frameworks put what they draw, and what a page tells those without scripts.
+# Where frameworks put what they render, and what a page tells those without scripts.
 _FRAME = re.compile(
     rb"<[a-z][^<>]*\bid\s*+=\s*+[\"']?(?:app|root|__next|__nuxt|___gatsby|svelte|main-app|app-root|react-root|q-app"
     rb"|mount|docsify)\b|<(?:app-root|[a-z]+-app|ng-app)\b|\bdata-reactroot\b|\bng-(?:app|version)\b"
@@ -35,8 +38,8 @@ _FRAME = re.compile(
 )
 
 
-class Drawer:
-    """Draws the pages of one site, as an async context manager."""
+class Renderer:
+    """Renders the pages of one site, as an async context manager."""
 
     def __init__(
         self,
@@ -66,11 +69,11 @@ class Drawer:
         await self._open.aclose()
 
     def is_sure(self, url: str) -> bool:
-        """Whether a page is drawn whatever it looks like: a route behind a `#` exists in the browser alone."""
+        """Whether a page is rendered whatever it looks like: a route behind a `#` exists in the browser alone."""
         return self._options.render == "always" or "#" in url
 
     async def wants(self, raw: Raw) -> bool:
-        """Whether a page has to be drawn to be read."""
+        """Whether a page has to be rendered to be read."""
         if (raw.media_type or "").partition(";")[0].strip().lower() not in _PAGES:
             return False
         if self.is_sure(raw.url):
@@ -80,14 +83,14 @@ class Drawer:
         page = await self._read(replace(raw, select=None, ignore=None))
         return len(page.text) < (FEWEST_CHARS if _FRAME.search(raw.body) else HARDLY_ANY_CHARS)
 
-    async def draw(self, raw: Raw, response: Response) -> Document | str:
-        """The page as it is drawn, or the URL that it leads to instead."""
-        drawn = await self._browser.render(
+    async def render(self, raw: Raw, response: Response) -> Document | str:
+        """The page as it is rendered, or the URL that it leads to instead."""
+        rendered = await self._browser.render(
             raw.url, response, max_bytes=int(self._options.max_bytes), credentials=self._credentials
         )
-        if drawn.url != raw.url:
-            return drawn.url
-        body = drawn.html.encode("utf-8", "replace")
+        if rendered.url != raw.url:
+            return rendered.url
+        body = rendered.html.encode("utf-8", "replace")
         document = await self._read(
             replace(raw, body=body, media_type="text/html", charset="utf-8", etag=None, last_modified=None)
         )
@@ -103,7 +106,7 @@ class Drawer:
         return self._robots is None or (await self._robots.rules(url)).allows(url)
 
 
-def drawn_hash(document: Document, robots: frozenset[str]) -> Hash:
-    """What stands in for the hash of a body: two drawings of one page may differ in all that nobody reads."""
+def rendered_hash(document: Document, robots: frozenset[str]) -> Hash:
+    """What stands in for the hash of a body: two renderings of one page may differ in all that nobody reads."""
     told = [document.record, document.language, document.links, sorted(robots)]
     return body_hash(document.content_hash + canonical_json(told))
