@@ -54,6 +54,7 @@ def parse(url: str) -> Target:
     return Target(f"{origin}{slash}{path}", host, origin, _basic(user) if at else None)
 
 
+# By origin, not by URL: more origins than a crawl meets.
 @lru_cache(maxsize=4096)
 def _normal_host(origin: str) -> str | None:
     """The host in what should be an origin; None if that is not in its normal form."""

@@ -26,6 +26,7 @@ class Gemini:
         self.name = f"gemini:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")
         self.weight = 1.0
         self.price = PRICES.get(model) if settings.embedder_price is None else settings.embedder_price
+        # The API takes 100 texts of 2,048 tokens: 6,000 characters are no more than that in most languages.
         self.limits = Limits(texts=100, tokens=20_000, chars_per_text=6_000, concurrency=4).within(settings)
         how = {"default": "env:GEMINI_API_KEY", "header": "x-goog-api-key"}
         key = embedder_key(settings, kind=self.kind, home=HOME, **how)
