@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Fetched
-from rowen.enrich.base import Spec, Tools
+from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.embedders.local import Local
 from rowen.errors import ConfigurationError, EmbeddingError
 from rowen.settings import Settings
@@ -22,7 +22,7 @@ async def no_client() -> None:
     raise AssertionError("nothing here needs the network")
 
 
-TOOLS = Tools(no_client, Settings())  # type: ignore[arg-type]
+TOOLS = EmbedderTools(no_client, Settings())  # type: ignore[arg-type]
 TEXTS = [
     "Bartleby the goat stood on the roof of the barn and would not come down.",
     "The bakery sells bread, rolls and cakes every morning.",
@@ -108,7 +108,7 @@ def test_it_has_but_one_model() -> None:
 def test_the_number_of_threads_is_a_setting() -> None:
     async def nobody() -> None: ...
 
-    tools = Tools(nobody, Settings(embedder_concurrency=3))  # type: ignore[arg-type]
+    tools = EmbedderTools(nobody, Settings(embedder_concurrency=3))  # type: ignore[arg-type]
 
     assert Local(Spec("local"), tools).limits.concurrency == 3
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rowen.enrich.base import Embedded, Limits, Spec, Tools
+from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.errors import EmbedderDownError
 
 SENSES = (
@@ -24,7 +24,7 @@ class Senses:
     price = None
     down: ClassVar[bool] = False
 
-    def __init__(self, spec: Spec, tools: Tools) -> None:
+    def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
         self.spec = spec
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:

@@ -9,7 +9,7 @@ import pytest
 
 from rowen import Complete, Fetched, Gone
 from rowen.enrich import registry
-from rowen.enrich.base import Embedded, Limits, Spec, Tools
+from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
 from rowen.model.database import Tidied
@@ -207,7 +207,7 @@ async def test_a_third_party_kind_joins_by_being_registered(house: House, monkey
         weight = 0.1
         price = None
 
-        def __init__(self, spec: Spec, tools: Tools) -> None:
+        def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
             self.spec = spec
 
         async def embed(self, texts: Sequence[str], *, question: bool = False) -> Embedded:

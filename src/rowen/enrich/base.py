@@ -15,7 +15,7 @@ from rowen.settings import Settings
 if TYPE_CHECKING:
     from rowen.fetch.client import Client
 
-__all__ = ["Embedded", "Embedder", "Limits", "Spec", "Tools"]
+__all__ = ["Embedded", "Embedder", "EmbedderTools", "Limits", "Spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Embedded(NamedTuple):
     truncated: int = 0
 
 
-class Tools(NamedTuple):
+class EmbedderTools(NamedTuple):
     """What the flow lends to an embedder: the HTTP client, opened when first asked for, settings, and the ledger."""
 
     client: "Callable[[], Awaitable[Client]]"
@@ -87,7 +87,7 @@ class Embedder(Protocol):
     weight: float
     price: float | None
 
-    def __init__(self, spec: Spec, tools: Tools) -> None: ...
+    def __init__(self, spec: Spec, tools: EmbedderTools) -> None: ...
 
     @property
     def spec(self) -> Spec:

@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from rowen.enrich.base import Embedder, Spec, Tools
+from rowen.enrich.base import Embedder, EmbedderTools, Spec
 from rowen.errors import ConfigurationError, EmbeddingError
 
 __all__ = ["NONE", "kinds", "make", "register"]
@@ -30,7 +30,7 @@ def kinds() -> tuple[str, ...]:
     return tuple(sorted({NONE, *_registered, *_installed()} - _REMOVED.keys()))
 
 
-def make(spec: Spec, tools: Tools) -> Embedder:
+def make(spec: Spec, tools: EmbedderTools) -> Embedder:
     """The embedder that is meant."""
     return _class(spec.kind)(spec, tools)
 

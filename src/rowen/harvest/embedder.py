@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowen.enrich import registry
-from rowen.enrich.base import Embedder, Spec, Tools
+from rowen.enrich.base import Embedder, EmbedderTools, Spec
 from rowen.enrich.ledger import Ledger, NoLedger
 from rowen.errors import AddressRefusedError, CircuitOpenError, EmbedderDownError, EmbeddingError, FetchError
 from rowen.settings import Settings
@@ -79,7 +79,7 @@ class Embedders:
         if named:
             settings = settings.model_copy(update={"embedder": spec.kind, "embedder_url": spec.url})
         if spec not in self._made:
-            self._made[spec] = registry.make(spec, Tools(self._opened_client, settings, self._ledger))
+            self._made[spec] = registry.make(spec, EmbedderTools(self._opened_client, settings, self._ledger))
         return self._made[spec]
 
     def choose(self, active: Model | None, wanted: Spec | None) -> Choice:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from rowen.enrich.base import Embedded, Limits, Spec, Tools
+from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, guessed_tokens
 
 __all__ = ["Gemini"]
@@ -18,7 +18,7 @@ class Gemini:
 
     kind: ClassVar[str] = "gemini"
 
-    def __init__(self, spec: Spec, tools: Tools) -> None:
+    def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
         url = base_url(spec.url, HOME)
         model = (spec.model or DEFAULT_MODEL).removeprefix("models/")
         settings = tools.settings

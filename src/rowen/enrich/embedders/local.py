@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
 
-from rowen.enrich.base import Embedded, Limits, Spec, Tools
+from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.errors import EmbeddingError
 
 __all__ = ["Local"]
@@ -34,7 +34,7 @@ class Local:
 
     kind: ClassVar[str] = "local"
 
-    def __init__(self, spec: Spec, tools: Tools) -> None:
+    def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
         spec.refuse_model()
         threads = tools.settings.embedder_concurrency or min(MOST_THREADS, os.cpu_count() or 1)
         self.name = f"minilm-l6-v2:dynamic-int8:{TOKENS}"

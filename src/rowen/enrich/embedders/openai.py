@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from rowen.enrich.base import Embedded, Limits, Spec, Tools
+from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, guessed_tokens
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import redact
@@ -23,7 +23,7 @@ class OpenAI:
 
     kind: ClassVar[str] = "openai"
 
-    def __init__(self, spec: Spec, tools: Tools) -> None:
+    def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
         url = base_url(spec.url, HOME)
         model = spec.model or (DEFAULT_MODEL if url == HOME else None)
         if model is None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rowen.enrich.base import Tools
+from rowen.enrich.base import EmbedderTools
 from rowen.enrich.provider import Key, PaidCall, Provider
 from rowen.errors import (
     BadVectorsError,
@@ -64,7 +64,7 @@ def guessed_tokens(texts: Sequence[str]) -> int:
 class RemoteModel:
     """One model of a provider; every failure is told in the words of embedding."""
 
-    def __init__(self, url: str, model: str, *, tools: Tools, key: Key, price: float | None) -> None:
+    def __init__(self, url: str, model: str, *, tools: EmbedderTools, key: Key, price: float | None) -> None:
         self._model = model
         self._price = None if price is None else Price(price)
         self._provider = Provider(url, key=key, client=tools.client, settings=tools.settings, ledger=tools.ledger)
