@@ -32,8 +32,8 @@ class OpenAI:
         self._spec = Spec(self.kind, model, spec.dimensions, url)
         self.name = f"openai:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")
         self.weight = 1.0
-        # OpenAI takes 2,048 texts, 300,000 tokens and 8,192 tokens a text; less, since a failure costs the whole request,
-        # and servers of one's own have less memory. 8,000 characters are more than a passage has.
+        # OpenAI takes 2,048 texts, 300,000 tokens and 8,192 tokens a text. We send less: a failure costs the whole
+        # request, and servers of one's own have less memory.
         self.limits = Limits(texts=128, tokens=100_000, chars_per_text=8_000, concurrency=4).within(settings)
         self.price = settings.embedder_price
         if self.price is None and url == HOME:
