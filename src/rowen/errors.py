@@ -44,7 +44,7 @@ actions that the hint names stand there as values, so that each door can offer t
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -121,31 +121,34 @@ def action(name: str, target: str | None = None, **options: Any) -> Action:
 
 
 class Hint(str):
-    """What to do next: a sentence with `{}` for each action that it names.
+    """What to do next: text, and the actions that it names: `Hint("Down; ", action("sync", "docs"), " tries again.")`.
 
     As text it names them as commands; a door that has others words them with `worded`.
     """
 
-    actions: tuple[Action, ...]
-    _template: str
+    parts: tuple[str | Action, ...]
 
-    def __new__(cls, template: str, *actions: Action) -> Self:
+    def __new__(cls, *parts: str | Action) -> Self:
         """Word the hint as commands."""
-        hint = super().__new__(cls, _filled(template, [f"`{one.command}`" for one in actions]))
-        hint._template, hint.actions = template, actions
+        hint = super().__new__(cls, _worded(parts, lambda one: f"`{one.command}`"))
+        hint.parts = parts
         return hint
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (self._template, *self.actions)
+        return self.parts
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What it names, in order."""
+        return tuple(part for part in self.parts if isinstance(part, Action))
 
     def worded(self, word: Callable[[Action], str]) -> str:
-        """The sentence with a door's own words for the actions."""
-        return _filled(self._template, [word(one) for one in self.actions])
+        """The text with a door's own words for the actions."""
+        return _worded(self.parts, word)
 
 
-def _filled(template: str, words: list[str]) -> str:
-    parts = template.split("{}") if words else [template]
-    return parts[0] + "".join(word + part for word, part in zip(words, parts[1:], strict=True))
+def _worded(parts: Iterable[str | Action], word: Callable[[Action], str]) -> str:
+    return "".join(word(part) if isinstance(part, Action) else part for part in parts)
 
 
 class RowenError(Exception):
@@ -165,6 +168,18 @@ class RowenError(Exception):
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message or (self.__doc__ or "").partition("\n")[0])
         self.hint = hint
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as plain values, the same at every door."""
+        actions = self.hint.actions if isinstance(self.hint, Hint) else ()
+        return {
+            "error": str(self),
+            "code": self.code,
+            "hint": self.hint,
+            "actions": [one.to_json() for one in actions],
+            "retryable": self.retryable,
+            "exit_code": self.exit_code,
+        }
 
 
 class UsageError(RowenError):

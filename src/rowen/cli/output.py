@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowen.cli.words import clean, escaped
-from rowen.errors import Hint, RowenError
+from rowen.errors import RowenError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,21 +94,20 @@ class Output:
 
     def fail(self, error: str, *, exit_code: int, hint: str | None = None, **more: Any) -> int:
         """Tell of an error, and return its exit code; `more` is for programs."""
-        print(clean(f"Error: {error}"), file=sys.stderr)
-        if hint:
-            print(clean(f"  {hint}"), file=sys.stderr)
-        if self.json:
-            print(_dumped({"error": error, "hint": hint, "exit_code": exit_code, **more}), file=sys.stderr)
-        sys.stderr.flush()
-        return exit_code
+        return self._fail({"error": error, "hint": hint, "exit_code": exit_code, **more})
 
-    def fail_with(self, problem: RowenError, *, hint: str | None = None, **more: Any) -> int:
-        """The same for an error of ours, with its code and the actions that it names."""
-        hint = hint or problem.hint
-        actions = [one.to_json() for one in hint.actions] if isinstance(hint, Hint) else []
-        return self.fail(
-            str(problem), exit_code=problem.exit_code, hint=hint, code=problem.code, actions=actions, **more
-        )
+    def fail_with(self, problem: RowenError, **more: Any) -> int:
+        """The same for an error of ours, with its code and the actions that its hint names."""
+        return self._fail({**problem.to_json(), **more})
+
+    def _fail(self, fact: Mapping[str, Any]) -> int:
+        print(clean(f"Error: {fact['error']}"), file=sys.stderr)
+        if fact["hint"]:
+            print(clean(f"  {fact['hint']}"), file=sys.stderr)
+        if self.json:
+            print(_dumped(fact), file=sys.stderr)
+        sys.stderr.flush()
+        return int(fact["exit_code"])
 
     def _table(self, names: Sequence[str], rows: Sequence[Sequence[str | Piece]]) -> None:
         from rich.box import SIMPLE_HEAD

@@ -18,7 +18,7 @@ LARGEST = 4000
 """The dimensions that an index over halves can have."""
 
 _ASK_DOCTOR = Hint(
-    "The texts keep waiting. {} asks the embedder for one vector and says what is wrong.", action("doctor")
+    "The texts keep waiting. ", action("doctor"), " asks the embedder for one vector and says what is wrong."
 )
 
 
@@ -38,8 +38,9 @@ def units(vectors: Sequence[Any], *, name: str, count: int, dimensions: int | No
             name,
             f"gave vectors of {found} dimensions" + (f" where {dimensions} are stored" if dimensions else ""),
             Hint(
-                "The model behind the name has changed: {} makes vectors of another one beside these.",
+                "The model behind the name has changed: ",
                 action("embed", model="…"),
+                " makes vectors of another one beside these.",
             ),
         )
     _check_length(name, lengths[0])

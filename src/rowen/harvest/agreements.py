@@ -55,8 +55,8 @@ def refuse_strange(settings: Settings, source: Source) -> None:
         f"Source {source.name!r} refers to {wanted}, for {source.url}. That was not agreed to on this machine, and "
         "others may write to the database. Nothing was sent.",
         hint=Hint(
-            "{} with the same values agrees to them; ROWEN_TRUST_DATABASE=true agrees to whatever the database says.",
             action("edit", source.name, option="KEY=VALUE"),
+            " with the same values agrees to them; ROWEN_TRUST_DATABASE=true agrees to whatever the database says.",
         ),
     )
 

@@ -28,7 +28,7 @@ async def apply(
     if prune and not declared:
         raise RefusedError(
             f"{path} declares no source at all, and would remove every one. Nothing was changed.",
-            hint=Hint("{} removes a source for certain.", action("remove", "NAME")),
+            hint=Hint(action("remove", "NAME"), " removes a source for certain."),
         )
     async with database.transaction() as c:
         await sources.take_turns(c)

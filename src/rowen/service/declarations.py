@@ -46,7 +46,7 @@ def read(path: Path) -> list[Declared]:
         count = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
         raise ConfigurationError(
             f"{count} wrong in {path}. Nothing was changed.\n" + "\n".join(f"  {one}" for one in wrong),
-            hint=Hint("{} checks the file without writing anything.", action("apply", str(path), dry_run=True)),
+            hint=Hint(action("apply", str(path), dry_run=True), " checks the file without writing anything."),
         )
     return declared
 

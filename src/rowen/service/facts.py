@@ -4,7 +4,7 @@ from dataclasses import asdict
 from functools import singledispatch
 from typing import Any
 
-from rowen.errors import Hint, RowenError
+from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, ModelStatus
@@ -121,12 +121,4 @@ def _plain(thing: Any) -> dict[str, Any]:
 
 @fact.register
 def _error(problem: RowenError) -> dict[str, Any]:
-    actions = problem.hint.actions if isinstance(problem.hint, Hint) else ()
-    return {
-        "error": str(problem),
-        "code": problem.code,
-        "hint": problem.hint,
-        "actions": [one.to_json() for one in actions],
-        "retryable": problem.retryable,
-        "exit_code": problem.exit_code,
-    }
+    return problem.to_json()

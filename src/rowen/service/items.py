@@ -27,7 +27,7 @@ class Items:
             found = [entry for entry in await library.entries(c, _key(url)) if source in (None, entry.source)]
         if not found:
             raise NotFoundError(
-                f"Nothing is held of {url!r}.", hint=Hint("{} finds items by their words.", action("search"))
+                f"Nothing is held of {url!r}.", hint=Hint(action("search"), " finds items by their words.")
             )
         return found[0]
 

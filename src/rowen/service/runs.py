@@ -141,7 +141,7 @@ class Runs:
         source = await self._sources.find_or_add(target, keep=not how.get("dry_run"), found=found)
         if source.state == "paused":
             raise RefusedError(
-                f"Source {source.name!r} is paused.", hint=Hint("{} takes it in again.", action("resume", source.name))
+                f"Source {source.name!r} is paused.", hint=Hint(action("resume", source.name), " takes it in again.")
             )
         return await self._engine.run(source, _order(source, **how), observe=observe, work=work)
 

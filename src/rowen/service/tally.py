@@ -70,8 +70,7 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
     if run.status == "partial":
         why = (run.error or "the source did not prove that this was all of it").rstrip(".")
         yield Hint(
-            _literal(f"{name}: not seen whole ({why}), so what was not seen was kept.") + " {} tries again.",
-            action("sync", name),
+            f"{name}: not seen whole ({why}), so what was not seen was kept. ", action("sync", name), " tries again."
         )
     if tally.fell_back:
         yield Hint(f"{name}: the source does not tell reliably what was modified, so it was read whole.")
@@ -81,24 +80,25 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
         yield _held(run)
     if tally.failed and not dry:
         yield Hint(
-            f"{name}: {count(tally.failed, items)} could not be read. {{}} says why.", action("quarantine", name)
+            f"{name}: {count(tally.failed, items)} could not be read. ", action("quarantine", name), " says why."
         )
     if tally.embeddings_pending:
         waiting = count(tally.embeddings_pending, "passage")
-        yield Hint(f"{name}: {waiting} found by words only so far; {{}}, or the next sync, goes on.", action("embed"))
+        yield Hint(f"{name}: {waiting} found by words only so far; ", action("embed"), ", or the next sync, goes on.")
 
 
 def _held(run: Run) -> Hint:
     vanished = count(run.tally.deletions_held, noun(run.kind))
     if run.complete and not run.tally.seen:
         return Hint(
-            f"{run.source}: the source came up empty, so all {vanished} were kept. Is a disk not mounted?"
-            " {} forgets them.",
+            f"{run.source}: the source came up empty, so all {vanished} were kept. Is a disk not mounted? ",
             action("remove", run.source),
+            " forgets them.",
         )
     return Hint(
-        f"{run.source}: {vanished} vanished and were kept: more than a run deletes unasked. {{}} lets them go.",
+        f"{run.source}: {vanished} vanished and were kept: more than a run deletes unasked. ",
         action("sync", run.source, accept_deletions=True),
+        " lets them go.",
     )
 
 
@@ -120,22 +120,22 @@ def remarks_on_source(source: Overview) -> Iterator[Hint]:
     name = source.name
     again = action("sync", name)
     if source.state == "paused":
-        yield Hint(f"{name}: paused; {{}} takes it in again.", action("resume", name))
+        yield Hint(f"{name}: paused; ", action("resume", name), " takes it in again.")
     elif source.last_status is None:
-        yield Hint(f"{name}: not read yet; {{}} does.", again)
+        yield Hint(f"{name}: not read yet; ", again, " does.")
     elif source.last_status in ("failed", "partial"):
         why = f" ({source.last_error})" if source.last_error else ""
         ended = "failed" if source.last_status == "failed" else "was partial"
-        yield Hint(_literal(f"{name}: the last run {ended}{why};") + " {} tries again.", again)
+        yield Hint(f"{name}: the last run {ended}{why}; ", again, " tries again.")
     elif source.last_status == "cancelled":
-        yield Hint(f"{name}: the last run was stopped early; {{}} goes on.", again)
+        yield Hint(f"{name}: the last run was stopped early; ", again, " goes on.")
     if source.quarantined:
         unread = count(source.quarantined, "item")
-        yield Hint(f"{name}: {unread} could not be read; {{}} says why.", action("quarantine", name))
+        yield Hint(f"{name}: {unread} could not be read; ", action("quarantine", name), " says why.")
     if source.deletions_held:
         held = count(source.deletions_held, "item")
         yield Hint(
-            f"{name}: {held} vanished and were kept; {{}} lets them go.", action("sync", name, accept_deletions=True)
+            f"{name}: {held} vanished and were kept; ", action("sync", name, accept_deletions=True), " lets them go."
         )
 
 
@@ -147,15 +147,10 @@ def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:
         yield Hint(f"{model.name}: embedding stopped{told}: {model.trouble['error']}")
     if model.pending and model.state == "active":
         waiting = count(model.pending, "passage")
-        yield Hint(f"{model.name}: {waiting} found by words only so far; {{}} goes on.", action("embed"))
+        yield Hint(f"{model.name}: {waiting} found by words only so far; ", action("embed"), " goes on.")
     if model.state == "building":
         yield Hint(
-            f"{model.name}: not complete, so search does not use it; the {{}} that began it goes on.", action("embed")
+            f"{model.name}: not complete, so search does not use it; the ", action("embed"), " that began it goes on."
         )
     if model.state == "retired":
-        yield Hint(f"{model.name}: not used any more; {{}} forgets its vectors.", action("embed", drop_old=True))
-
-
-def _literal(text: str) -> str:
-    """Text from outside, which must not pass for the place of an action."""
-    return text.replace("{}", "{ }")
+        yield Hint(f"{model.name}: not used any more; ", action("embed", drop_old=True), " forgets its vectors.")

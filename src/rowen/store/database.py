@@ -282,8 +282,9 @@ def in_our_words(place: str) -> Iterator[None]:
         raise StoreUnavailableError(
             f"Lost or could not reach {place}: {_first_line(problem)}",
             hint=Hint(
-                "What was committed is kept; the next sync goes on from there. {} looks at the database.",
+                "What was committed is kept; the next sync goes on from there. ",
                 action("doctor"),
+                " looks at the database.",
             ),
         ) from problem
     except psycopg.Error as problem:

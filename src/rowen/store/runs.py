@@ -107,7 +107,7 @@ async def _bury_dead_run(c: Connection, source: Source) -> None:
     if not dead:
         raise BusyError(
             f"Source {source.name!r} is being synced by run {run_id}, since {started_at:%H:%M:%S} UTC.",
-            hint=Hint("{} shows how far it is.", action("run", str(run_id))),
+            hint=Hint(action("run", str(run_id)), " shows how far it is."),
         )
     await c.execute(
         "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s where id = %s",
@@ -121,7 +121,7 @@ async def live_of(c: Connection, source: Source) -> int:
     if run_id is None:
         raise NotFoundError(
             f"Source {source.name!r} has no live run.",
-            hint=Hint("{} lists the last ones.", action("runs", source.name)),
+            hint=Hint(action("runs", source.name), " lists the last ones."),
         )
     return run_id
 
@@ -177,7 +177,7 @@ async def get(c: Connection, run_id: int) -> Run:
     """One run."""
     row = await one(c, _SELECT + " where run.id = %s", [run_id])
     if row is None:
-        raise NotFoundError(f"There is no run {run_id}.", hint=Hint("{} lists them.", action("runs")))
+        raise NotFoundError(f"There is no run {run_id}.", hint=Hint(action("runs"), " lists them."))
     return _run(row)
 
 

@@ -46,7 +46,7 @@ def welcoming(data: Path) -> Postmaster | None:
         if waited_s > (_RECOVERY_S if greeting == "later" else _SILENCE_S):
             raise StoreUnavailableError(
                 f"The server in {data} (process {server.pid}) takes no connections at {server.socket_folder}.",
-                hint=Hint("Its log tells more; {} stops it if nobody uses it.", action("db stop")),
+                hint=Hint("Its log tells more; ", action("db stop"), " stops it if nobody uses it."),
             )
         time.sleep(_POLL_S)
     return None

@@ -179,7 +179,7 @@ def halt(server: Postmaster, data: Path) -> None:
 def _busy(path: Path) -> StoreUnavailableError:
     return StoreUnavailableError(
         f"Another process has been starting or stopping the embedded PostgreSQL in {path.parent} for too long.",
-        hint=Hint("Try again; {} shows whether the server runs.", action("db status")),
+        hint=Hint("Try again; ", action("db status"), " shows whether the server runs."),
     )
 
 

@@ -50,7 +50,7 @@ async def add(
     except errors.UniqueViolation:
         raise UsageError(
             f"There is a source named {name!r} already.",
-            hint=Hint("Choose another name, or look at {}.", action("show", name)),
+            hint=Hint("Choose another name, or look at ", action("show", name), "."),
         ) from None
     return await get(c, name)
 
@@ -65,7 +65,7 @@ async def get(c: Connection, name: str) -> Source:
     """The source of this name."""
     source = await first_of(c, Source, _SELECT + " where source.name = %s", [name])
     if source is None:
-        raise NotFoundError(f"There is no source named {name!r}.", hint=Hint("{} lists them.", action("sources")))
+        raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
     return source
 
 

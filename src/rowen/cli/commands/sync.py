@@ -115,7 +115,7 @@ def _report_run(call: Invocation, run: "Run", *, width: int, dry: bool) -> int:
     if run.status == "failed":
         call.out.fail(
             f"Source {run.source!r} could not be read: {run.error}",
-            hint=Hint("What is stored of it was left untouched; {} tries again.", action("sync", run.source)),
+            hint=Hint("What is stored of it was left untouched; ", action("sync", run.source), " tries again."),
             exit_code=exit_code(run),
             source=run.source,
         )
@@ -123,10 +123,9 @@ def _report_run(call: Invocation, run: "Run", *, width: int, dry: bool) -> int:
 
 
 def _report_error(call: Invocation, target: str, problem: RowenError) -> int:
-    hint = problem.hint
     if isinstance(problem, NotFoundError) and Path(target).exists():
-        hint = Hint("{} reads the folder or file of that name.", action("sync", f"./{target}"))
-    return call.out.fail_with(problem, hint=hint, source=target)
+        problem.hint = Hint(action("sync", f"./{target}"), " reads the folder or file of that name.")
+    return call.out.fail_with(problem, source=target)
 
 
 COMMANDS = {"sync": sync}

@@ -28,7 +28,7 @@ __all__ = ["RemoteModel", "base_url", "embedder_key", "guessed_tokens"]
 
 _KEY_HINT = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
 _NOT_NAMED = "No key was sent: its address is known from the database alone. Name it in ROWEN_EMBEDDER_URL as well."
-_WAITING = Hint("The texts keep waiting; {} goes on where this ended.", action("embed"))
+_WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
 # English has about four characters a token; used only where a provider does not count, and before it has.
 _CHARS_PER_TOKEN = 4
 
