@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -126,7 +126,8 @@ async def test_an_edit_before_the_place_of_an_interrupted_walk_is_read(
     catalog.ignores_filter = ignores_filter
     if not is_first:
         await index.sync(NamedShelf(catalog))
-    await index.sync(NamedShelf(catalog), die_after=2, full=not is_first)
+        index.now += timedelta(days=8)
+    await index.sync(NamedShelf(catalog), die_after=2)
     catalog.put("n001", "Edited.", hours=0.1)
     del catalog.dates["n002"]
     catalog.asked.clear()
@@ -134,13 +135,16 @@ async def test_an_edit_before_the_place_of_an_interrupted_walk_is_read(
 
     assert isinstance(index.ending, Complete)
     assert index.items == expected(catalog)
-    assert ("names" in catalog.asked) == (not ignores_filter)
-    assert catalog.asked.count("page") <= (5 if ignores_filter else 3)
+    # In a first walk, all that is known is that nothing was edited before the newest date of its first page.
+    is_proved = not ignores_filter and not is_first
+    assert ("names" in catalog.asked) == is_proved
+    assert catalog.asked.count("page") <= (3 if is_proved else 5)
 
 
 async def test_names_prove_nothing_where_a_filter_begins_to_lie(catalog: NamedCatalog, index: Index) -> None:
     await index.sync(NamedShelf(catalog))
-    await index.sync(NamedShelf(catalog), die_after=2, full=True)
+    index.now += timedelta(days=8)
+    await index.sync(NamedShelf(catalog), die_after=2)
     catalog.words["n001"] = "Edited in silence."
     catalog.empty_when_filtered = True
     await index.sync(NamedShelf(catalog))

@@ -137,10 +137,12 @@ async def test_d9_a_portal_one_day_ahead_loses_no_edit(house: House, portal: Cka
             assert (run.tally.updated, run.tally.fell_back) == (1, 0)
 
 
-@pytest.mark.parametrize(("ignores", "most_pages"), [({"filter"}, 13), (set(), 6)])
-@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("ignores", "is_first", "most_pages"),
+    [({"filter"}, True, 13), ({"filter"}, False, 13), (set(), True, 14), (set(), False, 6)],
+)
 async def test_d10_an_edit_behind_the_place_of_an_interrupted_walk_is_read(
-    house: House, portal: CkanPortal, ignores: set[str], most_pages: int, is_first: bool
+    house: House, portal: CkanPortal, ignores: set[str], is_first: bool, most_pages: int
 ) -> None:
     portal.fill(95)
     portal.page_max = 10

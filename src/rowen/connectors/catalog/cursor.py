@@ -8,7 +8,7 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.remembered import remembered
 
-__all__ = ["CatalogCursor", "age_days", "stamp"]
+__all__ = ["CatalogCursor", "Overlap", "age_days", "stamp"]
 
 _EVER = float("inf")
 _CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead is none that we wrote
@@ -16,11 +16,27 @@ _FORMERLY = {"strangers": "unidentified"}
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """The records dated from `since` on, as they were counted when the newest date was stored.
+
+    `count` is None if they have to be read again. `at` is when, by our clock, that date was first met; `is_over` tells
+    that the source's clock had passed it, `settled` that all were read again when no late one could follow.
+    """
+
+    since: str
+    count: int | None
+    at: str
+    is_over: bool = False
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogCursor:
     """The cursor of a catalog.
 
     What changed: `modified` is the newest date that was stored, by the source's clock; `filters` tells whether the
-    source obeys the modified filter, as found at `probed`. `walked` is when, by our clock, it was last seen whole.
+    source obeys the modified filter, as found at `probed`. `overlap` is set where many records are dated shortly before
+    `modified`. `walked` is when, by our clock, the catalog was last seen whole.
 
     Is it all there: `surplus` is how many more records the source declares than it gives items; while that stays so,
     nothing was deleted or added unnoticed. `short` is by how many records its whole listing falls short of what it
@@ -39,6 +55,7 @@ class CatalogCursor:
     walked: str | None = None
     filters: bool | None = None
     probed: str | None = None
+    overlap: Overlap | None = None
     surplus: int | None = None
     short: int | None = None
     unidentified: list[str] | None = None

@@ -1,8 +1,9 @@
 """How far a run over a catalog has come: all of its state in one value."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Held, Known
@@ -21,7 +22,27 @@ __all__ = ["Progress", "mark_of"]
 
 # 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.
 _MOST_FAILED = 100
+_SOME_MINUTES = 1000  # between two times of forgetting: 100 kB, and a thousandth of the work of a look at each record
 _LONGEST_ERROR = 500  # a message that says more repeats the record, which stands in quarantine anyway
+
+
+class Recent:
+    """How many records have dates near the newest one: counts by minute, of which old ones are forgotten."""
+
+    def __init__(self, length: timedelta) -> None:
+        self._length_min = int(length.total_seconds() // 60) + 1
+        self._minutes: Counter[int] = Counter()
+
+    def add(self, at: datetime) -> None:
+        """Count a record."""
+        self._minutes[int(at.timestamp() // 60)] += 1
+        if len(self._minutes) > 2 * self._length_min + _SOME_MINUTES:
+            newest = max(self._minutes)
+            self._minutes = Counter({at: n for at, n in self._minutes.items() if at >= newest - self._length_min})
+
+    def since(self, begin: datetime) -> int:
+        """About how many are dated since."""
+        return sum(count for at, count in self._minutes.items() if at >= begin.timestamp() // 60)
 
 
 @dataclass(slots=True)
@@ -33,7 +54,7 @@ class Progress:
     date, and `passed` are listed without being items, by their hashes. `newest` is the latest date of all, `clock` the
     source's time when the run began, `first` the latest date of the walk's first page. `endless` tells why a listing
     was left, `replaced` that so much is new that it may be what is held under other names. `stored` is the cursor as
-    it was last written.
+    it was last written, `recent` counts the latest dates.
     """
 
     listing: Listing
@@ -45,6 +66,7 @@ class Progress:
     held: int
     passed: set[str]
     stored: Any
+    recent: Recent
     seen: Urls = field(default_factory=Urls)
     unidentified: Unidentified = field(default_factory=Unidentified)
     failed: list[Failed] = field(default_factory=list)
@@ -64,7 +86,9 @@ class Progress:
         """The beginning of a run, from what the last one left."""
         cursor = CatalogCursor.of(known.cursor, listing.version)
         bounds = Bounds(options, cursor.items)
-        return cls(listing, known, options, now, cursor, bounds, known.count, set(cursor.passed or ()), known.cursor)
+        recent = Recent(timedelta(hours=options.overlap_h))
+        passed = set(cursor.passed or ())
+        return cls(listing, known, options, now, cursor, bounds, known.count, passed, known.cursor, recent)
 
     @property
     def expected(self) -> int:
@@ -95,7 +119,9 @@ class Progress:
         return sum(isinstance(row.seen, Fetched) and row.url not in held for row in rows) if counting else 0
 
     def _count(self, row: Row, held: Mapping[str, Held]) -> None:
-        self.dated += row.modified is not None
+        if row.modified is not None:
+            self.dated += 1
+            self.recent.add(row.modified)
         is_held = row.url in held
         match row.seen:
             case Fetched():
@@ -126,9 +152,10 @@ class Progress:
         """The cursor in the middle of a walk: the next run goes on at its place.
 
         `begun` is by the source's dates, which may run behind its clock: what it stamps later is not dated earlier than
-        the first page's newest record.
+        the newest record of the run before or, in a first walk, of the first page.
         """
-        begun = moment(self.cursor.begun) or min(filter(None, (self.first, self.clock)), default=None)
+        newest = moment(self.cursor.modified) or self.first
+        begun = moment(self.cursor.begun) or min(filter(None, (newest, self.clock)), default=None)
         return replace(
             self.cursor,
             place=walk.place,
@@ -154,11 +181,12 @@ class Progress:
             failed=failed if self.listing.tokens and is_remembered and failed else None,
         )
 
-    def called(self, declared: int | None, *, kept: int, whole: bool) -> CatalogCursor:
+    def called(self, declared: int | None, *, kept: int, whole: bool, proved: bool) -> CatalogCursor:
         """The cursor after a roll call, which does not show what unidentified records look like."""
-        cursor = self.settled(declared, kept=kept, proved=True) if whole else self.moved()
+        cursor = self.settled(declared, kept=kept, proved=proved) if whole else self.moved()
         return replace(
             cursor,
+            walked=cursor.walked if proved else None,
             surplus=None if declared is None else declared - kept,
             unidentified=self.unidentified.kept(self.cursor.unidentified or ()),
         )

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Known
-from rowen.connectors.catalog import completeness, trust
+from rowen.connectors.catalog import changes, completeness, trust
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, Row
@@ -31,6 +31,9 @@ from rowen.model.outside import UNREADABLE
 from rowen.model.url import key
 
 __all__ = ["Refresh"]
+
+# Of what is held. If more was edited since, reading the part before again costs about as much, and proves more.
+_EDITED_SHARE = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +98,7 @@ class Refresh:
             parts = self._whole()
         elif since is not None:
             parts = self._after_changes(begun or since)
-        elif begun is not None and await self._can_tell_edits(rest):
+        elif begun is not None and await self._can_tell_edits(rest, begun):
             parts = self._prove_part_before(rest, begun, place)
         else:
             parts = self._read_part_before(rest, place)
@@ -129,8 +132,8 @@ class Refresh:
             rest.refused = True
             log.warning("dropped a place that cannot be read; the walk begins anew: %r", problem)
 
-    async def _can_tell_edits(self, rest: Walk) -> bool:
-        """Whether names and dates together prove the part before unchanged.
+    async def _can_tell_edits(self, rest: Walk, begun: datetime) -> bool:
+        """Whether names and dates together prove the part before unchanged, for less than reading it costs.
 
         A name proves that a record is there, not that it is unchanged: only a source that obeys the filter tells what
         was edited. Items that failed have to be read.
@@ -139,7 +142,8 @@ class Refresh:
         if run.listing.roll is None or run.known.unsettled:
             return False
         await trust.probe(run, rest.declared)
-        return run.cursor.filters is True
+        edited = await run.listing.count(begun - timedelta(hours=run.options.overlap_h)) if run.cursor.filters else None
+        return edited is not None and edited <= _EDITED_SHARE * run.known.count
 
     async def _prove_part_before(self, rest: Walk, begun: datetime, place: Any) -> AsyncGenerator[Observation]:
         """What was edited since the walk began, and the names of all the rest."""
@@ -147,17 +151,17 @@ class Refresh:
         # What follows was seen before: stored together with this, new identifiers would stand out less.
         yield Checkpoint(replace(run.cursor, place=rest.reached or place, passed=sorted(run.passed) or None).to_json())
         run.newest = max(filter(None, (run.newest, begun)))
-        changes = run.walk(since=begun - timedelta(hours=run.options.overlap_h))
-        async for observation in self._read(changes, resumable=False):
+        edits = run.walk(since=begun - timedelta(hours=run.options.overlap_h))
+        async for observation in self._read(edits, resumable=False):
             yield observation
-        is_whole = not (changes.doubt or changes.repeated or changes.received < (changes.declared or 0))
-        if not await trust.was_obeyed(run, changes):
+        is_whole = not (edits.doubt or edits.repeated or edits.received < (edits.declared or 0))
+        if not await trust.was_obeyed(run, edits):
             trust.distrusted(run)
             is_whole = False
         if rest.doubt or rest.repeated:
             parts = self._conclude(rest, resumed=True)
         else:
-            parts = self._call_roll(whole=True) if is_whole else self._read_part_before(rest, place)
+            parts = self._call_roll(asked=None) if is_whole else self._read_part_before(rest, place)
         async with aclosing(parts) as observations:
             async for observation in observations:
                 yield observation
@@ -217,7 +221,8 @@ class Refresh:
         # More records than are declared: some went while we looked, which only another walk can tell, or it is a habit.
         proved = short >= 0 or short == run.cursor.short
         run.cursor = replace(run.cursor, short=short or None)
-        yield Checkpoint(run.settled(walk.declared, kept=run.kept, proved=proved).to_json())
+        cursor = run.settled(walk.declared, kept=run.kept, proved=proved)
+        yield Checkpoint((await changes.with_overlap(run, cursor)).to_json())
         yield Complete(expected=None if resumed else run.kept + run.lost)
 
     async def _look_again(self, walk: Walk) -> AsyncGenerator[Observation]:
@@ -236,10 +241,10 @@ class Refresh:
                 yield observation
         walk.declared, walk.received, walk.doubt = roll.declared, roll.received, run.endless or roll.doubt()
 
-    async def _call_roll(self, *, whole: bool) -> AsyncGenerator[Observation]:
+    async def _call_roll(self, *, asked: changes.Question | None) -> AsyncGenerator[Observation]:
         """What names prove after the changes were read: what is gone, what was never read, and that the rest is there.
 
-        `whole` tells that the rest of a whole walk was read as well.
+        `asked` is the question for these changes, None where the rest of a whole walk was read as well.
         """
         run = self._run
         if run.listing.roll is None:
@@ -265,13 +270,15 @@ class Refresh:
             yield Incomplete(why)
             return
         run.passed &= roll.listed
-        yield Checkpoint(run.called(roll.declared, kept=roll.kept, whole=whole).to_json())
+        cursor = run.called(roll.declared, kept=roll.kept, whole=asked is None, proved=roll.is_settled())
+        yield Checkpoint((await changes.with_overlap(run, cursor, asked)).to_json())
         yield Complete(expected=roll.kept)
 
     async def _catch_up(self, modified: datetime) -> AsyncGenerator[Observation]:
         """What was modified since the cursor; then the count tells whether anything else is missing."""
         run = self._run
-        walk = run.walk(since=modified - timedelta(hours=run.options.overlap_h))
+        asked = await changes.question(run, modified)
+        walk = run.walk(since=asked.since)
         async for observation in self._read(walk, counting=True):
             yield observation
         if run.endless:
@@ -280,7 +287,7 @@ class Refresh:
         if run.replaced:
             log.info("many records are new, but the catalog is no larger: it was walked whole")
             parts = self._whole()
-        elif not await trust.was_obeyed(run, walk):
+        elif walk.disobeyed or not (asked.is_short or await trust.was_obeyed(run, walk)):
             trust.distrusted(run)
             yield FellBack("The catalog ignores the modified filter: it was walked whole instead.")
             parts = self._whole()
@@ -288,7 +295,7 @@ class Refresh:
             yield FellBack(walk.doubt or "The list of what was modified is not whole: the catalog was walked instead.")
             parts = self._whole()
         else:
-            parts = self._compare_counts()
+            parts = self._compare_counts(asked)
         async with aclosing(parts) as observations:
             async for observation in observations:
                 yield observation
@@ -297,22 +304,22 @@ class Refresh:
         """The rest of an interrupted list of changes was read: those since it began follow."""
         run = self._run
         modified = max(filter(None, (stamp(begun), run.cursor.modified)))
-        run.cursor = replace(run.left(), modified=modified)
+        run.cursor = changes.uncounted(replace(run.left(), modified=modified))
         async for observation in self._catch_up(moment(modified) or begun):
             yield observation
 
-    async def _compare_counts(self) -> AsyncGenerator[Observation]:
+    async def _compare_counts(self, asked: changes.Question) -> AsyncGenerator[Observation]:
         run = self._run
         declared = None if run.listing.tells_deletions else await run.listing.count()
         if declared == 0 and run.known.count:
             yield Incomplete(f"The catalog declares nothing, although {run.known.count} are held.")
         elif declared is not None and declared != run.expected:
             log.info("the count is not what was expected")
-            parts = self._whole() if run.listing.roll is None else self._call_roll(whole=False)
+            parts = self._whole() if run.listing.roll is None else self._call_roll(asked=asked)
             async with aclosing(parts) as observations:
                 async for observation in observations:
                     yield observation
-        elif (cursor := run.moved().to_json()) != run.stored:
+        elif (cursor := (await changes.with_overlap(run, run.moved(), asked)).to_json()) != run.stored:
             yield Checkpoint(cursor)
 
     async def _read(
@@ -353,7 +360,7 @@ class Refresh:
         if walk.place is None or walk.disobeyed or not resumable:
             return None
         if counting and listing.rising:
-            return self._run.moved() if walk.ascending else None
+            return changes.uncounted(self._run.moved()) if walk.ascending else None
         return self._run.interrupted(walk) if not counting or listing.roll is not None else None
 
     def _has_reached(self, until: Any, walk: Walk, rows: list[Row]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rowen.connectors.catalog.completeness import lacks_one
 from rowen.connectors.catalog.listing import Names, RollCall
@@ -74,6 +74,14 @@ class Roll:
     def kept(self) -> int:
         """How many of the names are items."""
         return len(self.named) - len(self.run.passed & self.listed)
+
+    def is_settled(self) -> bool:
+        """Whether no more came than is declared: some went while we looked, which a walk can tell, or it is a habit."""
+        excess = min(0, (self.declared or 0) - self.received) or None
+        is_settled = excess is None or excess == self.run.cursor.short
+        if excess is not None:
+            self.run.cursor = replace(self.run.cursor, short=excess)
+        return is_settled
 
     def doubt(self) -> str | None:
         """Why the roll call proves nothing."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.catalog import chronology
@@ -54,6 +54,7 @@ class Catalogue(Listing):
 
     version = VERSION
     dated = True
+    resolution = timedelta(days=1)
 
     def __init__(self, talk: Talk, url: str, options: CswOptions) -> None:
         self._talk = talk

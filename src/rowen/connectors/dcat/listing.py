@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -83,6 +83,7 @@ class RdfListing(Listing):
     """The listing of a catalog. `dated` tells that it was found to count its records, and may know the filter then."""
 
     version = VERSION
+    resolution = timedelta(days=1)
 
     def __init__(
         self, talk: Talk, url: str, options: DcatOptions, *, dated: bool = False, parse: Parse = call_here

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rowen.connectors.catalog.cursor import stamp
@@ -74,6 +74,7 @@ class Repository(Listing):
 
     version = VERSION
     dated = True
+    resolution = timedelta(days=1)
 
     def __init__(self, talk: Talk, url: str, options: OaiOptions) -> None:
         self.habits = Habits()

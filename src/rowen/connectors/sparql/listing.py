@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rowen.connectors.catalog.dcat import dataset_of, item_url
@@ -35,6 +35,7 @@ class Identified(Listing):
 
     version = VERSION
     dated = True
+    resolution = timedelta(days=1)
 
     def __init__(self, endpoint: Endpoint, url: str, options: SparqlOptions) -> None:
         self._endpoint = endpoint
