@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import functools
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -55,6 +56,7 @@ def _server() -> "subprocess.Popen[str]":
 
 
 def _serve() -> None:
+    logging.disable(logging.ERROR)
     for kind in registry.kinds():
         registry.connector(kind)
     for line in sys.stdin:
