@@ -15,7 +15,7 @@ from typing import TypeVar
 import click
 
 from rowen.service import Rowen
-from rowen.service import open as open_house
+from rowen.service import open as open_rowen
 from rowen.settings import Settings
 
 __all__ = ["ask", "run"]
@@ -56,10 +56,10 @@ class _Interrupts:
 def ask(
     settings: Settings, question: Callable[[Rowen], Awaitable[T]], *, stop: Callable[[Rowen], None] | None = None
 ) -> T:
-    """Open the house, ask, and close it; with `stop` the first signal does that instead of breaking off."""
+    """Open Rowen, ask, and close it; with `stop` the first signal does that instead of breaking off."""
 
     async def asked(interrupts: _Interrupts) -> T:
-        async with open_house(settings) as rowen:
+        async with open_rowen(settings) as rowen:
             if stop is not None:
                 interrupts.first = lambda: stop(rowen)
             return await question(rowen)
@@ -68,7 +68,7 @@ def ask(
 
 
 def run(question: Callable[[], Awaitable[T]]) -> T:
-    """Wait for something outside the house, with the same signals."""
+    """Wait for something that needs no database, with the same signals."""
 
     async def asked(_: _Interrupts) -> T:
         return await question()

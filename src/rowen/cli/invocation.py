@@ -1,4 +1,4 @@
-"""One call of the program: what was asked for, where answers go, and the way into the house."""
+"""One call of the program: what was asked for, where answers go, and how Rowen is asked."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Invocation:
         return load(home=self.home, database_url=self.database_url)
 
     def ask(self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False) -> T:
-        """Open the house, ask, and close it. `gently`: the first Ctrl-C lets live runs end properly."""
+        """Open Rowen, ask, and close it. `gently`: the first Ctrl-C lets live runs end properly."""
         from rowen.cli.event_loop import ask
 
         return ask(self.settings, question, stop=self._stop if gently else None)

@@ -1,4 +1,4 @@
-"""The same house for scripts that are not async: one thin face over one event loop in a thread of its own."""
+"""The same for scripts that are not async: a thin face over an event loop in a thread of its own."""
 
 import asyncio
 import threading

@@ -59,7 +59,7 @@ def _said(value: Any) -> str:
 
 def _summary(applied: list["AppliedSource"], *, dry: bool) -> str:
     counts = Counter(one.action for one in applied)
-    told = ", ".join(f"{number:,} {deed}" for deed, number in counts.most_common()) or "no sources"
+    told = ", ".join(f"{number:,} {action}" for action, number in counts.most_common()) or "no sources"
     if dry:
         return f"Would be: {told}. Nothing was written."
     return f"{told[0].upper()}{told[1:]}." + (" Next: `rowen sync`." if counts["added"] or counts["resumed"] else "")

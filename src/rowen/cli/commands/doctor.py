@@ -65,8 +65,8 @@ async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
     for finding in _machine(settings):
         yield finding
     rowen = Rowen(settings)
-    async with AsyncExitStack() as house:
-        house.push_async_callback(rowen.close)
+    async with AsyncExitStack() as closing:
+        closing.push_async_callback(rowen.close)
         opened = await _try("database", _opened(rowen))
         yield opened
         if opened.ok:

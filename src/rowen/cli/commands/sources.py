@@ -174,10 +174,10 @@ def _confirm(question: str) -> None:
         raise RefusedError("Nothing was removed.")
 
 
-def _answer(call: Invocation, source: "Source", deed: str) -> None:
+def _answer(call: Invocation, source: "Source", became: str) -> None:
     from rowen.service.facts import fact
 
-    call.out.answer(fact(source), (source.name, "bold"), f"\t{deed}\t{source.kind}\t{source.url}")
+    call.out.answer(fact(source), (source.name, "bold"), f"\t{became}\t{source.kind}\t{source.url}")
 
 
 COMMANDS = {
