@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowen.connectors.catalog.chronology import Answer, Question, chronology
-from rowen.connectors.catalog.listing import Page, Row
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
+from rowen.connectors.catalog.listing import ListingPage, Row
 from rowen.model.item import Failed
 from tests.portals.shelf import Catalog, Index, Shelf, expected, url_of
 
@@ -26,12 +26,14 @@ class Dated(Shelf):
         self.window = window
         self.undated_kept = undated_kept
         self.minds: set[str] = {"after", "order"}
-        self.asked: list[Question] = []
+        self.asked: list[DatedQuestion] = []
 
-    def pages(self, *, since: datetime | None = None, place: Any = None, tokens: Any = None) -> AsyncGenerator[Page]:
+    def pages(
+        self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
+    ) -> AsyncGenerator[ListingPage]:
         return chronology(self._ask, window=self.window, undated_kept=self.undated_kept, since=since, place=place)
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: DatedQuestion) -> DatedAnswer:
         catalog = self._catalog
         self.asked.append(question)
         assert question.skip < self.window
@@ -39,7 +41,9 @@ class Dated(Shelf):
         if "order" in self.minds:
             names.sort(key=lambda name: (catalog.dates[name] or LATE, name))
         shown = names[question.skip :][: catalog.size]
-        answer = Answer([*map(self._row, shown)], len(names), catalog.clock, question.skip + len(shown) < len(names))
+        answer = DatedAnswer(
+            [*map(self._row, shown)], len(names), catalog.clock, question.skip + len(shown) < len(names)
+        )
         if catalog.after_page:
             catalog.after_page(len(self.asked))
         return answer

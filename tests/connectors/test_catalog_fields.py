@@ -10,12 +10,12 @@ from rowen.connectors.catalog.dataset import Dataset, place_of
 from rowen.connectors.catalog.dcat import dataset_of as of_dcat
 from rowen.connectors.catalog.languages import code_of, codes_of, one_of, wordings
 from rowen.connectors.catalog.resources import format_named, format_of, size_of
-from rowen.connectors.ckan.address import Address
+from rowen.connectors.ckan.address import CkanAddress
 from rowen.connectors.ckan.record import dataset_of as of_ckan
 from rowen.connectors.csw.record import dataset_of as of_csw
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.oai.record import dataset_of as of_oai
-from rowen.connectors.opendatasoft.address import Address as OdsAddress
+from rowen.connectors.opendatasoft.address import CkanAddress as OdsAddress
 from rowen.connectors.opendatasoft.record import dataset_of as of_opendatasoft
 from rowen.connectors.socrata.record import dataset_of as of_socrata
 from rowen.connectors.stac.record import dataset_of as of_stac
@@ -28,7 +28,7 @@ LANGUAGES = "http://publications.europa.eu/resource/authority/language"
 
 
 def ckan(**record: Any) -> Dataset:
-    return of_ckan({"id": "hay", "title": "Hay", **record}, Address.of("https://p.example"))
+    return of_ckan({"id": "hay", "title": "Hay", **record}, CkanAddress.of("https://p.example"))
 
 
 def datajson(**record: Any) -> Dataset:

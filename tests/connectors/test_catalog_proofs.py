@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.catalog.listing import Page, Row, Tokens
+from rowen.connectors.catalog.listing import ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.errors import FetchTimeoutError, SourceError
@@ -23,10 +23,10 @@ class Forgetful(Shelf):
         super().__init__(catalog)
         self.hidden = hidden
 
-    async def pages(self, **wanted: Any) -> AsyncGenerator[Page]:
+    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
         async for page in super().pages(**wanted):
             rows = [row for row in page.rows if row.url not in map(url_of, self.hidden)]
-            yield Page(rows, page.place, page.declared, page.clock)
+            yield ListingPage(rows, page.place, page.declared, page.clock)
 
 
 class Garbled(Shelf):
@@ -47,7 +47,9 @@ class Breathless(Shelf):
 
     breathless = True
 
-    async def pages(self, *, place: Any = None, tokens: Tokens | None = None, **wanted: Any) -> AsyncGenerator[Page]:
+    async def pages(
+        self, *, place: Any = None, tokens: Tokens | None = None, **wanted: Any
+    ) -> AsyncGenerator[ListingPage]:
         if place is not None and self.breathless:
             raise FetchTimeoutError("It took too long.")
         async for page in super().pages(place=place, tokens=tokens, **wanted):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowen.connectors.catalog.listing import Page
+from rowen.connectors.catalog.listing import ListingPage
 from rowen.model.item import Complete, Failed, Incomplete
 from tests.portals.shelf import Catalog, Index, Shelf, expected, url_of
 
@@ -162,9 +162,9 @@ async def test_a_filter_that_begins_to_lie_is_found_out(catalog: Catalog, index:
 
 async def test_an_empty_filter_hides_behind_no_undated_record(catalog: Catalog, index: Index) -> None:
     class WithUndated(Shelf):
-        async def pages(self, **how: Any) -> AsyncGenerator[Page]:
+        async def pages(self, **how: Any) -> AsyncGenerator[ListingPage]:
             async for page in super().pages(**how):
-                yield Page([self._row("n000"), *page.rows], page.place, page.declared, page.clock)
+                yield ListingPage([self._row("n000"), *page.rows], page.place, page.declared, page.clock)
 
     catalog.dates["n000"] = None
     await index.sync(Shelf(catalog))

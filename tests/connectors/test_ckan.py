@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rowen.connectors.ckan import Ckan
-from rowen.connectors.ckan.address import Address
+from rowen.connectors.ckan.address import CkanAddress
 from rowen.connectors.registry import check_options
 from rowen.errors import UsageError
 from tests.conftest import House
@@ -42,7 +42,7 @@ def test_only_addresses_that_show_ckan_are_recognised(address: str, url: str | N
 
 def test_a_page_of_a_portal_stands_for_the_portal_when_the_kind_is_given() -> None:
     assert Ckan.accept("https://data.example/base/dataset/hay") == "https://data.example/base"
-    assert Address.of("https://data.example/base").action == "https://data.example/base/api/3/action"
+    assert CkanAddress.of("https://data.example/base").action == "https://data.example/base/api/3/action"
 
 
 def test_a_key_is_a_reference_never_a_value() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rowen import BusyError
-from rowen.connectors.catalog.marks import Marks
+from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.errors import RowenError
 from tests.conftest import House
 from tests.connectors.conftest import Opened
@@ -284,7 +284,7 @@ async def test_large_records_come_in_small_pages(
 
 
 def test_what_came_already_is_told_exactly_and_in_little_memory() -> None:
-    marks, names = Marks(), [f"d{number % 40_000:05}" for number in range(60_000)]
+    marks, names = HashSet(), [f"d{number % 40_000:05}" for number in range(60_000)]
 
     assert sum(map(marks.add, names)) == len(marks) == 40_000
     assert "d39999" in marks

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.connectors.catalog.talk import Talk, TooMuchError
+from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
 from rowen.errors import FetchTimeoutError
 from rowen.fetch.response import Response
 from tests.conftest import House
@@ -33,7 +33,7 @@ class FaultyPortal(CkanPortal):
         return response
 
 
-class SlowTalk(Talk):
+class SlowClient(PortalClient):
     """A portal that needs two minutes for whatever it is asked, as told by the limit of each question."""
 
     async def get(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
@@ -45,7 +45,7 @@ class SlowTalk(Talk):
         raise (TooMuchError if could_be_less else FetchTimeoutError)("The answer was not complete in time.")
 
 
-class HangingTalk(Talk):
+class HangingClient(PortalClient):
     """A portal that never ends its answer where the poison is in it."""
 
     async def get(self, url: str, *, could_be_less: bool = False, **more: Any) -> Response:
@@ -85,7 +85,7 @@ async def test_a_record_that_the_portal_fails_over_costs_only_itself(
 async def test_a_record_that_the_portal_hangs_over_costs_only_itself(
     house: House, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.ckan.Talk", HangingTalk)
+    monkeypatch.setattr("rowen.connectors.ckan.PortalClient", HangingClient)
     portal.fill(60)
     async with house.open() as r:
         run = await keep(r, portal, page_size=20)
@@ -176,7 +176,7 @@ async def test_a_portal_that_is_down_is_left_soon_and_loses_nothing(
 async def test_a_slow_portal_is_given_the_same_time_for_every_question(
     house: House, portal: FaultyPortal, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("rowen.connectors.ckan.Talk", SlowTalk)
+    monkeypatch.setattr("rowen.connectors.ckan.PortalClient", SlowClient)
     portal.fill(25)
     async with house.open() as r:
         run = await keep(r, portal, page_size=size)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rowen.connectors.opendatasoft import OpenDataSoft
-from rowen.connectors.opendatasoft.address import Address
+from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
 from rowen.connectors.probe import Probe
 from rowen.connectors.registry import check_options
 from rowen.errors import UsageError
@@ -46,9 +46,12 @@ def test_only_addresses_that_show_opendatasoft_are_recognised(address: str, url:
 
 
 def test_an_address_tells_api_and_pages() -> None:
-    old = Address.of("https://data.example/api/v2")
+    old = OpenDataSoftAddress.of("https://data.example/api/v2")
 
-    assert Address.of("https://data.example").datasets == "https://data.example/api/explore/v2.1/catalog/datasets"
+    assert (
+        OpenDataSoftAddress.of("https://data.example").datasets
+        == "https://data.example/api/explore/v2.1/catalog/datasets"
+    )
     assert (old.datasets, old.site) == ("https://data.example/api/v2/catalog/datasets", "https://data.example")
     assert old.item("a b@c") == "https://data.example/explore/dataset/a%20b@c/"
 

@@ -346,7 +346,8 @@ async def test_json_that_is_no_stac_is_refused(house: House, api: StacApi) -> No
         with pytest.raises(UsageError, match="no option 'page_size'"):
             await r.add(api.address, name="two", options={"page_size": 3})
 
-    assert (run.status, run.error) == ("failed", f"{api.url}/v1/ is JSON, but no STAC catalog. Nothing was deleted.")
+    assert run.status == "failed"
+    assert f"{api.url}/v1/ is JSON, but no STAC catalog." in (run.error or "")
 
 
 async def test_a_busy_api_is_waited_for(house: House, api: StacApi) -> None:

@@ -174,11 +174,8 @@ async def test_depth_and_number_of_documents_are_bounded(house: House, site: Sta
 
     assert (shallow.status, shallow.tally.created) == ("completed", 2)
     assert (usual.status, usual.tally.created) == ("completed", 4)
-    assert (few.status, few.tally.deleted, few.error) == (
-        "partial",
-        0,
-        "The catalog has more than 4 documents. Nothing was deleted.",
-    )
+    assert (few.status, few.tally.deleted) == ("partial", 0)
+    assert "The catalog has more than 4 documents." in (few.error or "")
 
 
 async def test_the_root_may_be_a_collection_and_older_than_types(house: House, site: StaticStac) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Held
-from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.errors import SourceError
@@ -90,7 +90,7 @@ class Shelf(Listing):
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         catalog = self._catalog
         start = place or 0
         if tokens and tokens.etag == catalog.etag:
@@ -110,7 +110,7 @@ class Shelf(Listing):
             declared = len(found) + catalog.miscount + (catalog.short_when_filtered if since else 0)
             more = bool(shown) and (following < len(found) or catalog.repeats or catalog.endless)
             doubt = "The window is full." if catalog.doubt_at is not None and following > catalog.doubt_at else None
-            yield Page(
+            yield ListingPage(
                 [self._row(name) for name in shown],
                 place=following if more and not doubt else None,
                 declared=declared if catalog.counts else None,

@@ -2,14 +2,13 @@
 
 from typing import ClassVar
 
-from rowen.connectors.arcgis.address import accept, is_search, recognise
+from rowen.connectors.arcgis.address import ArcGisOptions, accept, is_search, recognise
 from rowen.connectors.arcgis.dialects import Hub, Portal
 from rowen.connectors.arcgis.listing import ArcGisListing
-from rowen.connectors.arcgis.options import ArcGisOptions
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 
@@ -34,5 +33,5 @@ class ArcGis(CatalogConnector):
 
     def _listing(self, client: Client, known: Known) -> Listing:
         dialect = Portal(self._url) if is_search(self._url) else Hub(self._url, self._options.collection)
-        talk = Talk(client, self._url, self._options, now=self._tools.now)
-        return ArcGisListing(talk, dialect, self._options)
+        portal = PortalClient(client, self._url, self._options, now=self._tools.now)
+        return ArcGisListing(portal, dialect, self._options)

@@ -1,11 +1,14 @@
 """Addresses of ArcGIS: sites of ArcGIS Hub, and searches of an ArcGIS portal."""
 
 import re
+from typing import Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field
 
-__all__ = ["accept", "is_search", "recognise"]
+from rowen.connectors.catalog.options import CatalogOptions, web_url
+
+__all__ = ["ArcGisOptions", "accept", "is_search", "recognise"]
 
 _PREFIX = "arcgis:"
 _SEARCH = re.compile(r"(?P<base>https?://[^/]+(?:/.*)?/sharing/rest)/search", re.IGNORECASE)
@@ -34,3 +37,12 @@ def accept(address: str) -> str | None:
 def is_search(url: str) -> bool:
     """Whether a source URL is a search of a portal rather than a site."""
     return bool(_SEARCH.fullmatch(url.partition("?")[0]))
+
+
+class ArcGisOptions(CatalogOptions):
+    """Options of kind `arcgis`."""
+
+    collection: Literal["all", "appAndMap", "dataset", "document"] = Field(
+        default="dataset", description="which collection of a site"
+    )
+    page_size: int = Field(default=100, ge=1, le=100)

@@ -4,14 +4,14 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import objects
-from rowen.connectors.catalog.talk import Talk
 from rowen.errors import SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.url import SEGMENT, quoted
 
-__all__ = ["Dialect", "Found", "Hub", "Portal", "read"]
+__all__ = ["Found", "Hub", "Portal", "SearchDialect", "read"]
 
 CLAMP = 10_000
 """A count of this much may stand for any larger one."""
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     more: bool
 
 
-class Dialect(Protocol):
+class SearchDialect(Protocol):
     """How to ask, and how to understand."""
 
     url: str
@@ -44,7 +44,7 @@ class Dialect(Protocol):
         """The URL of an item."""
         ...
 
-    async def check(self, talk: Talk) -> None:
+    async def check(self, portal: PortalClient) -> None:
         """Make sure that the answers are about this source."""
         ...
 
@@ -69,24 +69,24 @@ class Hub:
             case {"features": list(records), **rest}:
                 more = any(link.get("rel") == "next" for link in objects(rest.get("links")))
                 return Found(records, _total(rest.get("numberMatched")), more)
-        raise UnreadableError(f"{self.url} answered with JSON that is no list of items.", hint="Nothing was deleted.")
+        raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
 
     def item(self, identifier: str) -> str:
         """The page of an item on this site."""
         return f"{self._site}/datasets/{quoted(identifier, safe=SEGMENT)}"
 
-    async def check(self, talk: Talk) -> None:
+    async def check(self, portal: PortalClient) -> None:
         """Refuse a site whose catalog has no scope: it would answer with all of ArcGIS."""
         where = f"{self._site}/api/search/v1/catalog"
         try:
-            response = await talk.get(where)
+            response = await portal.get(where)
         except SourceGoneError:
             return
         filters = _scope(read(response.body, where))
         if filters is not None and not any(isinstance(one, dict) and one.get("predicates") for one in filters):
             raise SourceError(
                 f"The catalog of {self._site} has no scope: its search answers with all items of ArcGIS.",
-                hint="Nothing was stored or deleted. Name the site that holds the catalog, or a search of its portal.",
+                hint="Name the site that holds the catalog, or a search of its portal.",
             )
 
 
@@ -110,13 +110,13 @@ class Portal:
         match data:
             case {"results": list(records), "nextStart": int(following), **rest}:
                 return Found(records, _total(rest.get("total")), following > 0)
-        raise UnreadableError(f"{self.url} answered with JSON that is no list of items.", hint="Nothing was deleted.")
+        raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
 
     def item(self, identifier: str) -> str:
         """The page of an item in this portal."""
         return f"{self._home}/home/item.html?id={quoted(identifier)}"
 
-    async def check(self, talk: Talk) -> None:
+    async def check(self, portal: PortalClient) -> None:
         """A search says itself what it is about."""
 
 
@@ -125,12 +125,11 @@ def read(body: bytes, where: str) -> Any:
     data = read_json(body, where)
     match data:
         case {"error": {"message": str(said), **rest}}:
-            hint = (
-                "Name a token in the option headers, as env:NAME." if rest.get("code") in (401, 403, 498, 499) else ""
-            )
-            raise SourceError(f"{where} reports an error: {said}", hint=f"{hint} Nothing was deleted.".strip())
+            is_refused = rest.get("code") in (401, 403, 498, 499)
+            hint = "Name a token in the option headers, as env:NAME." if is_refused else None
+            raise SourceError(f"{where} reports an error: {said}", hint=hint)
         case {"error": said, **rest} if said and not {"features", "results"} & rest.keys():
-            raise SourceError(f"{where} reports an error: {said}", hint="Nothing was deleted.")
+            raise SourceError(f"{where} reports an error: {said}")
     return data
 
 

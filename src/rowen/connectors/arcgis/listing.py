@@ -5,14 +5,15 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from rowen.connectors.arcgis.dialects import Dialect, Found, read
-from rowen.connectors.arcgis.options import ArcGisOptions
+from rowen.connectors.arcgis.address import ArcGisOptions
+from rowen.connectors.arcgis.dialects import Found, SearchDialect, read
 from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of
-from rowen.connectors.catalog.chronology import Answer, Question, chronology
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
-from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
+from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
@@ -31,54 +32,56 @@ class ArcGisListing(Listing):
     dated = True
     rising = True
 
-    def __init__(self, talk: Talk, dialect: Dialect, options: ArcGisOptions) -> None:
-        self._talk = talk
+    def __init__(self, portal: PortalClient, dialect: SearchDialect, options: ArcGisOptions) -> None:
+        self._portal = portal
         self._dialect = dialect
         self._options = options
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The items, oldest first. Whose they are is looked at before all of them, or many changes, are believed."""
         checked = since is None
         if checked:
-            await self._dialect.check(self._talk)
+            await self._dialect.check(self._portal)
         found = chronology(self._ask, window=WINDOW, undated_kept=False, since=since, place=place)
         async with aclosing(found) as pages:
             async for page in pages:
                 if not checked and page.place is not None:
-                    await self._dialect.check(self._talk)
+                    await self._dialect.check(self._portal)
                     checked = True
                 yield page
 
     async def count(self, since: datetime | None = None) -> int | None:
         """How many items there are; None if there are more than ArcGIS counts."""
-        response = await self._talk.get(self._dialect.ask(since, skip=0, rows=1))
+        response = await self._portal.get(self._dialect.ask(since, skip=0, rows=1))
         return self._found(response).total
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: DatedQuestion) -> DatedAnswer:
         try:
-            return await self._talk.page(lambda rows: self._page(question, rows), alive=self._nothing)
+            return await self._portal.page(lambda rows: self._page(question, rows), alive=self._nothing)
         except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
-            if self._talk.unread >= MOST_UNREAD:
+            if self._portal.unread >= MOST_UNREAD:
                 raise
             return self._unread_answer(question, problem)
 
     async def _nothing(self) -> Response:
         """The answer to a question that no item is in the way of."""
-        return await self._talk.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
+        return await self._portal.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
 
-    def _unread_answer(self, question: Question, problem: SourceError) -> Answer:
+    def _unread_answer(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
         """The place of an item that cannot be received. Nobody knows which one it is: nothing may be deleted."""
         second = int(question.after.timestamp()) if question.after else 0
-        row = Row(Failed(f"{self._dialect.url}#/unread/{second}/{question.skip}", str(problem)))
-        return Answer([row], None, None, True, f"An item could not be received: {problem} Nothing was deleted.")
+        row = Row(Failed(unread_url(self._dialect.url, second, question.skip), str(problem)))
+        return DatedAnswer([row], None, None, True, f"An item could not be received: {problem}")
 
-    async def _page(self, question: Question, rows: int) -> Answer:
+    async def _page(self, question: DatedQuestion, rows: int) -> DatedAnswer:
         url = self._dialect.ask(question.after, skip=question.skip, rows=rows)
-        response = await self._talk.get(url, could_be_less=rows > 1)
+        response = await self._portal.get(url, could_be_less=rows > 1)
         found = self._found(response)
-        return Answer(await one_by_one(self._row, found.records), found.total, self._talk.clock(response), found.more)
+        return DatedAnswer(
+            await one_by_one(self._row, found.records), found.total, self._portal.clock(response), found.more
+        )
 
     def _found(self, response: Response) -> Found:
         return self._dialect.understand(read(response.body, redact(response.url)))

@@ -49,6 +49,6 @@ class Bounds:
         told = "" if declared is None else f", {declared:,} are declared"
         return (
             f"The listing does not end: {received:,} records came{told}, and {most:,} are the most that are believed. "
-            "What was read is kept, and nothing was deleted. "
+            "What was read is kept. "
             f"If the catalog is really that large, set the option max_records to more than {most:,}."
         )

@@ -20,32 +20,32 @@ from rowen.connectors.catalog.cursor import CatalogCursor, Overlap, age_days, st
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.progress import Progress
 
-__all__ = ["Question", "question", "uncounted", "with_overlap"]
+__all__ = ["Since", "since_when", "uncounted", "with_overlap"]
 
 # A page of most kinds: reading so many costs one request, which is what counting them costs.
 _CROWD = 100
 
 
-class Question(NamedTuple):
+class Since(NamedTuple):
     """From when on to ask; `is_short` tells that the overlap was counted and need not be read."""
 
     since: datetime
     is_short: bool = False
 
 
-async def question(run: Progress, modified: datetime) -> Question:
+async def since_when(run: Progress, modified: datetime) -> Since:
     """What to ask for, given the newest date that was stored."""
     overlap = run.cursor.overlap
     begin = moment(overlap.since) if overlap else None
     if overlap is None or begin is None:
-        return Question(modified - _length(run))
+        return Since(modified - _length(run))
     begin = min(begin, modified - _length(run)) if not overlap.settled else begin
     if overlap.count is None or _is_due(run, overlap) or await run.listing.count(begin) != overlap.count:
-        return Question(begin)
-    return Question(modified + run.listing.resolution if overlap.is_over else modified, is_short=True)
+        return Since(begin)
+    return Since(modified + run.listing.resolution if overlap.is_over else modified, is_short=True)
 
 
-async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Question | None = None) -> CatalogCursor:
+async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Since | None = None) -> CatalogCursor:
     """The cursor with what the next run has to know about the overlap; `asked` is None after a whole walk."""
     modified, held = moment(cursor.modified), run.cursor.overlap
     if modified is None or cursor.filters is False:

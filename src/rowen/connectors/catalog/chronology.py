@@ -10,22 +10,22 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.listing import Page, Row
+from rowen.connectors.catalog.listing import ListingPage, Row
 from rowen.model.item import Fetched
 
-__all__ = ["Answer", "Question", "chronology"]
+__all__ = ["DatedAnswer", "DatedQuestion", "chronology"]
 
-_CLOSED = "The catalog shows no more than {} records at once. Nothing was deleted."
+_CLOSED = "The catalog shows no more than {} records at once."
 
 
-class Question(NamedTuple):
+class DatedQuestion(NamedTuple):
     """Records dated at or after a second, or all of them, oldest first; so many are to be skipped."""
 
     after: datetime | None
     skip: int
 
 
-class Answer(NamedTuple):
+class DatedAnswer(NamedTuple):
     """What a source answers: `declared` is how many there are to this question, `more` that this was not the end.
 
     `doubt` is why this answer, and so the whole walk, proves nothing.
@@ -56,15 +56,15 @@ class _Spot:
     shuffles: bool = False
     ordered: bool = True
 
-    def question(self, *, undated_kept: bool) -> Question:
+    def question(self, *, undated_kept: bool) -> DatedQuestion:
         """What to ask for here."""
         if not self.ordered:
-            return Question(_moment(self.since), self.seen)
+            return DatedQuestion(_moment(self.since), self.seen)
         keeps = undated_kept or self.after is None
         before = self.ties + (self.undated if keeps else 0)
-        return Question(_moment(self.after), before - 1 if self.last and before else before)
+        return DatedQuestion(_moment(self.after), before - 1 if self.last and before else before)
 
-    def joined(self, answer: Answer) -> bool:
+    def joined(self, answer: DatedAnswer) -> bool:
         """Whether an answer begins where the one before ended."""
         return self.last is None or not self.ordered or (bool(answer.rows) and answer.rows[0].url == self.last)
 
@@ -72,7 +72,7 @@ class _Spot:
         """The second of this spot from its beginning; when that does not help, without looking at the joint."""
         return replace(self, ties=0, undated=0, last=None, shuffles=True)
 
-    def moved(self, answer: Answer, *, wide: bool) -> "_Spot":
+    def moved(self, answer: DatedAnswer, *, wide: bool) -> "_Spot":
         """Where to go on after an answer; one that is not `wide` has no room for a joint."""
         dates = [_second(row.modified) for row in answer.rows if row.modified is not None]
         seen = self.seen + len(answer.rows)
@@ -97,7 +97,7 @@ class _Spot:
             shuffles=shuffles,
         )
 
-    def rest(self, answer: Answer) -> "_Spot | None":
+    def rest(self, answer: DatedAnswer) -> "_Spot | None":
         """Where to look for what the order did not show, at its end: records without a date."""
         if self.since is not None or not self.ordered or not answer.rows or self.seen >= (self.declared or 0):
             return None
@@ -105,14 +105,14 @@ class _Spot:
 
 
 async def chronology(
-    ask: Callable[[Question], Awaitable[Answer]],
+    ask: Callable[[DatedQuestion], Awaitable[DatedAnswer]],
     *,
     window: int,
     undated_kept: bool,
     confirmed: bool = False,
     since: datetime | None = None,
     place: Any = None,
-) -> AsyncGenerator[Page]:
+) -> AsyncGenerator[ListingPage]:
     """The pages of a listing; `window` is how many records a source lets us skip.
 
     `undated_kept` tells that records without a date are among the answers to every question; `confirmed`, that only
@@ -137,7 +137,7 @@ async def chronology(
         more = answer.more or (confirmed and spot.since is None)
         following = moved if more and answer.rows else moved.rest(answer)
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
-        yield Page(
+        yield ListingPage(
             answer.rows,
             place=asdict(following) if following and not closed else None,
             declared=declared,

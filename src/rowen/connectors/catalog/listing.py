@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rowen.model.item import Failed, Fetched, Gone
 
-__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "Names", "Page", "RollCall", "Row", "Tokens"]
+__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "ListingPage", "Names", "RollCall", "Row", "Tokens"]
 
 FAR_PAST = datetime(1900, 1, 1, tzinfo=UTC)
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListingPage:
     """One page of a listing.
 
     `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is how many records the
@@ -104,7 +104,7 @@ class Listing(Protocol):
 
     def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The pages from a place on, the first one by default; all records, or those modified since."""
         ...
 

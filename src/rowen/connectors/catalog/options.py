@@ -1,12 +1,17 @@
-"""What can be said about a catalog of any kind."""
+"""What a user says about a catalog of any kind: its address, with or without its kind before it, and its options."""
 
+import re
 from typing import Any
 
 from pydantic import Field
 
 from rowen.connectors.base import Options
+from rowen.errors import BadUrlError
+from rowen.fetch.target import parse
 
-__all__ = ["CatalogOptions", "DocumentOptions"]
+__all__ = ["CatalogOptions", "DocumentOptions", "web_url"]
+
+_WEB = re.compile(r"https?://", re.IGNORECASE)
 
 
 class DocumentOptions(Options):
@@ -48,3 +53,14 @@ class CatalogOptions(DocumentOptions):
     def as_catalog(self) -> "CatalogOptions":
         """These very options."""
         return self
+
+
+def web_url(address: str, kind: str) -> str | None:
+    """The URL of `KIND:https://…` or of a plain web address; None for anything else."""
+    bare = address.removeprefix(f"{kind}:")
+    if not _WEB.match(bare):
+        return None
+    try:
+        return parse(bare).url
+    except BadUrlError:
+        return None

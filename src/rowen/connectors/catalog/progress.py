@@ -10,8 +10,8 @@ from rowen.connectors.base import Held, Known
 from rowen.connectors.catalog.bounds import Bounds
 from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.listing import Listing, Row, Tokens
-from rowen.connectors.catalog.marks import Urls
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.unidentified import Unidentified
 from rowen.connectors.catalog.walk import Walk
@@ -26,7 +26,7 @@ _SOME_MINUTES = 1000  # between two times of forgetting: 100 kB, and a thousandt
 _LONGEST_ERROR = 500  # a message that says more repeats the record, which stands in quarantine anyway
 
 
-class Recent:
+class RecentDates:
     """How many records have dates near the newest one: counts by minute, of which old ones are forgotten."""
 
     def __init__(self, length: timedelta) -> None:
@@ -66,8 +66,8 @@ class Progress:
     held: int
     passed: set[str]
     stored: Any
-    recent: Recent
-    seen: Urls = field(default_factory=Urls)
+    recent: RecentDates
+    seen: UrlSet = field(default_factory=UrlSet)
     unidentified: Unidentified = field(default_factory=Unidentified)
     failed: list[Failed] = field(default_factory=list)
     kept: int = 0
@@ -86,7 +86,7 @@ class Progress:
         """The beginning of a run, from what the last one left."""
         cursor = CatalogCursor.of(known.cursor, listing.version)
         bounds = Bounds(options, cursor.items)
-        recent = Recent(timedelta(hours=options.overlap_h))
+        recent = RecentDates(timedelta(hours=options.overlap_h))
         passed = set(cursor.passed or ())
         return cls(listing, known, options, now, cursor, bounds, known.count, passed, known.cursor, recent)
 
@@ -101,7 +101,7 @@ class Progress:
 
     def begin_anew(self) -> None:
         """Take what came for not seen: it will come again."""
-        self.seen, self.unidentified, self.failed, self.passed = Urls(), Unidentified(), [], set()
+        self.seen, self.unidentified, self.failed, self.passed = UrlSet(), Unidentified(), [], set()
         self.kept = self.lost = self.dated = 0
         self.replaced = False
 

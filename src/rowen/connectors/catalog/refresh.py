@@ -21,9 +21,9 @@ from rowen.connectors.catalog.cursor import CatalogCursor, stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, Row
 from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.progress import Progress
 from rowen.connectors.catalog.roll import Roll
-from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Incomplete, Observation, Unchanged, Whole
@@ -241,7 +241,7 @@ class Refresh:
                 yield observation
         walk.declared, walk.received, walk.doubt = roll.declared, roll.received, run.endless or roll.doubt()
 
-    async def _call_roll(self, *, asked: changes.Question | None) -> AsyncGenerator[Observation]:
+    async def _call_roll(self, *, asked: changes.Since | None) -> AsyncGenerator[Observation]:
         """What names prove after the changes were read: what is gone, what was never read, and that the rest is there.
 
         `asked` is the question for these changes, None where the rest of a whole walk was read as well.
@@ -277,7 +277,7 @@ class Refresh:
     async def _catch_up(self, modified: datetime) -> AsyncGenerator[Observation]:
         """What was modified since the cursor; then the count tells whether anything else is missing."""
         run = self._run
-        asked = await changes.question(run, modified)
+        asked = await changes.since_when(run, modified)
         walk = run.walk(since=asked.since)
         async for observation in self._read(walk, counting=True):
             yield observation
@@ -308,7 +308,7 @@ class Refresh:
         async for observation in self._catch_up(moment(modified) or begun):
             yield observation
 
-    async def _compare_counts(self, asked: changes.Question) -> AsyncGenerator[Observation]:
+    async def _compare_counts(self, asked: changes.Since) -> AsyncGenerator[Observation]:
         run = self._run
         declared = None if run.listing.tells_deletions else await run.listing.count()
         if declared == 0 and run.known.count:

@@ -5,8 +5,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from rowen.connectors.catalog.completeness import lacks_one
+from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.listing import Names, RollCall
-from rowen.connectors.catalog.marks import Urls
 from rowen.connectors.catalog.progress import Progress, mark_of
 from rowen.model.item import Observation, Unchanged
 
@@ -25,7 +25,7 @@ class Roll:
     declared: int | None = None
     received: int = 0
     unnamed: int = 0
-    named: Urls = field(default_factory=Urls)
+    named: UrlSet = field(default_factory=UrlSet)
     listed: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from rowen.connectors.catalog.dataset import Dataset
 from rowen.connectors.catalog.listing import Row
+from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
-from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
@@ -58,9 +58,7 @@ def row_of(
 def _unread(record: Any, site: str, why: str, modified: datetime | None = None) -> Row:
     """A record that is no item: known by what it says."""
     payload = payload_of(record)
-    return Row(
-        Failed(f"{site}#/unread/{body_hash(payload or b'').hex()[:32]}", why, payload=payload), modified, named=False
-    )
+    return Row(Failed(unread_url(site, payload or b""), why, payload=payload), modified, named=False)
 
 
 def listed(value: Any) -> list[Any]:

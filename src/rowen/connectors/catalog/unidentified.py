@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-from rowen.model.hashes import body_hash
-
-__all__ = ["Unidentified", "unread_url"]
+__all__ = ["Unidentified"]
 
 # At 16 letters each, 2 kB of cursor. Of more, some always count as new, and deletions wait for a walk without them.
 _MOST_KEPT = 100
@@ -37,9 +35,3 @@ class Unidentified:
     def are_known(self, kept: Any) -> bool:
         """Whether all of them are among those that a cursor remembers."""
         return not self._looks - Counter(kept if isinstance(kept, list) else ())
-
-
-def unread_url(base: str, *what: bytes | str | int) -> str:
-    """The URL under which a record of a catalog is kept that cannot be identified: by its content, or its place."""
-    parts = (body_hash(one).hex()[:32] if isinstance(one, bytes) else str(one) for one in what)
-    return f"{base.partition('#')[0]}#/unread/{'/'.join(parts)}"

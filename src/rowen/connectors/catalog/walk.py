@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from rowen.connectors.catalog.listing import Page, Row
-from rowen.connectors.catalog.marks import Urls
+from rowen.connectors.catalog.hash_sets import UrlSet
+from rowen.connectors.catalog.listing import ListingPage, Row
 from rowen.errors import RowenError
 
 __all__ = ["Walk"]
@@ -33,8 +33,8 @@ class Walk:
     that this walk has shown before.
     """
 
-    pages: AsyncGenerator[Page]
-    seen: Urls
+    pages: AsyncGenerator[ListingPage]
+    seen: UrlSet
     since: datetime | None = None
     declared: int | None = None
     clock: datetime | None = None
@@ -73,7 +73,7 @@ class Walk:
         self.repeated = self.repeated or other.repeated
         self.shrank = self.shrank or other.shrank
 
-    def _take(self, page: Page) -> list[Row]:
+    def _take(self, page: ListingPage) -> list[Row]:
         if page.declared is not None:
             self.shrank = self.shrank or page.declared < (self.declared or 0)
             self.declared = page.declared
@@ -94,7 +94,7 @@ class Walk:
         self.disobeyed = self.since is not None and _is_older(dates, self.since)
         return fresh
 
-    def _is_stale(self, page: Page, fresh: list[Row]) -> bool:
+    def _is_stale(self, page: ListingPage, fresh: list[Row]) -> bool:
         """Whether the page came before; on a second look, when no record is new, only a page as a whole tells."""
         if self._is_first or fresh:
             return not fresh
@@ -103,7 +103,7 @@ class Walk:
         self._shown.add(shown)
         return known
 
-    def _is_endless(self, page: Page) -> bool:
+    def _is_endless(self, page: ListingPage) -> bool:
         if page.place is None:
             return False
         mark = hash(json.dumps(page.place, sort_keys=True, default=str))
@@ -112,7 +112,7 @@ class Walk:
         return self.repeated
 
 
-async def _ahead(pages: AsyncGenerator[Page]) -> AsyncGenerator[Page]:
+async def _ahead(pages: AsyncGenerator[ListingPage]) -> AsyncGenerator[ListingPage]:
     """The same pages, the next one asked for while this one is looked at."""
     async with aclosing(pages):
         coming = asyncio.ensure_future(anext(pages, None))

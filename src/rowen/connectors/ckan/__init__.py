@@ -5,8 +5,8 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.ckan.address import Address, CkanOptions, accept, recognise
+from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.ckan.address import CkanAddress, CkanOptions, accept, recognise
 from rowen.connectors.ckan.listing import CkanListing
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
@@ -26,13 +26,15 @@ class Ckan(CatalogConnector):
     async def probe(cls, probe: Probe) -> str | None:
         """The portal at an address, if it can be searched by CKAN's API."""
         url = accept(probe.url)
-        match await probe.json(f"{Address.of(url).action}/package_search?rows=0") if url else None:
+        match await probe.json(f"{CkanAddress.of(url).action}/package_search?rows=0") if url else None:
             case {"success": True, "result": {"count": int(), "results": list()}}:
                 return url
         return None
 
     def _listing(self, client: Client, known: Known) -> Listing:
-        address, options = Address.of(self._url), self._options
+        address, options = CkanAddress.of(self._url), self._options
         secrets = {options.api_key_header: options.api_key} if options.api_key else None
-        talk = Talk(client, address.action, options, now=self._tools.now, secrets=secrets, key_option="api_key")
-        return CkanListing(talk, address, options)
+        portal = PortalClient(
+            client, address.action, options, now=self._tools.now, secrets=secrets, key_option="api_key"
+        )
+        return CkanListing(portal, address, options)

@@ -6,11 +6,10 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from rowen.connectors.catalog.address import web_url
-from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.model.url import quoted
 
-__all__ = ["Address", "CkanOptions", "accept", "recognise"]
+__all__ = ["CkanAddress", "CkanOptions", "accept", "recognise"]
 
 _PREFIX = "ckan:"
 _API = re.compile(r"(?P<site>.*?)(?P<api>/(?:api(?:/3)?|v3)(?:/action(?:/[a-z_]+)?)?)", re.IGNORECASE)
@@ -18,14 +17,14 @@ _TELLING = re.compile(r"/api/3(?:/action(?:/[a-z_]+)?)?|/v3/action", re.IGNORECA
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class CkanAddress:
     """A portal by its base URL or, where that is another server, the URL of its API."""
 
     action: str
     site: str
 
     @classmethod
-    def of(cls, url: str) -> "Address":
+    def of(cls, url: str) -> "CkanAddress":
         """The address in a source URL."""
         bare = url.rstrip("/")
         if bare.endswith("/action"):

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.marks import Marks
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
@@ -64,7 +64,7 @@ class Course:
     _steady: bool = True
     _stepped_back: bool = False
     _setbacks: int = 0
-    _seen: Marks = field(default_factory=Marks)
+    _seen: HashSet = field(default_factory=HashSet)
     _repeats: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -10,14 +10,14 @@ from urllib.parse import urlencode
 
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Listing, Names, Page, Row
+from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row
 from rowen.connectors.catalog.pages import LEAST_ROWS
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, SourceRefusedError, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.catalog.talk import MOST_UNREAD, SourceRefusedError, Talk, TooMuchError
-from rowen.connectors.catalog.unidentified import unread_url
-from rowen.connectors.ckan.address import Address, CkanOptions
+from rowen.connectors.ckan.address import CkanAddress, CkanOptions
 from rowen.connectors.ckan.course import Course, Unreceived, id_of, mark_of
 from rowen.connectors.ckan.record import dataset_of
+from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
@@ -52,20 +52,20 @@ class CkanListing(Listing):
     version = 1
     dated = True
 
-    def __init__(self, talk: Talk, address: Address, options: CkanOptions) -> None:
+    def __init__(self, portal: PortalClient, address: CkanAddress, options: CkanOptions) -> None:
         self.roll = self
-        self._talk = talk
+        self._portal = portal
         self._address = address
         self._options = options
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The datasets in the order of identifiers."""
         course = Course(since=stamp(since) if since else None, **(place or {}))
         async with aclosing(self._follow(course)) as parts:
             async for rows, page in parts:
-                yield Page(
+                yield ListingPage(
                     await one_by_one(self._row, rows),
                     place=None if course.at_end else {"position": course.position, "after": course.after},
                     declared=page.total,
@@ -83,7 +83,7 @@ class CkanListing(Listing):
     async def names(self) -> AsyncGenerator[Names]:
         """The identifiers of all datasets."""
         # However large the records are, identifiers are small.
-        self._talk.size.learn(self._options.page_size)
+        self._portal.size.learn(self._options.page_size)
         course = Course(ids=True)
         async with aclosing(self._follow(course)) as parts:
             async for rows, page in parts:
@@ -93,7 +93,7 @@ class CkanListing(Listing):
         """One dataset by the URL of its item."""
         name = self._address.identifier(url)
         try:
-            record = self._result(await self._talk.get(f"{self._address.action}/package_show?id={quoted(name)}"))
+            record = self._result(await self._portal.get(f"{self._address.action}/package_show?id={quoted(name)}"))
         except (SourceGoneError, SourceRefusedError):
             record = None
         if id_of(record) != name:
@@ -104,7 +104,7 @@ class CkanListing(Listing):
         """The rows of each page that did not come before, and the page."""
         while True:
             page = await self._page(course)
-            if not course.joins(page.start, page.rows, page.total, step=self._talk.size.rows):
+            if not course.joins(page.start, page.rows, page.total, step=self._portal.size.rows):
                 continue
             rows = course.take(page.start, page.rows)
             course.move(page.start, page.rows, page.total, is_new=bool(rows))
@@ -116,9 +116,9 @@ class CkanListing(Listing):
     async def _page(self, course: Course) -> SearchPage:
         """The next page, whatever it takes: a record that cannot be received costs only itself."""
         try:
-            return await self._talk.page(partial(self._sized, course), alive=self.count)
+            return await self._portal.page(partial(self._sized, course), alive=self.count)
         except _UNRECEIVED as problem:
-            if isinstance(problem, TooMuchError) and self._talk.unread > MOST_UNREAD:
+            if isinstance(problem, TooMuchError) and self._portal.unread > MOST_UNREAD:
                 raise
             return await self._unreceived(course, problem)
 
@@ -132,10 +132,10 @@ class CkanListing(Listing):
         """Ask for no more at once than the portal gives, and than we care to hold."""
         received = len(page.rows)
         if 0 < received <= page.asked // 2 and page.start + received < (page.total or 0):
-            self._talk.size.learn(received)
+            self._portal.size.learn(received)
         if page.size_bytes > MOST_PAGE_BYTES:
             fitting = received * MOST_PAGE_BYTES // page.size_bytes
-            self._talk.size.learn(min(page.asked, max(LEAST_ROWS, fitting)))
+            self._portal.size.learn(min(page.asked, max(LEAST_ROWS, fitting)))
 
     async def _unreceived(self, course: Course, problem: SourceError) -> SearchPage:
         """The row of a record that cannot be received: its identifier alone may be."""
@@ -161,7 +161,7 @@ class CkanListing(Listing):
             wanted["include_private"] = "true"
         url = f"{self._address.action}/package_search?{urlencode(wanted)}"
         try:
-            return self._found(await self._talk.get(url, could_be_less=could_be_less), start, rows)
+            return self._found(await self._portal.get(url, could_be_less=could_be_less), start, rows)
         except SourceError as problem:
             problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
             raise
@@ -181,7 +181,7 @@ class CkanListing(Listing):
         return data.get("result", data) if isinstance(data, dict) else data
 
     def _found(self, response: Response, start: int, asked: int) -> SearchPage:
-        clock, size = self._talk.clock(response), len(response.body)
+        clock, size = self._portal.clock(response), len(response.body)
         match self._result(response):
             case {"count": int(count), "results": list(rows)} if not isinstance(count, bool):
                 return SearchPage(start, asked, rows, count, clock, size)

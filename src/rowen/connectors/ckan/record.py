@@ -10,7 +10,7 @@ from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
 from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.ckan.address import Address
+from rowen.connectors.ckan.address import CkanAddress
 
 __all__ = ["dataset_of"]
 
@@ -29,7 +29,7 @@ _PERIODS = (
 _TIMES = ("temporal_coverage", "temporal", "timeRange")
 
 
-def dataset_of(record: Mapping[str, Any], address: Address, *, language: str | None = None) -> Dataset:
+def dataset_of(record: Mapping[str, Any], address: CkanAddress, *, language: str | None = None) -> Dataset:
     """What a package says; whatever it lacks is left out."""
     identifier = word(record.get("id"))
     extras = _extras(record.get("extras"))

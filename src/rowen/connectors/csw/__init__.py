@@ -6,11 +6,10 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.notes import Noted, noted
-from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.csw.address import accept, capabilities_url, recognise
+from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.csw.address import CswOptions, accept, capabilities_url, recognise
 from rowen.connectors.csw.capabilities import is_capabilities
 from rowen.connectors.csw.listing import Catalogue
-from rowen.connectors.csw.options import CswOptions
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.model.item import Observation
@@ -39,8 +38,8 @@ class Csw(CatalogConnector):
 
     def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         held = Noted(known)
-        talk = Talk(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
-        catalogue = Catalogue(talk, self._url, self._options)
+        portal = PortalClient(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
+        catalogue = Catalogue(portal, self._url, self._options)
         catalogue.open(held)
         return noted(self._refresh(catalogue, held), catalogue.notes)
 

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field
 
-__all__ = ["accept", "ask", "capabilities_url", "item_url", "recognise"]
+from rowen.connectors.catalog.options import CatalogOptions, web_url
+
+__all__ = ["CswOptions", "Profile", "accept", "ask", "capabilities_url", "item_url", "recognise"]
 
 _PREFIX = "csw:"
 _TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
@@ -51,3 +54,16 @@ def capabilities_url(base: str, version: str | None = "2.0.2") -> str:
 def item_url(base: str, identifier: str) -> str:
     """Under which URL a record is known: the question for it, in the version that nearly all services speak."""
     return ask(base, {"service": "CSW", "version": "2.0.2", "request": "GetRecordById", "id": identifier})
+
+
+Profile = Literal["iso19139", "iso19115-3", "dublin-core"]
+
+
+class CswOptions(CatalogOptions):
+    """Options of kind `csw`."""
+
+    profile: Profile | None = Field(default=None, description="the schema to ask for, instead of the richest")
+
+    def reading(self) -> dict[str, Any]:
+        """Another schema is another record."""
+        return {"language": self.language, "profile": self.profile}

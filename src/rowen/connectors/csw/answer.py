@@ -7,7 +7,7 @@ from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, Reader, local, read_in_steps, said
 
-__all__ = ["Answer", "RefusalError", "read"]
+__all__ = ["CswAnswer", "CswRefusalError", "read"]
 
 _RESULTS = frozenset({"SearchResults"})
 _WRONG = frozenset({"Exception", "ServiceException"})
@@ -17,21 +17,21 @@ _BEYOND_US = frozenset(
 )
 
 
-class RefusalError(UnreadableError):
+class CswRefusalError(UnreadableError):
     """The service reports that it cannot answer; `is_question` tells that the question itself is not to its liking."""
 
     is_question = False
 
 
 @dataclass(slots=True)
-class Answer:
+class CswAnswer:
     """Records, and how many match the question. Where the next ones are said to begin is not worth knowing."""
 
     records: list[FoundElement] = field(default_factory=list)
     matched: int | None = None
 
 
-async def read(response: Response, where: str) -> Answer:
+async def read(response: Response, where: str) -> CswAnswer:
     """The answer in a response; raises what the service reports instead."""
     reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=response.charset)
     try:
@@ -46,25 +46,25 @@ async def read(response: Response, where: str) -> Answer:
     if not response.ok:
         raise _bad_status(response, where)
     if root != "GetRecordsResponse":
-        raise SourceError(f"{where} answers with XML that is no list of records.", hint="Nothing was deleted.")
+        raise SourceError(f"{where} answers with XML that is no list of records.")
     return _sorted_out(found)
 
 
 def _bad_status(response: Response, where: str) -> SourceError:
     kind = SourceGoneError if response.status in (404, 405, 410) else UnreadableError
-    return kind(f"{where} answered with status {response.status}.", hint="Nothing was deleted.")
+    return kind(f"{where} answered with status {response.status}.")
 
 
-def _refusal(reports: list[Element], where: str) -> RefusalError:
+def _refusal(reports: list[Element], where: str) -> CswRefusalError:
     code = next((code for one in reports if (code := one.get("exceptionCode") or one.get("code"))), "")
     words = " ".join(map(said, reports))[:300]
-    problem = RefusalError(f"{where} reports {code or 'an exception'}: {words}", hint="Nothing was deleted.")
+    problem = CswRefusalError(f"{where} reports {code or 'an exception'}: {words}")
     problem.is_question = code in _BEYOND_US
     return problem
 
 
-def _sorted_out(found: list[FoundElement]) -> Answer:
-    answer = Answer()
+def _sorted_out(found: list[FoundElement]) -> CswAnswer:
+    answer = CswAnswer()
     for one in found:
         if local(one.tree.tag) == "SearchResults":
             answer.matched = _number(one.tree.get("numberOfRecordsMatched"))

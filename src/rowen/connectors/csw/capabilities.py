@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from rowen.connectors.csw.options import Profile
-from rowen.connectors.csw.question import Dialect
+from rowen.connectors.csw.address import Profile
+from rowen.connectors.csw.question import CswDialect
 from rowen.fetch.response import Response
 from rowen.formats.xml import Element, Reader, local, read_xml, said
 
@@ -49,18 +49,18 @@ class Capabilities:
         told = [name for name in self.queryables if name.rpartition(":")[2].lower() == "modified"]
         return tuple(dict.fromkeys([*told, *_MODIFIED]))
 
-    def dialects(self, base: str, profile: Profile | None = None) -> Iterator[Dialect]:
+    def dialects(self, base: str, profile: Profile | None = None) -> Iterator[CswDialect]:
         """How to speak to the service, the best way first."""
         version = "2.0.2" if "2.0.2" in self.versions or "3.0.0" not in self.versions else "3.0.0"
         for url, post in self._places(base):
             for schema in self._wanted(profile):
-                plain = Dialect(version, url, post, schema)
-                plain = plain if schema else Dialect(version, url, post, plain.plain_schema)
+                plain = CswDialect(version, url, post, schema)
+                plain = plain if schema else CswDialect(version, url, post, plain.plain_schema)
                 yield plain
-                yield Dialect(version, url, post, plain.schema, sort="apiso:identifier")
+                yield CswDialect(version, url, post, plain.schema, sort="apiso:identifier")
                 if schema in _GMD:
-                    yield Dialect(version, url, post, schema, types="gmd:MD_Metadata", sort="apiso:identifier")
-                yield Dialect(version, url, post, plain.schema, sort=None)
+                    yield CswDialect(version, url, post, schema, types="gmd:MD_Metadata", sort="apiso:identifier")
+                yield CswDialect(version, url, post, plain.schema, sort=None)
 
     def _places(self, base: str) -> Iterator[tuple[str, bool]]:
         """Where to ask: at the address that is told, if it is on the same host; the given one may be as good."""

@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.catalog import chronology
-from rowen.connectors.catalog.listing import FAR_PAST, Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.csw.address import ask, capabilities_url, item_url
-from rowen.connectors.csw.answer import Answer, RefusalError, read
+from rowen.connectors.csw.address import CswOptions, ask, capabilities_url, item_url
+from rowen.connectors.csw.answer import CswAnswer, CswRefusalError, read
 from rowen.connectors.csw.capabilities import Capabilities
-from rowen.connectors.csw.options import CswOptions
-from rowen.connectors.csw.question import Dialect, Question
+from rowen.connectors.csw.question import CswDialect, CswQuestion
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.connectors.remembered import remembered
+from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import FoundElement, written
@@ -56,11 +56,11 @@ class Catalogue(Listing):
     dated = True
     resolution = timedelta(days=1)
 
-    def __init__(self, talk: Talk, url: str, options: CswOptions) -> None:
-        self._talk = talk
+    def __init__(self, portal: PortalClient, url: str, options: CswOptions) -> None:
+        self._portal = portal
         self._url = url
         self._options = options
-        self._dialect: Dialect | None = None
+        self._dialect: CswDialect | None = None
         self._dates: tuple[str, ...] = ()
         self._holes = 0
         self._clock: datetime | None = None
@@ -68,7 +68,7 @@ class Catalogue(Listing):
 
     def open(self, known: Noted) -> None:
         """Speak as in the last run, if there was one."""
-        self._dialect = remembered(known.notes, Dialect) if known.notes else None
+        self._dialect = remembered(known.notes, CswDialect) if known.notes else None
         if known.notes and self._dialect is None:
             known.forget()
 
@@ -78,7 +78,7 @@ class Catalogue(Listing):
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The pages in the order of identifiers or, beyond what a service shows at once, in that of dates."""
         by_date, at = place.get("by_date") if place else None, place.get("at", 1) if place else 1
         doubt = None
@@ -88,7 +88,7 @@ class Catalogue(Listing):
             by_date = {} if is_narrow and await self._find_date() else None
             doubt = _beyond(matched) if is_narrow else None
         elif since is not None and not await self._find_date():
-            yield Page([], doubt="The catalogue cannot be asked by date.")
+            yield ListingPage([], doubt="The catalogue cannot be asked by date.")
             return
         # Dates of metadata are days as often as moments: all of a day is asked for.
         day = since.replace(hour=0, minute=0, second=0, microsecond=0) if since else None
@@ -99,13 +99,13 @@ class Catalogue(Listing):
     async def count(self, since: datetime | None = None) -> int | None:
         """How many records there are; a count that is as many as some servers count at most is none."""
         if since is None:
-            matched = (await self._ask(Question())).matched
+            matched = (await self._ask(CswQuestion())).matched
             return None if matched == WINDOW else matched
         if not await self._find_date():
             return 0
         try:
             # Some count what they do not show: a record is to be seen.
-            answer = await self._ask(Question(size=1, since=since, brief=True))
+            answer = await self._ask(CswQuestion(size=1, since=since, brief=True))
         except UnreadableError:
             return 0
         return answer.matched if answer.records else 0
@@ -123,42 +123,42 @@ class Catalogue(Listing):
             self._dialect = replace(dialect, modified=held.modified if held else None)
             try:
                 return await self._hits()
-            except RefusalError as problem:
+            except CswRefusalError as problem:
                 first = first or problem
             except (SourceGoneError, UnreadableError) as problem:
                 first = first or problem
                 dead.add((dialect.url, dialect.post))
         self._dialect = held
-        raise first or SourceError(f"{self._url} cannot be asked for records.", hint="Nothing was deleted.")
+        raise first or SourceError(f"{self._url} cannot be asked for records.")
 
     async def _hits(self) -> int | None:
         """How many records there are; a report that does not blame the question is not believed at once."""
         try:
-            return (await self._ask(Question())).matched
-        except RefusalError as problem:
+            return (await self._ask(CswQuestion())).matched
+        except CswRefusalError as problem:
             if problem.is_question:
                 raise
-            return (await self._ask(Question())).matched
+            return (await self._ask(CswQuestion())).matched
 
     async def _capabilities(self) -> Capabilities:
         """What the service says that it can do; asked in two ways, since not all know how to agree on a version."""
         why = "that is no CSW"
         for version in ("2.0.2", None):
-            response = await self._talk.get(capabilities_url(self._url, version), accept=_ACCEPT)
+            response = await self._portal.get(capabilities_url(self._url, version), accept=_ACCEPT)
             try:
                 if found := Capabilities.read(response):
                     return found
             except SourceError as problem:
                 why = str(problem)
             why = why if response.ok else f"status {response.status}"
-        raise SourceError(f"{self._url} does not tell what it can do: {why}", hint="Nothing was deleted.")
+        raise SourceError(f"{self._url} does not tell what it can do: {why}")
 
     async def _is_narrow(self, matched: int | None) -> bool:
         """Whether the service shows no more than its window: it counts just as many, or fails beyond."""
         if matched is None or matched <= WINDOW:
             return matched == WINDOW
         try:
-            answer = await self._ask(Question(at=WINDOW + 1, size=1))
+            answer = await self._ask(CswQuestion(at=WINDOW + 1, size=1))
         except UnreadableError:
             return True
         return not answer.records
@@ -173,30 +173,30 @@ class Catalogue(Listing):
         for name in self._dates:
             self._dialect = replace(plain, modified=name)
             try:
-                if (await self._ask(Question(since=FAR_PAST))).matched:
+                if (await self._ask(CswQuestion(since=FAR_PAST))).matched:
                     return True
             except UnreadableError as problem:
                 log.info("records cannot be asked for by %s: %s", name, problem)
         self._dialect, self._dates = plain, ()
         return False
 
-    async def _numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[Page]:
+    async def _numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
         """The pages by position; only what came moves it on."""
         largest, matched = 0, None
         while True:
-            question = Question(at, since=since)
+            question = CswQuestion(at, since=since)
             try:
                 window = await (self._window(question) if matched is None or at <= matched else self._end(question))
-            except RefusalError as problem:
+            except CswRefusalError as problem:
                 if since is None or at > 1:
                     raise
-                yield Page([], doubt=str(problem))
+                yield ListingPage([], doubt=str(problem))
                 return
             at, matched = at + len(window.rows), window.matched
             is_full = len(window.rows) >= min(window.asked, largest or window.asked)
             largest = max(largest, len(window.rows))
             is_over = not window.rows or (matched is not None and at > matched and not is_full)
-            yield Page(
+            yield ListingPage(
                 window.rows,
                 place=None if is_over else {"at": at},
                 declared=None if doubt else matched,
@@ -206,23 +206,23 @@ class Catalogue(Listing):
             if is_over:
                 return
 
-    async def _end(self, question: Question) -> _Window:
+    async def _end(self, question: CswQuestion) -> _Window:
         """What comes after the last record that is declared: nothing, or a report that there is nothing."""
-        size = self._talk.size.rows
+        size = self._portal.size.rows
         try:
             answer = await self._ask(replace(question, size=size))
         except UnreadableError:
             return _Window([], question.at - 1, size)
         return _Window(await one_by_one(self._row, answer.records), answer.matched, size)
 
-    async def _dated(self, place: Any) -> AsyncGenerator[Page]:
+    async def _dated(self, place: Any) -> AsyncGenerator[ListingPage]:
         """The pages by date: no window ends them, but records without a date are in none of them."""
 
-        async def answer(question: chronology.Question) -> chronology.Answer:
-            window = await self._window(Question(question.skip + 1, since=question.after or FAR_PAST, by_date=True))
+        async def answer(question: chronology.DatedQuestion) -> chronology.DatedAnswer:
+            window = await self._window(CswQuestion(question.skip + 1, since=question.after or FAR_PAST, by_date=True))
             more = window.matched is None or question.skip + len(window.rows) < window.matched
             doubts.extend([window.doubt] if window.doubt else [])
-            return chronology.Answer(window.rows, None, self._clock or FAR_PAST, more)
+            return chronology.DatedAnswer(window.rows, None, self._clock or FAR_PAST, more)
 
         doubts: list[str] = []
         pages = chronology.chronology(answer, window=WINDOW, undated_kept=False, place=place or None)
@@ -232,11 +232,11 @@ class Catalogue(Listing):
             following = None if page.place is None else {"by_date": page.place}
             yield replace(page, place=following, doubt=page.doubt or next(iter(doubts), None))
 
-    async def _window(self, question: Question) -> _Window:
+    async def _window(self, question: CswQuestion) -> _Window:
         """The next records: fewer of them where a window fails, until the one that is to blame stands alone."""
         sizes: list[int] = []
 
-        async def once(size: int) -> Answer:
+        async def once(size: int) -> CswAnswer:
             sizes.append(size)
             answer = await self._ask(replace(question, size=size))
             if not answer.records and answer.matched is not None and question.at <= answer.matched:
@@ -244,13 +244,13 @@ class Catalogue(Listing):
             return answer
 
         try:
-            answer = await self._talk.page(once)
+            answer = await self._portal.page(once)
         except (UnreadableError, BodyTooLargeError) as problem:
             return await self._hole(question, problem)
         self._holes = 0
         return _Window(await one_by_one(self._row, answer.records), answer.matched, sizes[-1])
 
-    async def _hole(self, question: Question, problem: SourceError) -> _Window:
+    async def _hole(self, question: CswQuestion, problem: SourceError) -> _Window:
         """A single record that cannot be read: its identifier may still be had, in the plainest form."""
         payload = self._answer
         try:
@@ -263,12 +263,12 @@ class Catalogue(Listing):
         self._holes += not identifier
         if not identifier and (question.at == 1 or self._holes >= MOST_HOLES):
             raise problem
-        url = item_url(self._url, identifier) if identifier else f"{self._url}#/unread/{question.at}"
-        doubt = None if identifier else "A record can neither be read nor named. Nothing was deleted."
+        url = item_url(self._url, identifier) if identifier else unread_url(self._url, question.at)
+        doubt = None if identifier else "A record can neither be read nor named."
         row = Row(Failed(url, f"The record cannot be read: {problem}", payload=payload or None), named=bool(identifier))
         return _Window([row], answer.matched, 1, doubt)
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: CswQuestion) -> CswAnswer:
         dialect = self._dialect
         if dialect is None:
             raise SourceError(f"{self._url} was not asked yet what it can do.")
@@ -276,13 +276,13 @@ class Catalogue(Listing):
         self._answer = b""
         if dialect.post:
             body = question.body(dialect)
-            response = await self._talk.post(
+            response = await self._portal.post(
                 dialect.url, body, media_type="application/xml", accept=_ACCEPT, could_be_less=slow
             )
         else:
             url = ask(dialect.url, question.arguments(dialect))
-            response = await self._talk.get(url, accept=_ACCEPT, could_be_less=slow)
-        self._clock = self._talk.clock(response)
+            response = await self._portal.get(url, accept=_ACCEPT, could_be_less=slow)
+        self._clock = self._portal.clock(response)
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
 
@@ -300,4 +300,4 @@ class Catalogue(Listing):
 
 
 def _beyond(matched: int | None) -> str:
-    return f"The catalogue counts {matched} records, but shows no more than {WINDOW}. Nothing was deleted."
+    return f"The catalogue counts {matched} records, but shows no more than {WINDOW}."

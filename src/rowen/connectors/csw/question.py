@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from xml.sax.saxutils import escape, quoteattr
 
-__all__ = ["Dialect", "Question", "literal"]
+__all__ = ["CswDialect", "CswQuestion", "literal"]
 
 _CSW = {"2.0.2": "http://www.opengis.net/cat/csw/2.0.2", "3.0.0": "http://www.opengis.net/cat/csw/3.0"}
 _FILTER = {"2.0.2": "http://www.opengis.net/ogc", "3.0.0": "http://www.opengis.net/fes/2.0"}
@@ -19,7 +19,7 @@ _NAMESPACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class CswDialect:
     """How a service is spoken to: found out once, and kept.
 
     `schema` is that of the records, `sort` the property of their identifier, `modified` that of their date, if it can
@@ -45,7 +45,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CswQuestion:
     """Records from a position on, the first being 1; none of them (`size` 0) asks how many there are."""
 
     at: int = 1
@@ -54,7 +54,7 @@ class Question:
     by_date: bool = False
     brief: bool = False
 
-    def body(self, dialect: Dialect) -> bytes:
+    def body(self, dialect: CswDialect) -> bytes:
         """The question in XML."""
         names = {"csw": _CSW[dialect.version], "f": _FILTER[dialect.version], **_NAMESPACES}
         spaces = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in names.items())
@@ -66,7 +66,7 @@ class Question:
             f"{self._constraint(dialect)}{self._order(dialect)}</csw:Query></csw:GetRecords>"
         ).encode()
 
-    def arguments(self, dialect: Dialect) -> dict[str, str]:
+    def arguments(self, dialect: CswDialect) -> dict[str, str]:
         """The question in the parameters of a URL."""
         said = {
             "request": "GetRecords",
@@ -82,7 +82,7 @@ class Question:
             }
         return said | ({"sortBy": f"{prop}:A"} if (prop := self._sorted_by(dialect)) else {})
 
-    def _attributes(self, dialect: Dialect) -> dict[str, str]:
+    def _attributes(self, dialect: CswDialect) -> dict[str, str]:
         said = {
             "service": "CSW",
             "version": dialect.version,
@@ -94,7 +94,7 @@ class Question:
         kind = "results" if self.size else "hits"
         return said | {"resultType": kind, "startPosition": str(self.at), "maxRecords": str(self.size or 1)}
 
-    def _constraint(self, dialect: Dialect) -> str:
+    def _constraint(self, dialect: CswDialect) -> str:
         if self.since is None or not dialect.modified:
             return ""
         name = _PROPERTY[dialect.version]
@@ -104,7 +104,7 @@ class Question:
             "</f:PropertyIsGreaterThanOrEqualTo></f:Filter></csw:Constraint>"
         )
 
-    def _order(self, dialect: Dialect) -> str:
+    def _order(self, dialect: CswDialect) -> str:
         prop = self._sorted_by(dialect)
         if not prop:
             return ""
@@ -114,7 +114,7 @@ class Question:
             "</f:SortProperty></f:SortBy>"
         )
 
-    def _sorted_by(self, dialect: Dialect) -> str | None:
+    def _sorted_by(self, dialect: CswDialect) -> str | None:
         return dialect.modified if self.by_date else dialect.sort
 
 

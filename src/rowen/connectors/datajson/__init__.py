@@ -8,9 +8,9 @@ import re
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
+from rowen.connectors.catalog.options import web_url
 from rowen.connectors.datajson.listing import DataJsonListing, DataJsonOptions
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client

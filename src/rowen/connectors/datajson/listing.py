@@ -11,12 +11,12 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 from pydantic import Field
 
 from rowen.connectors.base import Known
-from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
-from rowen.connectors.catalog.marks import Marks
+from rowen.connectors.catalog.hash_sets import HashSet
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import DocumentOptions
-from rowen.connectors.catalog.unidentified import unread_url
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.record import dataset_of
+from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -59,7 +59,7 @@ class _Reading:
 
     unique: int = 0
     pages: int = 0
-    seen: Marks = field(default_factory=Marks)
+    seen: HashSet = field(default_factory=HashSet)
     failed: dict[str, Failed] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
 
@@ -85,7 +85,7 @@ class DataJsonListing(Listing):
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """All records, some at a time, or none if the document is the one that the tokens are of."""
         reading = _Reading()
         rows: list[Row] = []
@@ -96,15 +96,15 @@ class DataJsonListing(Listing):
                     rows.append(row)
                     waiting_bytes += size_bytes
                     if len(rows) >= _PAGE_ROWS or waiting_bytes > _PAGE_BYTES:
-                        yield Page(rows)
+                        yield ListingPage(rows)
                         rows, waiting_bytes = [], 0
         except UnreadableError as problem:
-            yield Page(rows, doubt=f"{problem} {problem.hint or ''}".strip())
+            yield ListingPage(rows, doubt=f"{problem} {problem.hint or ''}".strip())
             return
         if reading.pages > 1:
             self.tokens = None
         if not self.not_modified:
-            yield Page([*rows, *await self._hidden(reading)])
+            yield ListingPage([*rows, *await self._hidden(reading)])
 
     async def count(self, since: datetime | None = None) -> int | None:
         """Nothing that could be asked."""

@@ -7,10 +7,9 @@ from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
-from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.dcat.address import accept, is_catalog, linked, recognise
+from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.dcat.address import DcatOptions, accept, is_catalog, linked, recognise
 from rowen.connectors.dcat.listing import VERSION, RdfListing
-from rowen.connectors.dcat.options import DcatOptions
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.formats.rdf.syntax import ACCEPT
@@ -37,7 +36,7 @@ class Dcat(CatalogConnector):
         return accept(url) if answer is not None and is_catalog(answer) else None
 
     def _listing(self, client: Client, known: Known) -> Listing:
-        talk = Talk(client, self._url, self._options, now=self._tools.now)
-        talk.size.limit_s = LONGEST_LIMIT_S
+        portal = PortalClient(client, self._url, self._options, now=self._tools.now)
+        portal.size.limit_s = LONGEST_LIMIT_S
         filters = CatalogCursor.of(known.cursor, VERSION).filters
-        return RdfListing(talk, self._url, self._options, dated=filters is True, parse=self._tools.parse)
+        return RdfListing(portal, self._url, self._options, dated=filters is True, parse=self._tools.parse)

@@ -1,12 +1,15 @@
 """Addresses of RDF catalogs, and how a catalog is told from other documents by its beginning."""
 
 import re
+from typing import Any, Literal
 from urllib.parse import urljoin
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field
+
+from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.fetch.response import Response
 
-__all__ = ["accept", "is_catalog", "linked", "recognise"]
+__all__ = ["DcatOptions", "accept", "is_catalog", "linked", "recognise"]
 
 _PREFIX = "dcat:"
 _TELLING = re.compile(
@@ -49,3 +52,21 @@ def linked(page: Response) -> str | None:
         if href and b"alternate" in tag.lower() and _TYPE.search(tag) and b"catalog" in href[1].lower():
             return str(urljoin(page.url, href[1].decode("utf-8", "replace").replace("&amp;", "&")))
     return None
+
+
+class DcatOptions(CatalogOptions):
+    """Options of kind `dcat`; `language` is the one to prefer where a record has several."""
+
+    format: Literal["turtle", "rdfxml", "jsonld", "ntriples", "n3", "trig", "nquads"] | None = Field(
+        default=None, description="the syntax, where neither the server nor the document tells it"
+    )
+    max_triples: int = Field(default=2_000_000, gt=0, description="most triples that are read from one answer")
+    whole: bool = Field(default=False, description="the document has no further pages, whatever its size")
+
+    def reading(self) -> dict[str, Any]:
+        """The language decides how a record is read, and the syntax."""
+        return {"language": self.language, "format": self.format}
+
+    def listing(self) -> dict[str, Any]:
+        """What decides which records are listed for us."""
+        return {**super().listing(), "max_triples": None, "whole": None}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from rowen.formats.rdf.graph import Graph, Iri, Node
 
-__all__ = ["Joining", "Part"]
+__all__ = ["Joining", "RecordPart"]
 
 MOST_WAITING = 10_000
 PATIENCE_PAGES = 5
@@ -21,7 +21,7 @@ _CARRIED = 0
 
 
 @dataclass(slots=True)
-class Part:
+class RecordPart:
     """A node with what is said of it, the page that it came from, and the files that it lacks."""
 
     graph: Graph
@@ -38,9 +38,9 @@ class Joining:
     pages before.
     """
 
-    def __init__(self, carried: Iterable[Part] = ()) -> None:
-        self._waiting: dict[Node, Part] = {part.node: replace(part, page=_CARRIED) for part in carried}
-        self._files: dict[Iri, Part] = {}
+    def __init__(self, carried: Iterable[RecordPart] = ()) -> None:
+        self._waiting: dict[Node, RecordPart] = {part.node: replace(part, page=_CARRIED) for part in carried}
+        self._files: dict[Iri, RecordPart] = {}
         self._page = 0
         self._moved = 0
         self._proved = False
@@ -56,7 +56,7 @@ class Joining:
         parts = [part for part in (*self._waiting.values(), *self._files.values()) if part.page != _CARRIED]
         return min(parts, key=lambda part: part.page).address if parts else None
 
-    def feed(self, graph: Graph, nodes: Iterable[Node], address: str, borders: Container[Node]) -> Iterator[Part]:
+    def feed(self, graph: Graph, nodes: Iterable[Node], address: str, borders: Container[Node]) -> Iterator[RecordPart]:
         """The datasets that are whole now, or have waited long enough, those of this page first."""
         self._page += 1
         named: set[Node] = set()
@@ -65,9 +65,9 @@ class Joining:
             named |= files
             lacks = {file for file in files if file not in graph}
             if not lacks:
-                yield Part(graph, node, self._page, address)
+                yield RecordPart(graph, node, self._page, address)
                 continue
-            part = Part(graph.part(node, borders), node, self._page, address, lacks)
+            part = RecordPart(graph.part(node, borders), node, self._page, address, lacks)
             self._give(part)
             if part.lacks:
                 self._moved = self._page
@@ -78,7 +78,7 @@ class Joining:
         yield from self._satisfied()
         yield from self._impatient()
 
-    def finish(self) -> list[Part]:
+    def finish(self) -> list[RecordPart]:
         """Those that wait still, when there are no more pages."""
         waiting, self._waiting = [*self._waiting.values()], {}
         return waiting
@@ -86,25 +86,25 @@ class Joining:
     def _keep_files(self, graph: Graph, named: set[Node], address: str, borders: Container[Node]) -> None:
         for node in graph:
             if isinstance(node, Iri) and node not in named and "dcat:Distribution" in graph.types(node):
-                self._files[node] = Part(graph.part(node, borders), node, self._page, address)
+                self._files[node] = RecordPart(graph.part(node, borders), node, self._page, address)
         for file in list(self._files)[: max(0, len(self._files) - MOST_WAITING)]:
             del self._files[file]
 
-    def _satisfied(self) -> Iterator[Part]:
+    def _satisfied(self) -> Iterator[RecordPart]:
         for part in list(self._waiting.values()):
             self._give(part)
             if not part.lacks:
                 del self._waiting[part.node]
                 yield part
 
-    def _give(self, part: Part) -> None:
+    def _give(self, part: RecordPart) -> None:
         for file in [file for file in part.lacks if file in self._files]:
             part.graph.adopt(self._files.pop(file).graph, file)
             part.lacks.discard(file)
             self._moved = self._page
             self._proved = True
 
-    def _impatient(self) -> Iterator[Part]:
+    def _impatient(self) -> Iterator[RecordPart]:
         """Those that have waited long enough: too many pages, or with too many others."""
         waiting = list(self._waiting.values())
         hopeful = self._proved or bool(self._files)

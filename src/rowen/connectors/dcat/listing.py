@@ -10,12 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from rowen.connectors.base import Parse, call_here
 from rowen.connectors.catalog.cursor import stamp
-from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, Page, Row, Tokens
-from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
+from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
+from rowen.connectors.dcat.address import DcatOptions
 from rowen.connectors.dcat.hydra import paging_of, with_parameters
-from rowen.connectors.dcat.joining import Joining, Part
-from rowen.connectors.dcat.options import DcatOptions
+from rowen.connectors.dcat.joining import Joining, RecordPart
 from rowen.connectors.dcat.reading import Contents, row_of, unread
+from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
@@ -31,7 +32,7 @@ _ROUND = 50
 _UDATA = "/api/1/site/catalog"
 
 
-class _Answer(NamedTuple):
+class _RdfPage(NamedTuple):
     """One page as it came. `number` is set where its address was guessed by number."""
 
     asked: str
@@ -86,22 +87,22 @@ class RdfListing(Listing):
     resolution = timedelta(days=1)
 
     def __init__(
-        self, talk: Talk, url: str, options: DcatOptions, *, dated: bool = False, parse: Parse = call_here
+        self, portal: PortalClient, url: str, options: DcatOptions, *, dated: bool = False, parse: Parse = call_here
     ) -> None:
         self.dated = dated
-        self._talk = talk
+        self._portal = portal
         self._url = url
         self._options = options
         self._parse = parse
         self._asked = 0
         self._unread: list[Failed] = []
         # A walk that went on in the middle is followed by one of the part before, which ends where the other began.
-        self._left: list[Part] = []
+        self._left: list[RecordPart] = []
         self._resumed: Any = None
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The pages from a place on, the first one by default; all records, or those modified since."""
         try:
             async with aclosing(self._walk(since, place, tokens)) as pages:
@@ -110,12 +111,12 @@ class RdfListing(Listing):
         except SourceError as problem:
             if since is None:
                 raise
-            yield Page((), doubt=f"The catalog cannot be asked by date: {problem}")
+            yield ListingPage((), doubt=f"The catalog cannot be asked by date: {problem}")
 
-    async def _walk(self, since: datetime | None, place: Any, tokens: Tokens | None) -> AsyncGenerator[Page]:
+    async def _walk(self, since: datetime | None, place: Any, tokens: Tokens | None) -> AsyncGenerator[ListingPage]:
         joining, until = (Joining(self._left), self._resumed) if since is None else (Joining(), None)
         self._left, self._resumed = [], place
-        before: _Answer | None = None
+        before: _RdfPage | None = None
         asked: set[str] = set()
         following: _Next | None = _Next(_address_in(place) or (tokens.url if tokens else self._first(since)))
         while following is not None and (answer := await self._answer(following, tokens)):
@@ -134,8 +135,8 @@ class RdfListing(Listing):
                 parts += joining.finish()
             rows = await asyncio.to_thread(self._rows, answer.contents, parts)
             if rows or following is None or not joining.is_waiting:
-                declared, clock = _declared(answer.contents, single=single), self._talk.clock(answer.response)
-                yield Page(rows, going_on, declared, clock, self._doubt(answer, before, repeated=repeated))
+                declared, clock = _declared(answer.contents, single=single), self._portal.clock(answer.response)
+                yield ListingPage(rows, going_on, declared, clock, self._doubt(answer, before, repeated=repeated))
             before = answer
 
     async def count(self, since: datetime | None = None) -> int | None:
@@ -155,7 +156,7 @@ class RdfListing(Listing):
             url = with_parameters(url, page=1, page_size=self._options.page_size)
         return with_parameters(url, modified_since=stamp(since)) if since else url
 
-    async def _answer(self, wanted: _Next, tokens: Tokens | None) -> _Answer | None:
+    async def _answer(self, wanted: _Next, tokens: Tokens | None) -> _RdfPage | None:
         """The answer for a page; a smaller one, where the catalog fails over it and lets us choose.
 
         Single records that it fails over are passed by.
@@ -164,11 +165,11 @@ class RdfListing(Listing):
         part = _Slice.of(wanted.url)
         while part is not None:
             try:
-                return await self._talk.page(partial(self._sized, part, tokens), alive=self._is_there)
+                return await self._portal.page(partial(self._sized, part, tokens), alive=self._is_there)
             except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
-                if self._talk.unread >= MOST_UNREAD:
+                if self._portal.unread >= MOST_UNREAD:
                     raise
-                self._unread.append(Failed(f"{self._url}#/unread/{part.start}", str(problem), problem.hint))
+                self._unread.append(Failed(unread_url(self._url, part.start), str(problem), problem.hint))
                 part = part.behind_first()
         return await self._page(wanted, tokens)
 
@@ -176,18 +177,18 @@ class RdfListing(Listing):
         """Ask what no record is in the way of, if the filter is minded."""
         nothing = with_parameters(self._url, page=1, page_size=1, modified_since=stamp(FAR_FUTURE))
         try:
-            await self._talk.get(nothing, accept=ACCEPT)
+            await self._portal.get(nothing, accept=ACCEPT)
         except SourceError:
             await self.count()
 
-    async def _sized(self, part: _Slice, tokens: Tokens | None, rows: int) -> _Answer | None:
+    async def _sized(self, part: _Slice, tokens: Tokens | None, rows: int) -> _RdfPage | None:
         url = part.sized(rows)
         return await self._page(_Next(url), tokens if url == part.url else None, could_be_less=rows > 1)
 
-    async def _page(self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False) -> _Answer | None:
+    async def _page(self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False) -> _RdfPage | None:
         """The answer for a page; None if it is the one that we hold, or if there is none of a guessed number."""
         try:
-            response = await self._talk.get(wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less)
+            response = await self._portal.get(wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less)
         except SourceGoneError:
             if wanted.number is None:
                 raise
@@ -198,9 +199,9 @@ class RdfListing(Listing):
         self._asked += 1
         contents = await self._read(response, self._asked)
         if not contents.is_catalog and wanted.number is None:
-            raise SourceError(f"{wanted.url} is RDF, but holds no catalog of datasets.", hint="Nothing was deleted.")
+            raise SourceError(f"{wanted.url} is RDF, but holds no catalog of datasets.")
         self.dated = self.dated or contents.paging.total is not None
-        return _Answer(wanted.url, wanted.number, response, contents)
+        return _RdfPage(wanted.url, wanted.number, response, contents)
 
     async def _read(self, response: Response, page: int) -> Contents:
         options = self._options
@@ -208,14 +209,14 @@ class RdfListing(Listing):
         try:
             packed = await self._parse(read_packed, *facts, options.format, options.max_triples, page)
         except ItemError as problem:
-            raise UnreadableError(f"{response.url} cannot be read: {problem}", hint="Nothing was deleted.") from None
+            raise UnreadableError(f"{response.url} cannot be read: {problem}") from None
         return await asyncio.to_thread(self._contents, packed, response)
 
     def _contents(self, packed: Packed, response: Response) -> Contents:
         parsed = unpacked(packed)
         return Contents(parsed.graph, paging_of(parsed.graph, response, self._url), parsed.broken)
 
-    def _after(self, answer: _Answer, before: _Answer | None, since: datetime | None) -> _Next | None:
+    def _after(self, answer: _RdfPage, before: _RdfPage | None, since: datetime | None) -> _Next | None:
         """The next page, under the same filter, which some portals forget in their links.
 
         Where nothing is told of pages, one that is as full as pages are makes us ask for the next by number.
@@ -233,35 +234,35 @@ class RdfListing(Listing):
         count = len(contents.items)
         return count > 0 and count % _ROUND == 0 and not contents.paging.told and not self._options.whole
 
-    def _is_other(self, answer: _Answer, before: _Answer) -> bool:
+    def _is_other(self, answer: _RdfPage, before: _RdfPage) -> bool:
         return not answer.contents.urls(self._url) <= before.contents.urls(self._url)
 
-    def _doubt(self, answer: _Answer, before: _Answer | None, *, repeated: bool) -> str | None:
+    def _doubt(self, answer: _RdfPage, before: _RdfPage | None, *, repeated: bool) -> str | None:
         """Why having read to the end may not mean to have read all."""
         if self._unread:
-            return f"A record could not be received: {self._unread[0].error} Nothing was deleted."
+            return f"A record could not be received: {self._unread[0].error}"
         if answer.contents.broken:
-            return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read. Nothing was deleted."
+            return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read."
         if repeated:
-            return "The listing does not end: pages came again. Nothing was deleted."
+            return "The listing does not end: pages came again."
         if answer.number == 2 and before and answer.contents.items and not self._is_other(answer, before):
             return (
                 f"{self._url} holds exactly {len(before.contents.items)} records, as a page would, and does not tell "
-                "whether these are all. Nothing was deleted. If it has no further pages, set the option whole."
+                "whether these are all. If it has no further pages, set the option whole."
             )
         return None
 
-    def _parts(self, answer: _Answer, joining: Joining) -> list[Part]:
+    def _parts(self, answer: _RdfPage, joining: Joining) -> list[RecordPart]:
         contents = answer.contents
         return [*joining.feed(contents.graph, contents.items, answer.asked, contents.borders)]
 
-    def _rows(self, contents: Contents, parts: list[Part]) -> list[Row]:
+    def _rows(self, contents: Contents, parts: list[RecordPart]) -> list[Row]:
         """The records of a page, and those of others that have waited for it; in an order of their own."""
         records = sorted((self._row(part, contents) for part in parts), key=lambda record: record[:2])
         broken = [*map(Row, self._unread), *(unread(one, self._url) for one in contents.broken)]
         return [*broken, *(row for _, _, row in records)]
 
-    def _row(self, part: Part, contents: Contents) -> tuple[str, str, Row]:
+    def _row(self, part: RecordPart, contents: Contents) -> tuple[str, str, Row]:
         url, written, row = row_of(part, self._url, language=self._options.language, borders=contents.borders)
         recorded = contents.modified.get(part.node)
         newer = recorded is not None and row.modified is not None and recorded > row.modified

@@ -8,11 +8,11 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.dcat import ITEMS, dataset_of, item_url
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.dcat.hydra import Paging
-from rowen.connectors.dcat.joining import Part
+from rowen.connectors.dcat.joining import RecordPart
+from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
 from rowen.formats.rdf.syntax import UNREAD, UnreadStatement
-from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
@@ -95,7 +95,7 @@ class Contents:
         return {item_url(self.graph, node, source) for node in self.items}
 
 
-def row_of(part: Part, source: str, *, language: str | None, borders: frozenset[Node]) -> tuple[str, str, Row]:
+def row_of(part: RecordPart, source: str, *, language: str | None, borders: frozenset[Node]) -> tuple[str, str, Row]:
     """A node as a row, behind what rows are sorted by: the order of an answer means nothing."""
 
     def read() -> tuple[str, str, Row]:
@@ -110,7 +110,7 @@ def row_of(part: Part, source: str, *, language: str | None, borders: frozenset[
     return attempt(read, failed)
 
 
-def _payload(part: Part, borders: frozenset[Node]) -> bytes | None:
+def _payload(part: RecordPart, borders: frozenset[Node]) -> bytes | None:
     """What is kept of an item that cannot be read: the broken statements, else what is said of it."""
     whole = part.graph.part(part.node, borders)
     broken = [value.text for node in whole.broken for value in whole.values(node, UNREAD) if isinstance(value, Literal)]
@@ -120,9 +120,8 @@ def _payload(part: Part, borders: frozenset[Node]) -> bytes | None:
 
 def unread(broken: UnreadStatement, source: str) -> Row:
     """A statement of which nobody knows what it is about, for the quarantine: the same one each time."""
-    mark = body_hash(broken.payload.strip()).hex()[:32]
     why = f"A statement cannot be read: {broken.why}."
-    return Row(Failed(f"{source.partition('#')[0]}#/unread/{mark}", why, payload=broken.payload), named=False)
+    return Row(Failed(unread_url(source, broken.payload.strip()), why, payload=broken.payload), named=False)
 
 
 def _above(graph: Graph) -> dict[Node, set[Node]]:

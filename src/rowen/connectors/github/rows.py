@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
-from rowen.model.hashes import body_hash
 from rowen.model.item import Document, Failed, Validators
 from rowen.model.outside import attempt
 
@@ -33,7 +33,7 @@ def read_rows(
         elif isinstance(read, str):
             url = attempt(lambda row=row: url_of(row), lambda _: None)  # type: ignore[misc]
             payload = payload_of(row)
-            nowhere = f"{page}#/unread/{body_hash(payload or b'').hex()[:32]}"
+            nowhere = unread_url(page, payload or b"")
             found.failed.append(Failed(url or nowhere, f"It cannot be read: {read}.", payload=payload))
             found.nameless = found.nameless or url is None
     return found

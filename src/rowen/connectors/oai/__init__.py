@@ -8,10 +8,9 @@ from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.notes import Noted, noted
 from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
-from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.oai.address import accept, ask, recognise
+from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.oai.address import OaiOptions, accept, ask, recognise
 from rowen.connectors.oai.listing import Repository
-from rowen.connectors.oai.options import OaiOptions
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.model.item import Observation
@@ -41,10 +40,10 @@ class Oai(CatalogConnector):
 
     async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         held = Noted(known)
-        talk = Talk(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
+        portal = PortalClient(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
         # Fewer records cannot be asked for, so that more time is all there is to give.
-        talk.size.limit_s = LONGEST_LIMIT_S
-        repository = Repository(talk, self._url, self._options)
+        portal.size.limit_s = LONGEST_LIMIT_S
+        repository = Repository(portal, self._url, self._options)
         await repository.open(held)
         async with aclosing(noted(self._refresh(repository, held), repository.notes)) as observations:
             async for observation in observations:

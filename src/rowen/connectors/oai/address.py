@@ -1,12 +1,15 @@
 """Addresses of OAI-PMH repositories: the base URL, and under which URL a record is known."""
 
 import re
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field, field_validator
+
+from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.model.url import quoted
 
-__all__ = ["accept", "ask", "item_url", "recognise"]
+__all__ = ["OaiOptions", "accept", "ask", "item_url", "recognise"]
 
 _PREFIX = "oai:"
 _VERBS = "Identify|ListMetadataFormats|ListSets|ListIdentifiers|ListRecords|GetRecord"
@@ -49,3 +52,21 @@ def item_url(base: str, identifier: str) -> str:
     if _SCHEME.match(identifier):
         return f"{base}#/{quoted(_SCHEME.sub('', identifier, count=1))}"
     return ask(base, "GetRecord", metadataPrefix="oai_dc", identifier=identifier)
+
+
+class OaiOptions(CatalogOptions):
+    """Options of kind `oai`; how many records come at once is the repository's choice."""
+
+    prefix: str | None = Field(
+        default=None, pattern=r"^[A-Za-z0-9\-_.!~*'()]+$", description="the metadata format to ask for"
+    )
+    sets: tuple[str, ...] = Field(default=(), description="the sets to read, instead of all records")
+
+    @field_validator("sets", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        return tuple(one.strip() for one in value.split(",") if one.strip()) if isinstance(value, str) else value
+
+    def reading(self) -> dict[str, Any]:
+        """Another format is another record."""
+        return {"language": self.language, "prefix": self.prefix}

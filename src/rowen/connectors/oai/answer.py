@@ -25,7 +25,16 @@ from rowen.formats.xml import (
     said,
 )
 
-__all__ = ["Answer", "BadTokenError", "Broken", "NothingError", "RefusalError", "StatusError", "read", "read_stream"]
+__all__ = [
+    "BadTokenError",
+    "Broken",
+    "NothingError",
+    "OaiAnswer",
+    "OaiRefusalError",
+    "StatusError",
+    "read",
+    "read_stream",
+]
 
 _NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
 _MOST_MENDED = 10_000
@@ -43,15 +52,15 @@ class StatusError(SourceError):
     """The repository answers with the status of an error, and without a word of its protocol."""
 
 
-class RefusalError(SourceError):
+class OaiRefusalError(SourceError):
     """The repository says in words of its protocol that a question is wrong."""
 
 
-class BadTokenError(RefusalError):
+class BadTokenError(OaiRefusalError):
     """The token is unknown to the repository, or no longer known."""
 
 
-class NothingError(RefusalError):
+class NothingError(OaiRefusalError):
     """There are no records to this question."""
 
 
@@ -65,7 +74,7 @@ class Broken:
 
 
 @dataclass(slots=True)
-class Answer:
+class OaiAnswer:
     """What a repository answers. `token` is where the list goes on, `size` how many records it says the list has."""
 
     records: list[FoundElement | Broken] = field(default_factory=list)
@@ -75,7 +84,7 @@ class Answer:
     others: list[Element] = field(default_factory=list)
 
 
-async def read(response: Response, where: str) -> Answer:
+async def read(response: Response, where: str) -> OaiAnswer:
     """The answer in a response; raises what the repository says is wrong."""
     reader = Reader(_NAMES, charset=response.charset, most_chars=MOST_RECORD_CHARS)
     try:
@@ -93,14 +102,14 @@ async def read(response: Response, where: str) -> Answer:
     if reader.root is not None and local(reader.root) != "OAI-PMH":
         if not response.ok:
             raise _bad_status(response, where)
-        raise SourceError(f"{where} answers with XML that is not OAI-PMH.", hint="Nothing was deleted.")
+        raise SourceError(f"{where} answers with XML that is not OAI-PMH.")
     answer = _sorted_out(found, where)
     if not response.ok:
         raise _bad_status(response, where)
     return answer
 
 
-async def read_stream(stream: Stream, where: str) -> Answer:
+async def read_stream(stream: Stream, where: str) -> OaiAnswer:
     """The answer in a response that is too large to be held: only what is wanted of it is."""
     reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
     if not stream.head.ok:
@@ -110,17 +119,17 @@ async def read_stream(stream: Stream, where: str) -> Answer:
         async for one in trees:
             found.append(one)
             if reader.elements > MOST_ANSWER_ELEMENTS:
-                raise SourceError(f"{where} answers with too many records at once.", hint="Nothing was deleted.")
+                raise SourceError(f"{where} answers with too many records at once.")
     return _sorted_out(found, where)
 
 
 def _bad_status(response: Response, where: str) -> SourceError:
     kind = SourceGoneError if response.status in (404, 410) else StatusError
-    return kind(f"{where} answered with status {response.status}.", hint="Nothing was deleted.")
+    return kind(f"{where} answered with status {response.status}.")
 
 
-def _sorted_out(found: list[FoundElement | Broken], where: str) -> Answer:
-    answer = Answer()
+def _sorted_out(found: list[FoundElement | Broken], where: str) -> OaiAnswer:
+    answer = OaiAnswer()
     for one in found:
         if isinstance(one, Broken):
             answer.records.append(one)
@@ -141,10 +150,10 @@ def _sorted_out(found: list[FoundElement | Broken], where: str) -> Answer:
     return answer
 
 
-def _refusal(error: Element, where: str) -> RefusalError:
+def _refusal(error: Element, where: str) -> OaiRefusalError:
     code, words = error.get("code", ""), said(error)
-    kind = {"badResumptionToken": BadTokenError, "noRecordsMatch": NothingError}.get(code, RefusalError)
-    return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.", hint="Nothing was deleted.")
+    kind = {"badResumptionToken": BadTokenError, "noRecordsMatch": NothingError}.get(code, OaiRefusalError)
+    return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.")
 
 
 async def _mended(response: Response, problem: UnreadableError) -> list[FoundElement | Broken]:

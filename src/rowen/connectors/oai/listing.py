@@ -8,28 +8,27 @@ from typing import Any
 
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.oai.address import ask, item_url
+from rowen.connectors.oai.address import OaiOptions, ask, item_url
 from rowen.connectors.oai.answer import (
-    Answer,
     BadTokenError,
     Broken,
     NothingError,
-    RefusalError,
+    OaiAnswer,
+    OaiRefusalError,
     StatusError,
     read,
     read_stream,
 )
-from rowen.connectors.oai.options import OaiOptions
 from rowen.connectors.oai.record import dataset_of
 from rowen.connectors.remembered import remembered
+from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, local, said, written
-from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched, Gone
 from rowen.model.outside import attempt
 
@@ -76,9 +75,9 @@ class Repository(Listing):
     dated = True
     resolution = timedelta(days=1)
 
-    def __init__(self, talk: Talk, url: str, options: OaiOptions) -> None:
+    def __init__(self, portal: PortalClient, url: str, options: OaiOptions) -> None:
         self.habits = Habits()
-        self._talk = talk
+        self._portal = portal
         self._url = url
         self._options = options
         self._is_identified = False
@@ -105,7 +104,7 @@ class Repository(Listing):
     async def _best_format(self) -> str:
         try:
             answer = await self._ask(ask(self._url, "ListMetadataFormats"))
-        except RefusalError:
+        except OaiRefusalError:
             return "oai_dc"
         return _best(answer.others)
 
@@ -114,7 +113,7 @@ class Repository(Listing):
         self._settle(Habits(prefix))
         try:
             answer = await self._ask(ask(self._url, "Identify"))
-        except RefusalError as problem:
+        except OaiRefusalError as problem:
             log.warning("a repository would not identify itself: %s", problem)
             return
         for tree in answer.others:
@@ -126,7 +125,7 @@ class Repository(Listing):
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The pages of all sets, one after the other."""
         if since is None and place is None and not self._is_identified:
             await self._identify(self.habits.prefix)
@@ -159,7 +158,7 @@ class Repository(Listing):
             return 0
         return max(answer.size or 0, len(answer.records))
 
-    async def _chain(self, number: int, since: datetime | None, token: str | None) -> AsyncGenerator[Page]:
+    async def _chain(self, number: int, since: datetime | None, token: str | None) -> AsyncGenerator[ListingPage]:
         """The pages of one set. A token that came in this run, and is no longer known, has the list begun anew."""
         given = passed = restarts = empty = 0
         while True:
@@ -172,10 +171,10 @@ class Repository(Listing):
                 log.warning("a token was no longer known: the list was begun anew")
                 token, passed = None, 0
                 continue
-            except (RefusalError, StatusError) as problem:
+            except (OaiRefusalError, StatusError) as problem:
                 if since is None or token:
                     raise
-                yield Page([], doubt=str(problem))
+                yield ListingPage([], doubt=str(problem))
                 return
             passed += len(answer.records)
             empty = 0 if answer.records else empty + 1
@@ -189,25 +188,25 @@ class Repository(Listing):
                 return
             token = answer.token
 
-    async def _listed(self, number: int, since: datetime | None, token: str | None) -> Answer:
+    async def _listed(self, number: int, since: datetime | None, token: str | None) -> OaiAnswer:
         if token:
             return await self._ask(ask(self._url, "ListRecords", resumptionToken=token))
         try:
             return await self._ask(self._first("ListRecords", self._sets[number], since))
         except NothingError:
-            return Answer(size=0)
+            return OaiAnswer(size=0)
 
-    async def _page(self, answer: Answer, number: int, *, is_over: bool, begun_anew: bool) -> Page:
+    async def _page(self, answer: OaiAnswer, number: int, *, is_over: bool, begun_anew: bool) -> ListingPage:
         following = (number + 1, None) if is_over else (number, answer.token)
         declared = answer.size if len(self._sets) == 1 else None
         doubt = None
         if is_over and answer.token is not None:
-            doubt = "The list does not end: tokens come without records. Nothing was deleted."
+            doubt = "The list does not end: tokens come without records."
         elif any(isinstance(one, Broken) and one.identifier is None for one in answer.records):
-            doubt = "A record is no XML, and its identifier cannot be made out. Nothing was deleted."
+            doubt = "A record is no XML, and its identifier cannot be made out."
         elif begun_anew and declared is None:
-            doubt = "A token expired, and nothing tells how many records there should be. Nothing was deleted."
-        return Page(
+            doubt = "A token expired, and nothing tells how many records there should be."
+        return ListingPage(
             await one_by_one(self._row, answer.records),
             place=None if following[0] == len(self._sets) else {"set": following[0], "token": following[1]},
             declared=declared,
@@ -226,7 +225,7 @@ class Repository(Listing):
         at = max(since, earliest) if earliest else since
         return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ" if self.habits.seconds else "%Y-%m-%d")
 
-    async def _ask(self, url: str) -> Answer:
+    async def _ask(self, url: str) -> OaiAnswer:
         """An answer that can be read; one that breaks off is asked for again, one that is too large in pieces."""
         for _ in range(_TRIES - 1):
             try:
@@ -235,12 +234,12 @@ class Repository(Listing):
                 log.info("an answer could not be read, and was asked for again: %s", problem)
         return await self._ask_once(url)
 
-    async def _ask_once(self, url: str) -> Answer:
+    async def _ask_once(self, url: str) -> OaiAnswer:
         try:
-            return await read(await self._talk.get(url, accept=_ACCEPT), self._url)
+            return await read(await self._portal.get(url, accept=_ACCEPT), self._url)
         except BodyTooLargeError as problem:
             log.info("an answer was too large, and was asked for in pieces: %s", problem)
-        async with self._talk.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
+        async with self._portal.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
             return await read_stream(stream, self._url)
 
     def _row(self, found: FoundElement | Broken) -> Row:
@@ -272,7 +271,7 @@ class Repository(Listing):
         )
 
     def _nowhere(self, body: str) -> str:
-        return f"{self._url}#/unread/{body_hash(body.encode('utf-8', 'replace')).hex()[:32]}"
+        return unread_url(self._url, body.encode("utf-8", "replace"))
 
 
 def _best(formats: list[Element]) -> str:

@@ -5,10 +5,9 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.talk import Talk
-from rowen.connectors.opendatasoft.address import Address, accept, recognise
+from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions, accept, recognise
 from rowen.connectors.opendatasoft.listing import OpenDataSoftListing
-from rowen.connectors.opendatasoft.options import OpenDataSoftOptions
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 
@@ -26,13 +25,15 @@ class OpenDataSoft(CatalogConnector):
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
         """The portal at an address, if its API answers there."""
-        match await probe.json(f"{Address.of(probe.origin).datasets}?limit=0"):
+        match await probe.json(f"{OpenDataSoftAddress.of(probe.origin).datasets}?limit=0"):
             case {"total_count": int(), "results": list()}:
                 return probe.origin
         return None
 
     def _listing(self, client: Client, known: Known) -> Listing:
-        address, key = Address.of(self._url), self._options.api_key
+        address, key = OpenDataSoftAddress.of(self._url), self._options.api_key
         secrets = {"Authorization": f"Apikey {key}"} if key else None
-        talk = Talk(client, address.api, self._options, now=self._tools.now, secrets=secrets, key_option="api_key")
-        return OpenDataSoftListing(talk, address, self._options)
+        portal = PortalClient(
+            client, address.api, self._options, now=self._tools.now, secrets=secrets, key_option="api_key"
+        )
+        return OpenDataSoftListing(portal, address, self._options)

@@ -3,10 +3,12 @@
 import re
 from dataclasses import dataclass
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field
+
+from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.model.url import quoted
 
-__all__ = ["Address", "accept", "recognise"]
+__all__ = ["OpenDataSoftAddress", "OpenDataSoftOptions", "accept", "recognise"]
 
 _PREFIX = "opendatasoft:"
 _API = re.compile(r"(?P<site>https?://[^/]+(?:/.*?)?)/api(?P<version>/explore/v2\.\d|/v2)(?s:/.*)?", re.IGNORECASE)
@@ -15,14 +17,14 @@ _PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class OpenDataSoftAddress:
     """A portal by its base URL or, where it speaks another version than v2.1, the URL of its API."""
 
     api: str
     site: str
 
     @classmethod
-    def of(cls, url: str) -> "Address":
+    def of(cls, url: str) -> "OpenDataSoftAddress":
         """The address in a source URL."""
         bare = url.rstrip("/")
         found = _API.fullmatch(bare)
@@ -59,3 +61,11 @@ def accept(address: str) -> str | None:
         return _PAGE.sub("", url)
     version = found["version"].lower()
     return found["site"] if version == "/explore/v2.1" else f"{found['site']}/api{version}"
+
+
+class OpenDataSoftOptions(CatalogOptions):
+    """Options of kind `opendatasoft`."""
+
+    api_key: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
+    filter: str | None = Field(default=None, min_length=1, description="a condition in ODSQL")
+    page_size: int = Field(default=100, ge=1, le=100)

@@ -5,14 +5,14 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.chronology import Answer, Question, chronology
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
-from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
-from rowen.connectors.opendatasoft.address import Address
-from rowen.connectors.opendatasoft.options import OpenDataSoftOptions
+from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions
 from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, unwrapped
+from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
@@ -33,52 +33,52 @@ class OpenDataSoftListing(Listing):
     dated = True
     rising = True
 
-    def __init__(self, talk: Talk, address: Address, options: OpenDataSoftOptions) -> None:
-        self._talk = talk
+    def __init__(self, portal: PortalClient, address: OpenDataSoftAddress, options: OpenDataSoftOptions) -> None:
+        self._portal = portal
         self._address = address
         self._options = options
 
     def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The datasets, oldest first."""
         return chronology(self._ask, window=WINDOW, undated_kept=True, confirmed=True, since=since, place=place)
 
     async def count(self, since: datetime | None = None) -> int | None:
         """How many datasets there are."""
         url = self._url(limit=0, where=self._where(_from(since)))
-        return _total(self._read(await self._talk.get(url), "a count"))
+        return _total(self._read(await self._portal.get(url), "a count"))
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: DatedQuestion) -> DatedAnswer:
         try:
-            return await self._talk.page(lambda rows: self._page(question, rows), alive=self.count)
+            return await self._portal.page(lambda rows: self._page(question, rows), alive=self.count)
         except (UnreadableError, BodyTooLargeError) as problem:
             return await self._unread(question, problem)
         except TooMuchError as problem:
-            if self._talk.unread >= MOST_UNREAD:
+            if self._portal.unread >= MOST_UNREAD:
                 raise
             return await self._unread(question, problem)
 
-    async def _page(self, question: Question, rows: int) -> Answer:
-        response = await self._talk.get(self._question(question, rows), could_be_less=rows > 1)
+    async def _page(self, question: DatedQuestion, rows: int) -> DatedAnswer:
+        response = await self._portal.get(self._question(question, rows), could_be_less=rows > 1)
         return await self._answer(response, question, [])
 
-    async def _unread(self, question: Question, problem: SourceError) -> Answer:
+    async def _unread(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
         """The place of a record that cannot be received: its identifier alone mostly can.
 
         If not, though the portal answers, nobody knows which one it is, and nothing may be deleted.
         """
         try:
-            response = await self._talk.get(self._question(question, 1, select="dataset_id"))
+            response = await self._portal.get(self._question(question, 1, select="dataset_id"))
             return await self._answer(response, question, [str(problem)])
         except (UnreadableError, TooMuchError, FetchTimeoutError):
-            if self._talk.unread >= MOST_UNREAD or await self.count() is None:
+            if self._portal.unread >= MOST_UNREAD or await self.count() is None:
                 raise
         second = int(question.after.timestamp()) if question.after else 0
-        row = Row(Failed(f"{self._address.site}#/unread/{second}/{question.skip}", str(problem)))
-        return Answer([row], None, None, True, f"A dataset could not be received: {problem} Nothing was deleted.")
+        row = Row(Failed(unread_url(self._address.site, second, question.skip), str(problem)))
+        return DatedAnswer([row], None, None, True, f"A dataset could not be received: {problem}")
 
-    async def _answer(self, response: Response, question: Question, problems: list[str]) -> Answer:
+    async def _answer(self, response: Response, question: DatedQuestion, problems: list[str]) -> DatedAnswer:
         data = self._read(response, "a list of datasets")
         match data:
             case {"results": list(found)} | {"datasets": list(found)}:
@@ -87,7 +87,7 @@ class OpenDataSoftListing(Listing):
                 raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of datasets.")
         total = _total(data)
         more = total is None or question.skip + len(rows) < total
-        return Answer(rows, total, self._talk.clock(response), more)
+        return DatedAnswer(rows, total, self._portal.clock(response), more)
 
     def _row(self, record: Any, problems: list[str]) -> Row:
         identifier = identifier_of(record)
@@ -103,7 +103,7 @@ class OpenDataSoftListing(Listing):
             language=self._options.language,
         )
 
-    def _question(self, question: Question, rows: int, **more: str) -> str:
+    def _question(self, question: DatedQuestion, rows: int, **more: str) -> str:
         dated = _from(question.after)
         where = self._where(f"({dated} or modified is null)" if dated else None)
         return self._url(limit=rows, where=where, offset=question.skip, order_by="modified", **more)

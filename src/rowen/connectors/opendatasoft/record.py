@@ -9,7 +9,7 @@ from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.opendatasoft.address import Address
+from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
 
 __all__ = ["dataset_of", "identifier_of", "metas_of", "unwrapped"]
 
@@ -44,7 +44,7 @@ def metas_of(record: Any, template: str = "default") -> Json:
     return {}
 
 
-def dataset_of(record: Json, address: Address, *, language: str | None = None) -> Dataset:
+def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | None = None) -> Dataset:
     """What a record says; whatever it lacks is left out."""
     identifier = identifier_of(record)
     metas, dcat = metas_of(record), metas_of(record, "dcat")
@@ -88,7 +88,7 @@ def _period(dcat: Json) -> str:
     return word(dcat.get("temporal"))
 
 
-def _resources(record: Json, address: Address, identifier: str) -> Iterator[Resource]:
+def _resources(record: Json, address: OpenDataSoftAddress, identifier: str) -> Iterator[Resource]:
     if record.get("has_records"):
         for form, media_type in _FORMATS.items():
             url = address.part(identifier, "exports", form)

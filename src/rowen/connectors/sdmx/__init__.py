@@ -7,9 +7,8 @@ from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.probe import Probe
-from rowen.connectors.sdmx.address import Address, accept, is_sdmx, recognise
+from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions, accept, is_sdmx, recognise
 from rowen.connectors.sdmx.listing import Dataflows
-from rowen.connectors.sdmx.options import SdmxOptions
 from rowen.fetch.client import Client
 
 __all__ = ["Sdmx"]
@@ -35,7 +34,7 @@ class Sdmx(CatalogConnector):
             return accept(probe.url)
         if not _LIKELY.search(probe.base):
             return None
-        listed = await probe.get(Address(probe.base).documents[0], accept="*/*")
+        listed = await probe.get(SdmxAddress(probe.base).documents[0], accept="*/*")
         return accept(probe.base) if listed is not None and is_sdmx(listed.body) else None
 
     def _listing(self, client: Client, known: Known) -> Listing:

@@ -3,10 +3,12 @@
 import re
 from dataclasses import dataclass
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field
+
+from rowen.connectors.catalog.options import DocumentOptions, web_url
 from rowen.model.url import quoted
 
-__all__ = ["Address", "accept", "is_sdmx", "recognise"]
+__all__ = ["SdmxAddress", "SdmxOptions", "accept", "is_sdmx", "recognise"]
 
 _PREFIX = "sdmx:"
 _TELLING = re.compile(r"/dataflow/(?:all|\*|%2A)(?:/[^/]*)*|/structure/dataflow(?:/[^/]*)*", re.IGNORECASE)
@@ -21,7 +23,7 @@ _JSON = re.compile(rb'"dataflows"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class SdmxAddress:
     """A service by its base, by its list of dataflows, or a document that lies anywhere."""
 
     url: str
@@ -85,3 +87,9 @@ def is_sdmx(body: bytes) -> bool:
 def _segment(name: str) -> str:
     """A name as one segment of a path, which dots alone are not."""
     return quoted(name, safe="@:!$&+~") if name.strip(".") else name.replace(".", "%252E")
+
+
+class SdmxOptions(DocumentOptions):
+    """Options of kind `sdmx`; `language` is the one to prefer where a dataflow has names in several."""
+
+    max_bytes: int = Field(default=1 << 30, gt=0, description="largest document that is read")

@@ -5,10 +5,10 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
-from rowen.connectors.sdmx.address import Address
-from rowen.connectors.sdmx.options import SdmxOptions
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions
 from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
+from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -17,7 +17,7 @@ from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
 from rowen.formats.xml import FoundElement, Reader, elements, local, said
-from rowen.model.hashes import body_hash, canonical_json
+from rowen.model.hashes import canonical_json
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
@@ -46,13 +46,13 @@ class Dataflows(Listing):
     def __init__(self, client: Client, url: str, options: SdmxOptions) -> None:
         client.pace(url, delay_s=options.delay_s)
         self._client = client
-        self._address = Address(url)
+        self._address = SdmxAddress(url)
         self._options = options
         self._credentials = Credentials.of(url, options.headers)
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """All dataflows, or none if the document is the one that the tokens are of."""
         documents = sorted(self._address.documents, key=lambda url: tokens is None or url != tokens.url)
         for url in documents:
@@ -94,9 +94,9 @@ class Dataflows(Listing):
                 hint="If it wants a key, name where that is found in the option headers, as env:NAME or file:/path.",
             )
         kind = SourceGoneError if head.status in (404, 410) else SourceError
-        raise kind(f"{self._address.url} answered with status {head.status}.", hint="Nothing was deleted.")
+        raise kind(f"{self._address.url} answered with status {head.status}.")
 
-    async def _rows(self, stream: Stream, document: str) -> AsyncGenerator[Page]:
+    async def _rows(self, stream: Stream, document: str) -> AsyncGenerator[ListingPage]:
         """The dataflows in pages. Of several versions in a row the latest one counts."""
         rows: list[Row] = []
         last: Flow | None = None
@@ -112,9 +112,9 @@ class Dataflows(Listing):
                     rows.append(self._row(last, document))
                 last = flow
                 if len(rows) >= _ROWS:
-                    yield Page(rows)
+                    yield ListingPage(rows)
                     rows = []
-        yield Page([*rows, *([self._row(last, document)] if last is not None else [])])
+        yield ListingPage([*rows, *([self._row(last, document)] if last is not None else [])])
 
     def _row(self, flow: Flow, document: str) -> Row:
         url = self._address.item(flow.agency, flow.identifier)
@@ -136,7 +136,7 @@ class Dataflows(Listing):
             case b"{":
                 flows = self._of_json(everything)
             case _:
-                raise UnreadableError(f"{self._address.url} is neither XML nor JSON.", hint="Nothing was deleted.")
+                raise UnreadableError(f"{self._address.url} is neither XML nor JSON.")
         async with aclosing(flows):
             async for flow in flows:
                 yield flow
@@ -185,10 +185,10 @@ class Dataflows(Listing):
         return Failed(url or self._nowhere(payload or canonical_json(flow.version)), why, payload=payload)
 
     def _nowhere(self, body: bytes) -> str:
-        return f"{self._address.url.partition('#')[0]}#/unread/{body_hash(body).hex()[:32]}"
+        return unread_url(self._address.url, body)
 
     def _no_list(self) -> SourceError:
-        return SourceError(f"{self._address.url} holds no list of dataflows.", hint="Nothing was deleted.")
+        return SourceError(f"{self._address.url} holds no list of dataflows.")
 
 
 async def _with_beginning(stream: Stream) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.languages import word, wordings
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.sdmx.address import Address
+from rowen.connectors.sdmx.address import SdmxAddress
 from rowen.formats.xml import Element, local, plain_tree, said
 
 __all__ = ["Flow", "dataset_of", "flow_of_json", "flow_of_tree"]
@@ -61,7 +61,7 @@ class Flow:
         return [*((int(part), "") if part.isdecimal() else (-1, part) for part in parts), (0, "")]
 
 
-def dataset_of(flow: Flow, address: Address, document: str, *, language: str | None = None) -> Dataset:
+def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str | None = None) -> Dataset:
     """What a dataflow says; its data is where the service that answered by `document` has it."""
     wording = wordings(flow.names, flow.descriptions, preferred=language)
     by_kind = {note.kind: note.title for note in flow.notes}

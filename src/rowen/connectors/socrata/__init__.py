@@ -5,11 +5,10 @@ from typing import ClassVar
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
-from rowen.connectors.socrata.address import accept, domain_of, recognise
+from rowen.connectors.socrata.address import SocrataOptions, accept, domain_of, recognise
 from rowen.connectors.socrata.listing import SocrataListing
-from rowen.connectors.socrata.options import SocrataOptions
 from rowen.fetch.client import Client
 
 __all__ = ["Socrata"]
@@ -34,5 +33,7 @@ class Socrata(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         token = self._options.app_token
         secrets = {"X-App-Token": token} if token else None
-        talk = Talk(client, self._url, self._options, now=self._tools.now, secrets=secrets, key_option="app_token")
-        return SocrataListing(talk, self._url, self._options)
+        portal = PortalClient(
+            client, self._url, self._options, now=self._tools.now, secrets=secrets, key_option="app_token"
+        )
+        return SocrataListing(portal, self._url, self._options)

@@ -1,12 +1,15 @@
-"""Addresses of Socrata portals."""
+"""Addresses of Socrata portals, and what a user can set."""
 
 import re
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field
+
+from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.model.url import SEGMENT, quoted
 
-__all__ = ["accept", "domain_of", "item", "recognise"]
+__all__ = ["SocrataOptions", "accept", "domain_of", "item", "recognise"]
 
 _PREFIX = "socrata:"
 _API = "/api/catalog/v1"
@@ -40,3 +43,14 @@ def domain_of(site: str) -> str:
 def item(site: str, identifier: str) -> str:
     """The URL of a dataset, which outlives its title."""
     return f"{site}/d/{quoted(identifier, safe=SEGMENT)}"
+
+
+Sort = Literal["calendars", "charts", "datasets", "files", "filters", "forms", "links", "maps", "stories"]
+
+
+class SocrataOptions(CatalogOptions):
+    """Options of kind `socrata`."""
+
+    app_token: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the token is: env:NAME")
+    only: tuple[Sort, ...] = Field(default=("datasets", "maps"), description="which sorts of assets; empty for all")
+    page_size: int = Field(default=500, ge=1, le=10_000)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
-from rowen.connectors.catalog.talk import MOST_UNREAD, Talk, TooMuchError
-from rowen.connectors.socrata.address import domain_of, item
-from rowen.connectors.socrata.options import SocrataOptions
+from rowen.connectors.socrata.address import SocrataOptions, domain_of, item
 from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of
+from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
@@ -28,12 +28,11 @@ WINDOW = 10_000
 FIRST_ROWS = 10
 """So few of the latest assets are asked for at first: mostly, nothing has changed."""
 
-_NO_DELETION = "Nothing was deleted."
-_CLOSED = "The catalog shows no more than {} records. Nothing was deleted."
+_CLOSED = "The catalog shows no more than {} records."
 _UNREAD = (UnreadableError, BodyTooLargeError, TooMuchError)
 
 
-class _Answer(NamedTuple):
+class _Assets(NamedTuple):
     names: list[str]
     rows: list[Row]
     total: int | None
@@ -47,8 +46,8 @@ class SocrataListing(Listing):
     version = 2
     dated = True
 
-    def __init__(self, talk: Talk, site: str, options: SocrataOptions) -> None:
-        self._talk = talk
+    def __init__(self, portal: PortalClient, site: str, options: SocrataOptions) -> None:
+        self._portal = portal
         self._site = site
         self._options = options
         self._url = f"{site}/api/catalog/v1"
@@ -56,7 +55,7 @@ class SocrataListing(Listing):
 
     def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The assets: all, or those modified since."""
         if since is not None:
             return self._latest(since)
@@ -71,7 +70,7 @@ class SocrataListing(Listing):
         total, self._total = self._total, None
         return total if total is not None else (await self._page(0)).total
 
-    async def _scroll(self, place: Any) -> AsyncGenerator[Page]:
+    async def _scroll(self, place: Any) -> AsyncGenerator[ListingPage]:
         """All assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
         after, seen, by_number = (place["after"], place["seen"], place["by_number"]) if place else ("", 0, False)
         while True:
@@ -90,7 +89,7 @@ class SocrataListing(Listing):
             # What could not be received is not asked for again, even where nothing is behind it.
             ended = not answer.rows or (not by_number and not answer.names)
             place = {"after": after, "seen": seen, "by_number": by_number}
-            yield Page(
+            yield ListingPage(
                 answer.rows,
                 place=None if ended or closed else place,
                 declared=answer.total if by_number or seen == len(answer.rows) else None,
@@ -100,13 +99,13 @@ class SocrataListing(Listing):
             if closed or ended:
                 return
 
-    async def _skip(self, seen: int, problem: SourceError) -> _Answer:
+    async def _skip(self, seen: int, problem: SourceError) -> _Assets:
         """The place of an asset that cannot be received, where assets are asked for by number."""
-        if self._talk.unread >= MOST_UNREAD:
+        if self._portal.unread >= MOST_UNREAD:
             raise problem
-        return _Answer([], [self._unread(str(seen), problem)], None, None, _doubt(problem))
+        return _Assets([], [self._unread(str(seen), problem)], None, None, _doubt(problem))
 
-    async def _pass(self, after: str, seen: int, problem: SourceError) -> _Answer:
+    async def _pass(self, after: str, seen: int, problem: SourceError) -> _Assets:
         """The same where they are scrolled through, with the next one, from which on that is possible again.
 
         It is asked for by its number, if the asset before is found to have the number that we think it has.
@@ -128,16 +127,16 @@ class SocrataListing(Listing):
         raise problem
 
     def _unread(self, place: str, problem: SourceError) -> Row:
-        return Row(Failed(f"{self._site}#/unread/{place}", str(problem), problem.hint))
+        return Row(Failed(unread_url(self._site, place), str(problem), problem.hint))
 
-    async def _latest(self, since: datetime) -> AsyncGenerator[Page]:
+    async def _latest(self, since: datetime) -> AsyncGenerator[ListingPage]:
         """The assets in the order of dates, until they are older than asked for."""
         offset, most = 0, FIRST_ROWS
         while True:
             try:
                 answer = await self._ask(most=most, offset=offset, order="updatedAt DESC")
             except _UNREAD as problem:
-                yield Page([], doubt=f"One of the latest assets cannot be received: {problem}")
+                yield ListingPage([], doubt=f"One of the latest assets cannot be received: {problem}")
                 return
             self._total = answer.total
             dates = [row.modified for row in answer.rows if row.modified is not None]
@@ -145,7 +144,7 @@ class SocrataListing(Listing):
             offset += len(answer.rows)
             doubt = self._doubt(dates, offset=offset, ended=older)
             ended = older or not answer.rows or doubt is not None
-            yield Page(
+            yield ListingPage(
                 [row for row in answer.rows if row.modified is None or row.modified >= since],
                 place=None if ended else {"offset": offset},
                 clock=answer.clock,
@@ -164,27 +163,27 @@ class SocrataListing(Listing):
             return "More was modified than the catalog shows at once: it was walked whole instead."
         return None
 
-    async def _ask(self, *, most: int = WINDOW, offset: int = 0, **wanted: str) -> _Answer:
+    async def _ask(self, *, most: int = WINDOW, offset: int = 0, **wanted: str) -> _Assets:
         most = min(most, WINDOW - offset)
         more = {**wanted, "offset": offset} if offset else wanted
-        return await self._talk.page(lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0))
+        return await self._portal.page(lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0))
 
-    async def _numbered(self, offset: int) -> _Answer:
+    async def _numbered(self, offset: int) -> _Assets:
         """One asset by its number in the order of identifiers."""
         return await self._page(1, offset=offset, order="dataset_id ASC")
 
-    async def _page(self, limit: int, **wanted: str | int) -> _Answer:
+    async def _page(self, limit: int, **wanted: str | int) -> _Assets:
         only = {"only": ",".join(self._options.only)} if self._options.only else {}
         query = urlencode({"domains": domain_of(self._site), **only, "limit": limit, **wanted}, errors="surrogatepass")
         url = f"{self._url}?{query}"
-        response = await self._talk.get(url, could_be_less=limit > 1)
+        response = await self._portal.get(url, could_be_less=limit > 1)
         match read_json(response.body, redact(url)):
             case {"error": said, **rest} if "results" not in rest:
-                raise SourceError(f"{self._url} reports an error: {said}.", hint=_NO_DELETION)
+                raise SourceError(f"{self._url} reports an error: {said}.")
             case {"results": list(found), "resultSetSize": int(total)}:
                 rows = await one_by_one(self._row, found)
-                return _Answer([*map(identifier_of, found)], rows, total, self._talk.clock(response))
-        raise UnreadableError(f"{redact(url)} answered with JSON that is no list of assets.", hint=_NO_DELETION)
+                return _Assets([*map(identifier_of, found)], rows, total, self._portal.clock(response))
+        raise UnreadableError(f"{redact(url)} answered with JSON that is no list of assets.")
 
     def _row(self, record: Any) -> Row:
         identifier = identifier_of(record)
@@ -199,7 +198,7 @@ class SocrataListing(Listing):
 
 
 def _doubt(problem: SourceError) -> str:
-    return f"An asset could not be received: {problem} {_NO_DELETION}"
+    return f"An asset could not be received: {problem}"
 
 
 def _is_rising(names: Sequence[str]) -> bool:

@@ -5,14 +5,13 @@ from typing import ClassVar
 from urllib.parse import urlencode
 
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.address import web_url
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.options import web_url
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
 from rowen.connectors.sparql.endpoint import FORM, RESULTS, Endpoint
-from rowen.connectors.sparql.listing import Identified
-from rowen.connectors.sparql.options import SparqlOptions
+from rowen.connectors.sparql.listing import Identified, SparqlOptions
 from rowen.fetch.client import Client
 
 __all__ = ["Sparql"]
@@ -50,6 +49,6 @@ class Sparql(CatalogConnector):
         return None
 
     def _listing(self, client: Client, known: Known) -> Listing:
-        talk = Talk(client, self._url, self._options, now=self._tools.now)
-        talk.size.limit_s = talk.idle_s = self._options.timeout_s
-        return Identified(Endpoint(talk, self._url), self._url, self._options)
+        portal = PortalClient(client, self._url, self._options, now=self._tools.now)
+        portal.size.limit_s = portal.idle_s = self._options.timeout_s
+        return Identified(Endpoint(portal, self._url), self._url, self._options)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
@@ -38,8 +38,8 @@ class Rows(NamedTuple):
 class Endpoint:
     """One endpoint, asked by forms that are posted: questions are too long for addresses."""
 
-    def __init__(self, talk: Talk, url: str) -> None:
-        self._talk = talk
+    def __init__(self, portal: PortalClient, url: str) -> None:
+        self._portal = portal
         self._url = url
 
     async def ask(self, question: str, *names: str, could_be_less: bool = False) -> Rows:
@@ -47,7 +47,7 @@ class Endpoint:
 
         A question that `could_be_less` and is too much for the endpoint raises `TooMuchError`.
         """
-        response = await self._talk.post(
+        response = await self._portal.post(
             self._url,
             urlencode({"query": question}, errors="surrogatepass").encode(),
             media_type=FORM,
@@ -56,7 +56,7 @@ class Endpoint:
         )
         rows = read_rows(read_json(response.body, self._url), self._url, *names)
         in_time = not _TIMED_OUT.search(response.headers.get("X-SQL-State", ""))
-        return Rows(rows, not in_time or _is_cut(response, len(rows)), self._talk.clock(response), in_time)
+        return Rows(rows, not in_time or _is_cut(response, len(rows)), self._portal.clock(response), in_time)
 
 
 def read_rows(answer: Any, where: str, *names: str) -> list[Row]:
@@ -66,7 +66,7 @@ def read_rows(answer: Any, where: str, *names: str) -> list[Row]:
     except (TypeError, KeyError, AttributeError):
         head, bindings = None, None
     if not isinstance(head, list) or not isinstance(bindings, list) or not set(names) <= set(map(str, head)):
-        raise UnreadableError(f"{where} answered something else than was asked for.", hint="Nothing was deleted.")
+        raise UnreadableError(f"{where} answered something else than was asked for.")
     return [{name: term for name in row if (term := _term(row[name]))} for row in bindings if isinstance(row, dict)]
 
 

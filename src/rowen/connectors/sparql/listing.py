@@ -5,12 +5,14 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic import Field, field_validator
+
 from rowen.connectors.catalog.dcat import dataset_of, item_url
-from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.options import CatalogOptions
+from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.catalog.talk import TooMuchError
 from rowen.connectors.sparql.endpoint import Endpoint, Rows
-from rowen.connectors.sparql.options import SparqlOptions
 from rowen.connectors.sparql.questions import Questions, floor_of, is_safe
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
@@ -19,7 +21,7 @@ from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
-__all__ = ["VERSION", "Identified"]
+__all__ = ["VERSION", "Identified", "SparqlOptions"]
 
 VERSION = 2
 """To be raised when a record is read into something else than before."""
@@ -28,6 +30,28 @@ IDENTIFIERS = 5000
 _SUSPICIOUS = 5
 _GROWING = 8
 _NAMES = ("d", "s", "p", "o", "end")
+
+
+_IRI = re.compile(r"[a-zA-Z][\w+.-]*:[^\s<>\"{}|\\^`]+")
+
+
+class SparqlOptions(CatalogOptions):
+    """Options of kind `sparql`; `language` is the one to prefer where a record has several."""
+
+    page_size: int = Field(default=256, ge=1, le=10_000, description="datasets to ask for at once")
+    graph: str | None = Field(default=None, description="the named graph to read, where it is not the default one")
+    timeout_s: float = Field(default=300.0, gt=0, le=3600, description="how long an answer may take")
+
+    @field_validator("graph")
+    @classmethod
+    def _is_iri(cls, value: str | None) -> str | None:
+        if value is not None and not _IRI.fullmatch(value):
+            raise ValueError("a graph is named by an IRI, such as https://data.example.org/graph")
+        return value
+
+    def listing(self) -> dict[str, Any]:
+        """What decides which records are listed for us."""
+        return {**super().listing(), "timeout_s": None}
 
 
 class Identified(Listing):
@@ -47,7 +71,7 @@ class Identified(Listing):
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """The datasets behind a place, the first one by default; all of them, or those modified since."""
         after, listed, doubt = place.get("after", "") if isinstance(place, dict) else "", 0, None
         declared = await self.count() if since is None else None
@@ -57,23 +81,23 @@ class Identified(Listing):
             except SourceError as problem:
                 if since is None:
                     raise
-                yield Page((), doubt=f"The endpoint cannot be asked by date: {problem}")
+                yield ListingPage((), doubt=f"The endpoint cannot be asked by date: {problem}")
                 return
             found = [iri.text for row in answer.rows if isinstance(iri := row.get("iri"), Literal)]
             listed += len(found)
             if declared is None and not answer.in_time:
-                doubt = "The endpoint did not list all identifiers in its time. Nothing was deleted."
+                doubt = "The endpoint did not list all identifiers in its time."
             waiting = found
             while waiting:
                 batch, waiting = waiting[: self._batch], waiting[self._batch :]
                 rows = await self._describe(batch, since)
-                yield Page(rows, {"after": batch[-1]}, declared, answer.clock)
+                yield ListingPage(rows, {"after": batch[-1]}, declared, answer.clock)
             if self._is_end(found, after, listed, declared):
                 break
             after = found[-1]
         if found and after and found[-1] == after:
-            doubt = "The endpoint does not list identifiers in their order. Nothing was deleted."
-        yield Page((), None, declared, answer.clock, doubt)
+            doubt = "The endpoint does not list identifiers in their order."
+        yield ListingPage((), None, declared, answer.clock, doubt)
 
     async def count(self, since: datetime | None = None) -> int | None:
         """How many datasets there are, or were modified since; None if that is too much for the endpoint."""

@@ -6,11 +6,10 @@ from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
 from rowen.connectors.catalog.connector import CatalogConnector
-from rowen.connectors.catalog.talk import Talk
+from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
-from rowen.connectors.stac.address import accept, is_stac, listing_url, recognise
+from rowen.connectors.stac.address import StacOptions, accept, is_stac, listing_url, recognise
 from rowen.connectors.stac.listing import Collections
-from rowen.connectors.stac.options import StacOptions
 from rowen.connectors.stac.tree import Tree, kind_of
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
@@ -39,23 +38,23 @@ class Stac(CatalogConnector):
 
     async def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         """Ask the root what it is, and read its collections."""
-        talk = Talk(client, self._url, self._options.as_catalog(), now=self._tools.now)
+        portal = PortalClient(client, self._url, self._options.as_catalog(), now=self._tools.now)
         tree = Tree(client, self._url, self._options, known)
-        root = await talk.get(self._url, tokens=await tree.tokens())
-        observations = tree.walk(root) if root.not_modified else self._read(talk, tree, root, known)
+        root = await portal.get(self._url, tokens=await tree.tokens())
+        observations = tree.walk(root) if root.not_modified else self._read(portal, tree, root, known)
         async with aclosing(observations):
             async for observation in observations:
                 yield observation
 
-    def _read(self, talk: Talk, tree: Tree, root: Response, known: Known) -> AsyncGenerator[Observation]:
+    def _read(self, portal: PortalClient, tree: Tree, root: Response, known: Known) -> AsyncGenerator[Observation]:
         data = read_json(root.body, self._url)
         listing = listing_url(data, root.url) if isinstance(data, dict) else None
         if listing is None:
             if kind_of(data) is None:
-                raise SourceError(f"{self._url} is JSON, but no STAC catalog.", hint="Nothing was deleted.")
+                raise SourceError(f"{self._url} is JSON, but no STAC catalog.")
             return tree.walk(root)
         collections = Collections(
-            talk,
+            portal,
             listing,
             root=self._url,
             limit=self._options.limit,

@@ -5,12 +5,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rowen.connectors.catalog.address import web_url
+from pydantic import Field
+
 from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.options import DocumentOptions, web_url
 from rowen.connectors.stac.record import joined, links_of
 from rowen.model.url import quoted
 
-__all__ = ["accept", "is_stac", "item_url", "listing_url", "recognise"]
+__all__ = ["StacOptions", "accept", "is_stac", "item_url", "listing_url", "recognise"]
 
 _PREFIX = "stac:"
 _TELLING = re.compile(r"(?:/api/stac|/stac/v\d[\w.-]*)(?:/v\d[\w.-]*)?(?:/collections)?/?$", re.IGNORECASE)
@@ -56,3 +58,11 @@ def item_url(root: str, identifier: str) -> str:
     if not identifier.strip("."):
         return f"{base}/collections#/{identifier}"
     return f"{base}/collections/{quoted(identifier, safe=':@!$&,;=+~')}"
+
+
+class StacOptions(DocumentOptions):
+    """Options of kind `stac`; `language` is that of all collections."""
+
+    limit: int | None = Field(default=None, ge=1, le=10_000, description="collections to ask for at once")
+    depth: int = Field(default=6, ge=0, le=50, description="how deep to follow the children of a static catalog")
+    max_documents: int = Field(default=100_000, ge=1, description="most documents of a static catalog")

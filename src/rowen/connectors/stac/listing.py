@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.listing import Listing, Page, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.catalog.talk import Talk, TooMuchError
 from rowen.connectors.stac.address import item_url
 from rowen.connectors.stac.record import dataset_of, joined, links_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
@@ -45,7 +45,7 @@ class Collections(Listing):
 
     def __init__(
         self,
-        talk: Talk,
+        portal: PortalClient,
         url: str,
         *,
         root: str,
@@ -53,7 +53,7 @@ class Collections(Listing):
         language: str | None = None,
         first: Response | None = None,
     ) -> None:
-        self._talk = talk
+        self._portal = portal
         self._url = f"{url}{'&' if '?' in url else '?'}limit={limit}" if limit else url
         self._root = root
         self._language = language
@@ -62,17 +62,17 @@ class Collections(Listing):
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
-    ) -> AsyncGenerator[Page]:
+    ) -> AsyncGenerator[ListingPage]:
         """All collections; `since` cannot be asked for."""
         at: _Question | None = _Question(*place) if place else _Question(self._url)
-        before: Page | None = None
+        before: ListingPage | None = None
         while at is not None:
             try:
                 response, found = await self._read(at, tokens, before)
             except _FAILED as problem:
                 if before is None:
                     raise
-                yield Page((), declared=before.declared, doubt=f"The list breaks off: {problem} Nothing was deleted.")
+                yield ListingPage((), declared=before.declared, doubt=f"The list breaks off: {problem}")
                 return
             self.not_modified = response.not_modified
             if response.not_modified:
@@ -87,14 +87,16 @@ class Collections(Listing):
         """Nothing that could be asked."""
         return None
 
-    async def _read(self, at: _Question, tokens: Tokens | None, before: Page | None) -> tuple[Response, Page]:
+    async def _read(
+        self, at: _Question, tokens: Tokens | None, before: ListingPage | None
+    ) -> tuple[Response, ListingPage]:
         """A page as it is linked; where an API fails over it, as much of it as it can give."""
         if self._is_limited:
             return await self._part(at)
         try:
             return await self._once(at, tokens)
         except _FAILED as problem:
-            size = self._talk.size
+            size = self._portal.size
             size.learn(len(before.rows) if before and before.rows else size.wanted)
             size.shrink(least=1)
             self._is_limited = True
@@ -107,17 +109,17 @@ class Collections(Listing):
                 self._is_limited = False
                 raise problem from None
 
-    async def _part(self, at: _Question) -> tuple[Response, Page]:
-        return await self._talk.page(
+    async def _part(self, at: _Question) -> tuple[Response, ListingPage]:
+        return await self._portal.page(
             lambda rows: self._once(_limited(at, rows), None, could_be_less=rows > 1),
-            alive=lambda: self._talk.get(self._root),
+            alive=lambda: self._portal.get(self._root),
         )
 
     async def _once(
         self, at: _Question, tokens: Tokens | None, *, could_be_less: bool = False
-    ) -> tuple[Response, Page]:
+    ) -> tuple[Response, ListingPage]:
         response = await self._answer(at, tokens, could_be_less=could_be_less)
-        return response, Page(()) if response.not_modified else await self._page(response, at)
+        return response, ListingPage(()) if response.not_modified else await self._page(response, at)
 
     async def _answer(self, at: _Question, tokens: Tokens | None, *, could_be_less: bool) -> Response:
         if self._first is not None and at == (self._url, None):
@@ -125,18 +127,18 @@ class Collections(Listing):
             return first
         if at.body is None:
             known = tokens if tokens is not None and tokens.url == at.url else None
-            return await self._talk.get(at.url, tokens=known, could_be_less=could_be_less)
+            return await self._portal.get(at.url, tokens=known, could_be_less=could_be_less)
         body = json.dumps(at.body).encode()
-        return await self._talk.post(
+        return await self._portal.post(
             at.url, body, media_type=_MEDIA_TYPE, accept=_MEDIA_TYPE, could_be_less=could_be_less
         )
 
-    async def _page(self, response: Response, asked: _Question) -> Page:
+    async def _page(self, response: Response, asked: _Question) -> ListingPage:
         data = read_json(response.body, redact(response.url))
         if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
             raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of collections.")
         rows = await one_by_one(lambda record: self._row(record, response.url), data["collections"])
-        return Page(rows, _following(data, response.url, asked), _declared(data), self._talk.clock(response))
+        return ListingPage(rows, _following(data, response.url, asked), _declared(data), self._portal.clock(response))
 
     def _row(self, record: Any, base: str) -> Row:
         identifier = word(record.get("id")) if isinstance(record, Mapping) else ""
@@ -152,13 +154,13 @@ class Collections(Listing):
         return Row(seen)
 
 
-def _after(before: Page | None, page: Page) -> Page:
+def _after(before: ListingPage | None, page: ListingPage) -> ListingPage:
     """A page as what comes after another one."""
     if before is None:
         return page
     if None not in (before.declared, page.declared) and before.declared != page.declared:
         # Where one went, another may have slipped past the border between two pages.
-        page = replace(page, doubt="The list of collections changed while it was read. Nothing was deleted.")
+        page = replace(page, doubt="The list of collections changed while it was read.")
     page = replace(page, declared=before.declared) if page.declared is None else page
     # There are servers that link a next page for ever.
     return page if page.rows or before.rows else replace(page, place=None)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rowen.connectors.base import Held, Known
+from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Tokens
-from rowen.connectors.catalog.marks import Urls
 from rowen.connectors.remembered import remembered
+from rowen.connectors.stac.address import StacOptions
 from rowen.connectors.stac.listing import VERSION
-from rowen.connectors.stac.options import StacOptions
 from rowen.connectors.stac.record import dataset_of, joined, links_of
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
@@ -62,7 +62,7 @@ class Tree:
         self._credentials = Credentials.of(url, options.headers)
         self._before = _catalogs(known.cursor)
         self._catalogs: dict[str, _Catalog] = {}
-        self._marks = Urls()
+        self._marks = UrlSet()
         self._items = self._broken = 0
         self._doubt: str | None = None
 
@@ -91,9 +91,9 @@ class Tree:
     def _ending(self) -> Observation:
         if self._doubt:
             others = f" The same goes for {self._broken - 1} more." if self._broken > 1 else ""
-            return Incomplete(f"{self._doubt}{others} Nothing was deleted.")
+            return Incomplete(f"{self._doubt}{others}")
         if not self._items and self._known.count:
-            return Incomplete(f"The catalog lists nothing, although {self._known.count} are held. Nothing was deleted.")
+            return Incomplete(f"The catalog lists nothing, although {self._known.count} are held.")
         return Complete(expected=self._items)
 
     def _is_new(self, url: str) -> bool:

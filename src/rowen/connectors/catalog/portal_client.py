@@ -16,7 +16,7 @@ from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.model.dates import http_date
 
-__all__ = ["MOST_UNREAD", "SourceRefusedError", "Talk", "TooMuchError"]
+__all__ = ["MOST_UNREAD", "PortalClient", "SourceRefusedError", "TooMuchError"]
 
 MOST_UNREAD = 3
 """After so many records in a row that cannot be received, the catalog is to blame and not the records."""
@@ -36,7 +36,7 @@ class TooMuchError(SourceError):
     """The catalog could not answer for so many records, or not in time."""
 
 
-class Talk:
+class PortalClient:
     """The questions to one catalog. Credentials go to the origin of `url` alone.
 
     Answers of an `explained` status are given as they are: protocols that say in words what is wrong do so in these.
@@ -223,7 +223,7 @@ class Talk:
             )
         gone = SourceGoneError if response.status in (404, 410) else SourceError
         kind = TooMuchError if response.status in _OVERTAXED else gone
-        raise kind(f"{redact(url)} answered with status {response.status}.", hint="Nothing was deleted.")
+        raise kind(f"{redact(url)} answered with status {response.status}.")
 
 
 async def _be_there(alive: Question) -> None:

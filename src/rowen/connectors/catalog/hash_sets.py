@@ -4,13 +4,13 @@ from array import array
 
 from rowen.model.url import key
 
-__all__ = ["Marks", "Urls"]
+__all__ = ["HashSet", "UrlSet"]
 
 _FIRST_SIZE = 1 << 10
 _ALL_BITS = (1 << 64) - 1
 
 
-class Marks:
+class HashSet:
     """A set of texts by their hashes, in a table that is never more than two thirds full."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ def _empty(size: int) -> "array[int]":
     return array("Q", bytes(8 * size))
 
 
-class Urls:
+class UrlSet:
     """The same for items, by their URLs, however these are spelled."""
 
     def __init__(self) -> None:
-        self._marks = Marks()
+        self._marks = HashSet()
 
     def add(self, url: str) -> bool:
         """Whether the item is new here."""
