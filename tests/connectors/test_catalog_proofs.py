@@ -42,15 +42,15 @@ class Garbled(Shelf):
         return super()._row(name)
 
 
-class Breathless(Shelf):
+class Busy(Shelf):
     """Cannot go on at a place for now."""
 
-    breathless = True
+    is_busy = True
 
     async def pages(
         self, *, place: Any = None, tokens: Tokens | None = None, **wanted: Any
     ) -> AsyncGenerator[ListingPage]:
-        if place is not None and self.breathless:
+        if place is not None and self.is_busy:
             raise FetchTimeoutError("It took too long.")
         async for page in super().pages(place=place, tokens=tokens, **wanted):
             yield page
@@ -152,11 +152,11 @@ async def test_records_that_never_were_items_block_nothing(catalog: Catalog, ind
     assert index.deleted == {url_of("n007")}
 
 
-async def test_a_catalog_that_is_out_of_breath_keeps_the_place_of_a_walk(catalog: Catalog, index: Index) -> None:
+async def test_a_busy_catalog_can_resume_from_its_cursor(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog), die_after=20)
     place = index.cursor["place"]
     with pytest.raises(SourceError):
-        await index.sync(Breathless(catalog))
+        await index.sync(Busy(catalog))
     assert index.cursor["place"] == place
     catalog.asked.clear()
     await index.sync(Shelf(catalog))
@@ -165,12 +165,12 @@ async def test_a_catalog_that_is_out_of_breath_keeps_the_place_of_a_walk(catalog
     assert isinstance(index.ending, Complete)
 
 
-async def test_a_place_that_takes_its_breath_twice_is_forgotten(catalog: Catalog, index: Index) -> None:
+async def test_a_place_at_which_a_catalog_is_busy_twice_is_dropped(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog), die_after=20)
     with pytest.raises(SourceError):
-        await index.sync(Breathless(catalog))
+        await index.sync(Busy(catalog))
     catalog.size = 300
-    await index.sync(Breathless(catalog))
+    await index.sync(Busy(catalog))
 
     assert index.items == expected(catalog)
 

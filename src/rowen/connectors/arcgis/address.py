@@ -45,4 +45,5 @@ class ArcGisOptions(CatalogOptions):
     collection: Literal["all", "appAndMap", "dataset", "document"] = Field(
         default="dataset", description="which collection of a site"
     )
+    # The most that ArcGIS gives at once.
     page_size: int = Field(default=100, ge=1, le=100)

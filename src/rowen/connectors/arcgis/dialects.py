@@ -14,7 +14,7 @@ from rowen.model.url import SEGMENT, quoted
 __all__ = ["Found", "Hub", "Portal", "SearchDialect", "read"]
 
 CLAMP = 10_000
-"""A count of this much may stand for any larger one."""
+"""A count of this much may stand for any larger one: the index behind ArcGIS stops counting there."""
 
 _REFUSED = frozenset({401, 403, 498, 499})
 

@@ -23,6 +23,7 @@ from rowen.model.item import Failed
 __all__ = ["ArcGisListing"]
 
 WINDOW = 9_900
+"""ArcGIS refuses what lies further on than 10,000 items; a page of a hundred still fits in."""
 
 
 class ArcGisListing(Listing):

@@ -13,8 +13,8 @@ __all__ = ["iso", "moment"]
 EARLIEST_YEAR = 1000
 """What is older is no date that a catalog means: year 1 is what a database gives for "none"."""
 
-_LATEST_YEAR = 2999
-_LONGEST = 64
+_LATEST_YEAR = 2999  # 9999 stands for "never"; dates of coverage reach to 2100
+_LONGEST = 64  # letters: twice the longest date that is written out; what is longer is a sentence
 _ISO = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)? ?(Z|UTC|GMT|[+-]\d{2}:?(?:\d{2})?)?",
     re.IGNORECASE,

@@ -21,7 +21,7 @@ ITEMS = frozenset({"dcat:Dataset", "dcat:DatasetSeries", "dcat:DataService"})
 """The classes whose nodes are items."""
 
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
-_LONGEST_PLACE = 2000
+_LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
 _NAMES = (
     "foaf:name",
     "skos:prefLabel",

@@ -6,7 +6,7 @@ from rowen.model.url import key
 
 __all__ = ["HashSet", "UrlSet"]
 
-_FIRST_SIZE = 1 << 10
+_FIRST_SIZE = 1 << 10  # 8 kB, and a power of two as the mask needs it
 _ALL_BITS = (1 << 64) - 1
 
 

@@ -41,8 +41,11 @@ class DocumentOptions(Options):
 class CatalogOptions(DocumentOptions):
     """Options of catalogs that are asked for pages, and for what was modified."""
 
+    # What most protocols give at once; more is refused or cut, fewer cost requests.
     page_size: int = Field(default=100, ge=1, le=10_000, description="records to ask for at once")
+    # A choice: an index shows a record within minutes of its stamp, and a job may stamp for as long as it runs.
     overlap_h: float = Field(default=1.0, ge=0, description="how far before the cursor to ask again")
+    # Edits without a new date show only then: a week bounds them at a seventh of the cost of a daily walk.
     reconcile_days: float = Field(default=7.0, ge=0, description="after how long to walk the whole catalog again")
 
     def listing(self) -> dict[str, Any]:

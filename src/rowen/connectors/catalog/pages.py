@@ -5,12 +5,17 @@ from dataclasses import dataclass
 __all__ = ["LEAST_ROWS", "PageSize"]
 
 LEAST_ROWS = 10
-FIRST_LIMIT_S = 60.0
-LONGEST_LIMIT_S = 300.0
+"""A portal that fails over so few fails over one of them, or over everything: then a cheap question decides."""
 
-_FIRST_PATIENCE = 4
-_MOST_PATIENCE = 256
-_QUICK_SHARE = 0.25
+FIRST_LIMIT_S = 60.0
+"""For a page: many proxies in front of portals give up after 60 s (nginx does), and waiting longer is in vain there."""
+
+LONGEST_LIMIT_S = 300.0
+"""A choice: three doublings of the first limit. What takes longer is asked for in smaller pages."""
+
+_FIRST_PATIENCE = 4  # good pages before what failed is tried again: at 2, a failure would cost every third page
+_MOST_PATIENCE = 256  # a portal that recovers is noticed within so many pages
+_QUICK_SHARE = 0.25  # of the limit: an answer that took so little would do with half of the limit, twice over
 
 
 @dataclass(slots=True)

@@ -19,7 +19,9 @@ from rowen.model.dates import http_date
 __all__ = ["MOST_UNREAD", "PortalClient", "SourceRefusedError", "TooMuchError"]
 
 MOST_UNREAD = 3
-"""After so many records in a row that cannot be received, the catalog is to blame and not the records."""
+"""After so many records in a row that cannot be received, the catalog is to blame and not the records. A choice: each
+costs several requests, and broken records are rarely neighbours.
+"""
 
 _OVERTAXED = frozenset({500, 502, 504})
 _REFUSED = frozenset({401, 403})

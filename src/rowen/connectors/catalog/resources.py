@@ -8,7 +8,7 @@ from rowen.connectors.catalog.languages import word
 
 __all__ = ["format_named", "format_of", "media_type_named", "size_of"]
 
-_MOST_BYTES = 10**18
+_MOST_BYTES = 10**18  # an exabyte: more is a mistake, and would not fit into 64 bits with a sign
 _SIZE = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))? ?(?:(|K|M|G|T)(I?)B|BYTES?)?", re.IGNORECASE | re.ASCII)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _MEDIA_TYPE = re.compile(r"\A.*/media-types/+", re.IGNORECASE)

@@ -24,7 +24,7 @@ _PROTOCOL = re.compile(r"(OGC:[A-Z0-9]+|ESRI:[A-Za-z0-9]+|WWW:[A-Z]+)")
 _TOLD_LICENCE = re.compile(
     r"https?://\S{0,200}(?:licen[cs]e|creativecommons|opendata|/dl-de|etalab)\S{0,200}", re.IGNORECASE
 )
-_MOST_MB = 1e9
+_MOST_MB = 1e9  # a petabyte: what is said to be larger was given in bytes, or is a mistake
 
 
 def is_iso(record: Element) -> bool:

@@ -33,7 +33,9 @@ WINDOW = 10_000
 """So many records some servers show and count, and no more."""
 
 MOST_HOLES = 3
-_PAYLOAD_BYTES = 1 << 20
+"""Records in a row that can neither be read nor named: one or two are broken records, more are a broken server."""
+
+_PAYLOAD_BYTES = 1 << 20  # what quarantine keeps of an answer
 _ACCEPT = "application/xml, text/xml;q=0.9, */*;q=0.5"
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ _IDENTIFIERS = (re.compile(rb'"identifier"\s*+:\s*+'), re.compile(rb'"@id"\s*+:\
 _GOES_ON = re.compile(r"\s*+[,}]")
 _PARTS = frozenset({"accessURL", "byteSize", "downloadURL", "fn", "hasEmail", "mediaType"})
 _OF_PARTS = re.compile(r"Distribution|Contact|Individual|Organization|Agent|Location|PeriodOfTime|Concept")
-_MOST_READ_BYTES = 1 << 20
-_MOST_IDENTIFIER_BYTES = 1 << 14
-_MOST_PLACES = 1000
+_MOST_READ_BYTES = 1 << 20  # of a broken record, looked at for its name: an honest one has some kB
+_MOST_IDENTIFIER_BYTES = 1 << 14  # longer than any URL that servers take (8 kB)
+_MOST_PLACES = 1000  # names in one broken piece: each is looked up, and a piece swallows a few records at most
 _DECODER = json.JSONDecoder()
 
 

@@ -16,7 +16,7 @@ from rowen.model.url import canonical, quoted
 __all__ = ["dataset_of", "item_url"]
 
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
-_LONGEST_PLACE = 2000
+_LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
 _LABELS = ("prefLabel", "label", "title", "name", "@value", "@id")
 
 

@@ -12,10 +12,15 @@ from rowen.formats.rdf.graph import Graph, Iri, Node
 __all__ = ["Joining", "RecordPart"]
 
 MOST_WAITING = 10_000
+"""Records and files that wait for their other half, 30 MB at 3 kB each; the oldest are given as they are."""
+
 PATIENCE_PAGES = 5
-"""So long a dataset waits in a catalog where no file was ever found on another page than its dataset."""
+"""So long a dataset waits in a catalog where no file was ever found on another page than its dataset: a choice, since
+each page of waiting holds a page of records in memory.
+"""
+
 MOST_IDLE_PAGES = 50
-"""So many pages may bring nothing to what is waiting."""
+"""So many pages may bring nothing to what is waiting: files that are listed after all datasets come later than five."""
 
 _CARRIED = 0
 

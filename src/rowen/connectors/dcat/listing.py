@@ -28,7 +28,7 @@ __all__ = ["VERSION", "RdfListing"]
 VERSION = 2
 """To be raised when a record is read into something else than before."""
 
-_ROUND = 50
+_ROUND = 50  # pages of 50, 100, 250 or 1,000 divide by it; at 10, every tenth document would cost one more request
 _UDATA = "/api/1/site/catalog"
 
 

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
-_MOST_MENDED = 10_000
+_MOST_MENDED = 10_000  # a choice: ten times the records of a large answer, since each is parsed alone
 # Head and tail of an answer are read again with each of its records: an honest head is as long as a few records.
 _MOST_REPEATED = 20
 _BEGINS = re.compile(r"<(?:\w+:)?record\b[^<>]*>\s*<(?:\w+:)?header\b")

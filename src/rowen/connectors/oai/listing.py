@@ -38,11 +38,17 @@ VERSION = 2
 """To be raised when a record is read into something else than before."""
 
 MOST_BYTES = 512 << 20
+"""Of an answer that is read in pieces; repositories that give all records at once give some 100,000 of 5 kB in it."""
+
 MOST_RESTARTS = 3
+"""Of a list whose token expired: each reads the list from its beginning, and a token that never lasts ends none."""
+
 MOST_EMPTY = 100
+"""Answers in a row with a token and without a record: filters by set leave some empty, a loop all."""
+
 _ACCEPT = "text/xml, application/xml;q=0.9, */*;q=0.5"
-_TRIES = 2
-_PAYLOAD_CHARS = 1 << 20
+_TRIES = 2  # a body that breaks off twice at the same place is not a broken connection
+_PAYLOAD_CHARS = 1 << 20  # what quarantine keeps of a record
 _FORMATS = (
     ("http://datacite.org/schema/kernel-4", "oai_datacite4", "datacite4"),
     ("http://schema.datacite.org/oai/oai-1.1", "http://schema.datacite.org/oai/oai-1.0", "oai_datacite", "datacite"),

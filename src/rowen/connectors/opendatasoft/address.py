@@ -68,4 +68,5 @@ class OpenDataSoftOptions(CatalogOptions):
 
     api_key: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
     filter: str | None = Field(default=None, min_length=1, description="a condition in ODSQL")
+    # The most that the Explore API gives at once.
     page_size: int = Field(default=100, ge=1, le=100)

@@ -23,7 +23,7 @@ from rowen.model.item import Failed
 __all__ = ["OpenDataSoftListing"]
 
 WINDOW = 9_900
-"""A portal refuses what lies further on than 10,000 records."""
+"""A portal refuses what lies further on than 10,000 records; a page of a hundred still fits in."""
 
 
 class OpenDataSoftListing(Listing):

@@ -92,4 +92,5 @@ def _segment(name: str) -> str:
 class SdmxOptions(DocumentOptions):
     """Options of kind `sdmx`; `language` is the one to prefer where a dataflow has names in several."""
 
+    # It is read while it comes in and never held whole: this is a limit on patience, not on memory.
     max_bytes: int = Field(default=1 << 30, gt=0, description="largest document that is read")

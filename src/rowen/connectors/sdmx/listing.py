@@ -27,7 +27,9 @@ VERSION = 2
 """To be raised when a dataflow is read into something else than before."""
 
 LONGEST_S = 3600.0
-_ROWS = 200
+"""In an hour, the largest document that is read by default (1 GB) comes in at 300 kB/s."""
+
+_ROWS = 200  # handed on together: more would wait in memory, fewer cost a look-up each
 _ELSEWHERE = frozenset({400, 404, 405, 406, 501})
 _REFUSED = frozenset({401, 403})
 _ACCEPT = (

@@ -53,4 +53,5 @@ class SocrataOptions(CatalogOptions):
 
     app_token: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the token is: env:NAME")
     only: tuple[Sort, ...] = Field(default=("datasets", "maps"), description="which sorts of assets; empty for all")
+    # A record has some kB, so that a page has 1 to 2 MB.
     page_size: int = Field(default=500, ge=1, le=10_000)

@@ -25,6 +25,8 @@ from rowen.model.item import Failed
 __all__ = ["SocrataListing"]
 
 WINDOW = 10_000
+"""The API refuses `offset + limit` beyond it."""
+
 FIRST_ROWS = 10
 """So few of the latest assets are asked for at first: mostly, nothing has changed."""
 

@@ -17,7 +17,7 @@ __all__ = ["FORM", "RESULTS", "Endpoint", "Rows", "read_rows"]
 RESULTS = "application/sparql-results+json"
 _ACCEPT = f"{RESULTS}, application/json;q=0.5"
 FORM = "application/x-www-form-urlencoded"
-_CAP = 10_000
+_CAP = 10_000  # limits of endpoints are multiples of it (Virtuoso: 10,000), so that a multiple may be cut off
 _TIMED_OUT = re.compile(r"S1T", re.IGNORECASE)
 
 Row = Mapping[str, Term]

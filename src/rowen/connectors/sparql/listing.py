@@ -27,8 +27,10 @@ VERSION = 2
 """To be raised when a record is read into something else than before."""
 
 IDENTIFIERS = 5000
-_SUSPICIOUS = 5
-_GROWING = 8
+"""At once: half of the least limit of endpoints in use, so that an answer of so many is our limit and not theirs."""
+
+_SUSPICIOUS = 5  # limits are round: a last page whose length divides by it is confirmed by one more question
+_GROWING = 8  # good batches before a larger one is tried: a failed one costs up to `timeout_s`
 _NAMES = ("d", "s", "p", "o", "end")
 
 
@@ -38,6 +40,7 @@ _IRI = re.compile(r"[a-zA-Z][\w+.-]*:[^\s<>\"{}|\\^`]+")
 class SparqlOptions(CatalogOptions):
     """Options of kind `sparql`; `language` is the one to prefer where a record has several."""
 
+    # Datasets in one question: their names fill a query of some 20 kB; endpoints that fail are asked for fewer.
     page_size: int = Field(default=256, ge=1, le=10_000, description="datasets to ask for at once")
     graph: str | None = Field(default=None, description="the named graph to read, where it is not the default one")
     timeout_s: float = Field(default=300.0, gt=0, le=3600, description="how long an answer may take")

@@ -29,8 +29,8 @@ from rowen.model.outside import attempt, header
 
 __all__ = ["Tree", "kind_of"]
 
-_AT_ONCE = 6
-_BATCH = 200
+_AT_ONCE = 6  # as browsers do for one host; its pace limits them further
+_BATCH = 200  # documents looked up together: one query for each batch
 
 
 class _Catalog(NamedTuple):
