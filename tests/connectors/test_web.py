@@ -224,7 +224,7 @@ async def test_a_start_that_robots_txt_forbids_is_a_clear_error(house: House, si
 async def test_requests_keep_their_distance(house: House, site: Site) -> None:
     time = FakeTime()
     async with house.open() as r:
-        r._engine._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        r._engine._pace = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
         run = await keep(r, site, delay_s=2)
 
     assert run.tally.requests == 14
@@ -235,7 +235,7 @@ async def test_a_crawl_delay_is_honoured(house: House, site: Site) -> None:
     site.pages["/robots.txt"] = Page(b"User-agent: *\nCrawl-delay: 7")
     time = FakeTime()
     async with house.open() as r:
-        r._engine._throttle = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
+        r._engine._pace = Throttle(delay_s=0, clock=time.clock, sleep=time.sleep)
         run = await keep(r, site)
 
     assert run.tally.requests == 14
@@ -376,7 +376,7 @@ async def test_another_charset_in_the_header_is_another_text(house: House, site:
         assert (await r.get(f"{site.url}/p12")).text == "Käse und Brot und Äpfel."
 
 
-async def test_a_page_whose_shell_alone_changed_is_unchanged_and_its_new_validator_kept(
+async def test_a_page_whose_boilerplate_alone_changed_is_unchanged_and_its_new_validator_kept(
     house: House, site: Site
 ) -> None:
     def built(stamp: str) -> Page:
@@ -410,3 +410,17 @@ async def test_a_page_that_came_nearer_or_farther_has_its_new_depth(
 
     assert (run.tally.updated, run.tally.unchanged, run.tally.chunks_written) == (1, 12, 1)
     assert index_of(house) == index_of(rebuilt)
+
+
+async def test_a_cursor_with_the_old_name_of_boilerplate_is_understood(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        house.execute(
+            "update source set cursor = cursor - 'boilerplate' || jsonb_build_object('shell', cursor->'boilerplate')"
+        )
+        site.log.clear()
+        run = await r.sync("site")
+        [(cursor,)] = house.query("select cursor from source")
+
+    assert (site.bodies(), run.tally.unchanged, run.tally.rows_written) == ([], 13, 0)
+    assert "boilerplate" in cursor

@@ -1,4 +1,4 @@
-"""Sites that are nothing until their scripts have run: drawn, compared by what they say, and never led astray."""
+"""Sites that are nothing until their scripts have run: rendered, compared by what they say, and never led astray."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ async def sync(house: House, app: App, *, settings: dict[str, Any] | None = None
 
 
 @needs_chromium
-async def test_only_shells_are_drawn_and_a_second_run_writes_nothing(house: House, app: App) -> None:
+async def test_only_empty_pages_are_rendered_and_a_second_run_writes_nothing(house: House, app: App) -> None:
     first = await sync(house, app, render="auto")
     texts = dict(house.query("select url, text from item"))
     app.log.clear()
@@ -50,7 +50,7 @@ async def test_only_shells_are_drawn_and_a_second_run_writes_nothing(house: Hous
 
 
 @needs_chromium
-async def test_new_data_behind_an_unchanged_shell_is_found_and_equals_a_rebuild(
+async def test_new_data_behind_an_unchanged_page_is_found_and_equals_a_rebuild(
     new_house: Callable[[], House], app: App
 ) -> None:
     house, rebuilt = new_house(), new_house()
@@ -119,7 +119,7 @@ async def test_a_page_that_leaves_by_script_is_taken_where_it_goes(house: House,
     assert list(contents(house)) == [f"{app.url}/hay"]
 
 
-async def test_without_a_browser_a_site_that_is_always_drawn_fails_before_its_pages_are_asked_for(
+async def test_without_a_browser_a_site_that_is_always_rendered_fails_before_its_pages_are_asked_for(
     house: House, app: App
 ) -> None:
     run = await sync(house, app, render="always", settings=NO_BROWSER)

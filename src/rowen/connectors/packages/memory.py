@@ -21,7 +21,7 @@ class PackageCursor:
     """The cursor of a package.
 
     `at` is the registry's URL whose answer was read, `body` the hash of that answer; its validators stand here and not
-    with an item, since they vouch for all that was drawn from it. `docs` is the documentation that the package names,
+    with an item, since they vouch for all that was read from it. `docs` is the documentation that the package names,
     `root` where the walk over it begins, once that is settled; `sites` is what the walks remember.
     """
 
