@@ -302,3 +302,23 @@ def test_cancelling_a_request_frees_the_turn_of_its_host():
             return (await fetch.get(base)).body
 
     assert run(scenario()) == b"next"
+
+
+def test_the_addresses_of_a_bounded_number_of_names_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rowen.fetch.sessions._NAMES_KEPT", 20)
+    names = Names(**{f"host{number}_example": [["127.0.0.1"]] for number in range(300)})
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.Response(headers={"Connection": "close"})
+
+    async def scenario() -> tuple[int, int]:
+        async with serve(answer) as base, client(resolver=names) as fetch:
+            port = base.rpartition(":")[2]
+            for number in range(300):
+                await fetch.get(f"http://host{number}.example:{port}/")
+            connector = fetch._sessions._direct.connector
+            return len(connector._cached_hosts._addrs_rr), len(connector._conns)
+
+    kept, idle = run(scenario(), limit_s=60)
+
+    assert (kept, idle) == (20, 0)

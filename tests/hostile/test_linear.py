@@ -18,8 +18,7 @@ from rowen.connectors.web.sitemap import read_entries
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import RowenError
-from rowen.fetch.links import next_link
-from rowen.fetch.response import Response
+from rowen.fetch.response import Response, next_link
 from rowen.fetch.robots import read_rules
 from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError

@@ -1,5 +1,6 @@
 """The ledger of paid calls in PostgreSQL: what was spent, by whom, and for how long it is remembered."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,9 @@ from rowen.model.ledger import Charge, LedgerEntry, SpentUsd, TokenUsage
 from rowen.settings import Settings
 from rowen.store.ledger import ProviderLedger, prune
 from tests.conftest import House
+from tests.harvest.embedded import pages, sync
 from tests.portals.embedder import Provider, status
+from tests.portals.scripted import Scripted
 
 NOW = datetime.now(UTC)
 DAY = NOW.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -115,3 +118,41 @@ async def test_an_embedder_writes_every_attempt_and_no_text(house: House, monkey
     everything = str(house.query("select * from provider_call"))
     assert "private" not in everything
     assert "secret" not in everything
+
+
+async def test_a_sync_writes_its_paid_calls_into_the_ledger(house: House, kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+    provider = Provider()
+    try:
+        async with house.open(**provider.settings, embedder_price=1) as r:
+            run = await sync(r, *pages(1, 2, 3))
+            await sync(r, *pages(1, 2, 3))
+    finally:
+        provider.close()
+
+    assert run.tally.embedded == 3
+    assert house.query("select purpose, model, inputs, result, status, usd > 0 from provider_call") == [
+        ("embed", "double", 3, "answered", 200, True)
+    ]
+
+
+async def test_a_day_whose_budget_is_used_up_leaves_texts_waiting_and_the_run_complete(
+    house: House, kinds: Callable[[Any], None]
+) -> None:
+    kinds(Scripted)
+    provider = Provider()
+    try:
+        async with house.open(**provider.settings, embedder_price=1, budget_day_usd=0.0000001) as r:
+            run = await sync(r, *pages(1, 2, 3))
+            report = await r.embed()
+        async with house.open(**provider.settings, embedder_price=1, budget_day_usd=1) as r:
+            caught_up = await r.embed()
+    finally:
+        provider.close()
+
+    assert (run.status, run.tally.created, run.tally.embeddings_pending) == ("completed", 3, 3)
+    assert report is not None
+    assert "the budget is 1e-07 USD for one day" in (report.error or "")
+    assert "ROWEN_BUDGET_RUN_USD" in (report.hint or "")
+    assert caught_up is not None
+    assert (caught_up.embedded, caught_up.pending, len(provider.asked_for)) == (3, 0, 1)

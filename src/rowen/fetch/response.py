@@ -1,5 +1,6 @@
 """What a request gives back."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +14,9 @@ from rowen.formats import charset
 from rowen.model.dates import http_date
 from rowen.model.outside import header
 
-__all__ = ["Hop", "RequestMeter", "Response", "Stream", "respond"]
+__all__ = ["Hop", "RequestMeter", "Response", "Stream", "next_link", "respond"]
+
+_NEXT = re.compile(r'\brel="?next"?', re.IGNORECASE)
 
 _PERMANENT = frozenset({301, 308})
 
@@ -118,3 +121,16 @@ def respond(
 def _sent_at(headers: CIMultiDictProxy[str], now: datetime) -> datetime:
     """The origin's own clock, where it tells it: a date in its answer is meant by that clock."""
     return http_date(headers.get("Date")) or now
+
+
+def next_link(header: str) -> str | None:
+    """The target of the first link in a `Link` header (RFC 8288) whose relation is `next`."""
+    at = 0
+    while (begin := header.find("<", at)) >= 0 and (end := header.find(">", begin)) >= 0:
+        at = header.find(",", end)
+        parameters = header[end + 1 : at if at >= 0 else None]
+        if parameters.lstrip().startswith(";") and _NEXT.search(parameters):
+            return header[begin + 1 : end] or None
+        if at < 0:
+            return None
+    return None

@@ -20,8 +20,7 @@ from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
-from rowen.fetch.links import next_link
-from rowen.fetch.response import Response, Stream
+from rowen.fetch.response import Response, Stream, next_link
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of
 from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter

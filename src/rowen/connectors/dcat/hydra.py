@@ -4,8 +4,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
-from rowen.fetch.links import next_link
-from rowen.fetch.response import Response
+from rowen.fetch.response import Response, next_link
 from rowen.formats.rdf.graph import Graph, Iri, Literal, Node
 
 __all__ = ["Paging", "paging_of", "with_parameters"]
