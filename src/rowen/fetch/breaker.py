@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rowen.errors import CircuitOpenError
-from rowen.fetch.recent import Recent
+from rowen.fetch.lru import LruCache
 from rowen.settings import Settings
 
 __all__ = ["Breaker", "Breakers", "CircuitLimits", "State", "Stats"]
@@ -171,7 +171,7 @@ class Breakers:
     ) -> None:
         self._limits = limits or CircuitLimits()
         self._clock = clock
-        self._breakers = Recent[Breaker](most, lambda breaker: breaker.state() is not State.OPEN)
+        self._breakers = LruCache[Breaker](most, lambda breaker: breaker.state() is not State.OPEN)
 
     @property
     def remembered(self) -> int:

@@ -8,7 +8,7 @@ from datetime import datetime
 from random import Random
 from typing import Protocol
 
-from rowen.fetch.recent import Recent
+from rowen.fetch.lru import LruCache
 from rowen.model.dates import http_date
 
 __all__ = ["Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
@@ -106,7 +106,7 @@ class Throttle:
         self._clock = clock
         self._sleep = sleep
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
-        self._lanes = Recent[_Lane](most_hosts, self._is_idle)
+        self._lanes = LruCache[_Lane](most_hosts, self._is_idle)
 
     @property
     def remembered(self) -> int:

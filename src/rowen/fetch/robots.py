@@ -10,8 +10,8 @@ from protego import Protego
 
 from rowen.errors import AddressRefusedError, CircuitOpenError, FetchError, RedirectError
 from rowen.fetch.client import Client
+from rowen.fetch.lru import LruCache
 from rowen.fetch.media import sniff
-from rowen.fetch.recent import Recent
 from rowen.fetch.target import parse
 from rowen.formats.charset import decode_plain
 
@@ -86,8 +86,8 @@ class Robots:
         self._client = client
         self._clock = clock
         self._kept_s = kept_s
-        self._rules = Recent[tuple[float, RobotsRules]](most)
-        self._locks = Recent[asyncio.Lock](most, lambda lock: not lock.locked())
+        self._rules = LruCache[tuple[float, RobotsRules]](most)
+        self._locks = LruCache[asyncio.Lock](most, lambda lock: not lock.locked())
 
     @property
     def remembered(self) -> int:

@@ -4,13 +4,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-__all__ = ["Recent"]
+__all__ = ["LruCache"]
 
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
-    """Values by name, at most so many of them: the one that was used least recently goes first.
+class LruCache(Generic[T]):
+    """Values by name, at most so many: the one that was used least recently goes first.
 
     What `may_go` does not let go (a host that is being asked, an open circuit) stays, and takes its place at the end.
     """
