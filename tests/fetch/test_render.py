@@ -180,7 +180,7 @@ async def test_questions_by_post_are_passed_on_to_the_same_origin(app: App) -> N
 
 async def test_pages_without_end_are_bounded_in_time_and_size(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering, "PATIENCE_S", 1.0)
-    monkeypatch.setattr(render, "READ_LIMIT_S", 5.0)
+    monkeypatch.setattr(render, "READ_LIMIT_S", 2.0)
     app.script("/endless", "while (true) {}")
     app.script("/alerts", "alert('x'); confirm('y'); prompt('z'); document.body.append('dismissed')")
     app.script("/asking", "document.body.append('ticker'); setInterval(() => fetch('/well'), 100)")
@@ -188,10 +188,13 @@ async def test_pages_without_end_are_bounded_in_time_and_size(app: App, monkeypa
     paths = ("/endless", "/alerts", "/asking", "/growing", "/well")
 
     async with browser(app) as render_page:
-        rendered = await asyncio.gather(*(render_page(path, limit_s=5) for path in paths), return_exceptions=True)
+        # Only the endless one meets its limit; on a busy machine the others need more than that.
+        limits_s = {"/endless": 3.0}
+        rendering_all = (render_page(path, limit_s=limits_s.get(path, 60)) for path in paths)
+        rendered = await asyncio.gather(*rendering_all, return_exceptions=True)
         endless, alerts, asking, growing, well = map(str, rendered)
 
-    assert "/endless could not be rendered: its scripts did not come to an end in 5 s." in endless
+    assert "/endless could not be rendered: its scripts did not come to an end in 3 s." in endless
     assert "dismissed" in alerts
     assert "ticker" in asking
     assert "/growing is larger than 1,000,000 bytes when rendered" in growing
