@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-__all__ = ["Since", "parse"]
+__all__ = ["SinceParam", "parse"]
 
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PASSED = re.compile(r"(\d{1,7})\s*(s|min|m|h|d|w)")
@@ -23,7 +23,7 @@ def parse(text: str) -> int | timedelta | datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-class Since(click.ParamType[int | timedelta | datetime]):
+class SinceParam(click.ParamType[int | timedelta | datetime]):
     """The same as a type of option."""
 
     name = "N|1d|DATE"

@@ -30,6 +30,7 @@ INLINE_BYTES = 96 * 1024
 INLINE_BODY_BYTES = 8 * 1024
 # Cutting costs an eighth of reading.
 CUTTING_SHARE = 8
+# A batch of honest bodies takes a second or two; on a machine under load thirty times as long is still honest.
 TIME_LIMIT_S = 60.0
 # What is large may take longer: the slowest honest reader does 1 MB/s on a busy machine, half of that is granted.
 LEAST_BYTES_PER_S = 500_000

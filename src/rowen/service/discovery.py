@@ -18,6 +18,7 @@ LIMIT_S = 20.0
 MOST_DELAY_S = 0.2
 """A few requests, one after the other, may come a little quicker than those of a walk."""
 
+# Too Many Requests.
 _BUSY = 429
 _HINT = "Nothing was added. Try again later, or name its kind with --kind: then it is not asked."
 

@@ -8,7 +8,7 @@ import click
 
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
-from rowen.cli.since import Since
+from rowen.cli.since import SinceParam
 from rowen.model.wording import moment
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "delete
 
 
 @command("changes")
-@click.option("--since", type=Since(), help="After this number, since so long, or since this date.")
+@click.option("--since", type=SinceParam(), help="After this number, since so long, or since this date.")
 @click.option("--source", metavar="NAME", help="Only of this source.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many lines.")
 @click.option("--follow", is_flag=True, help="Go on with each new line as it is written, until Ctrl-C.")

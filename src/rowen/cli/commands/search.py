@@ -7,7 +7,7 @@ import click
 
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
-from rowen.cli.since import Since
+from rowen.cli.since import SinceParam
 
 if TYPE_CHECKING:
     from rowen.cli.output import Output
@@ -28,8 +28,8 @@ MARKDOWN_BUDGET = 4_000
 @click.option("--tag", "tags", multiple=True, metavar="T", help="Only items with this tag; may be repeated.")
 @click.option("--language", "languages", multiple=True, metavar="CODE", help="Only items in this language: de, pt-BR.")
 @click.option("--publisher", metavar="P", help="Only datasets whose publisher's name has this in it.")
-@click.option("--since", type=Since(), help="Only what was modified since a date, or in the last 2h, 1d, 4w.")
-@click.option("--until", type=Since(), help="Only what was not modified after a date.")
+@click.option("--since", type=SinceParam(), help="Only what was modified since a date, or in the last 2h, 1d, 4w.")
+@click.option("--until", type=SinceParam(), help="Only what was not modified after a date.")
 @click.option("--path", metavar="PREFIX", help="Only below this URL, or this path on any host.")
 @click.option("--version", metavar="V", help="Only in this version of packages: 2.x, ^2.1, '>=1.0,<2', latest.")
 @click.option("--limit", type=click.IntRange(min=1, max=1000), default=10, show_default=True, help="At most so many.")
