@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Validators,
         Whole,
     )
-    from rowen.model.library import Entry, Overview, QuarantinedItem, Revision
+    from rowen.model.library import Case, Entry, Overview, Revision
     from rowen.model.page import Page
     from rowen.model.query import Answer, Hit, Passage, Twin
     from rowen.model.run import Change, Outcome, Run, Tally
@@ -69,6 +69,7 @@ __all__ = [
     "AppliedSource",
     "BlockingRowen",
     "BusyError",
+    "Case",
     "Change",
     "Checkpoint",
     "Complete",
@@ -104,7 +105,6 @@ __all__ = [
     "Page",
     "Passage",
     "ProviderError",
-    "QuarantinedItem",
     "Raw",
     "RefusedError",
     "Revision",
@@ -190,7 +190,7 @@ _HOME = {
     "rowen.model.library": (
         "Entry",
         "Overview",
-        "QuarantinedItem",
+        "Case",
         "Revision",
     ),
     "rowen.model.page": ("Page",),

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from rowen import Rowen, Run
-from rowen.model.library import QuarantinedItem
+from rowen.model.library import Case
 from tests.conftest import House
 from tests.connectors.test_web import names, paths
 from tests.fetch.world import serve
@@ -43,7 +43,7 @@ def says(*pieces: bytes) -> Handler:
     return answer
 
 
-async def bad(r: Rowen, site: Site, page: Page, **options: object) -> tuple[Run, QuarantinedItem]:
+async def bad(r: Rowen, site: Site, page: Page, **options: object) -> tuple[Run, Case]:
     """A first crawl where `/p2`, which leads to others, is bad; then it is good, then bad again."""
     good, site.pages["/p2"] = site.pages["/p2"], page
     first = await keep(r, site, **options)

@@ -50,7 +50,7 @@ async def test_everything_becomes_json(house: House) -> None:
 
 
 def test_no_type_that_is_shown_is_left_out() -> None:
-    shown = {"Run", "Source", "Overview", "Entry", "Revision", "Change", "Hit", "QuarantinedItem", "DatabaseStatus"}
+    shown = {"Run", "Source", "Overview", "Entry", "Revision", "Change", "Hit", "Case", "DatabaseStatus"}
     shown |= {
         "ServerStatus",
         "Tidied",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Entry", "Overview", "QuarantinedItem", "Revision"]
+__all__ = ["Case", "Entry", "Overview", "Revision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantinedItem:
+class Case:
     """One item that could not be read."""
 
     source: str

@@ -9,7 +9,7 @@ from rowen.fetch.credentials import shown
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, ModelStatus
 from rowen.model.export import Export
-from rowen.model.library import Entry, Overview, QuarantinedItem, Revision
+from rowen.model.library import Case, Entry, Overview, Revision
 from rowen.model.query import Hit
 from rowen.model.run import Change, Run
 from rowen.model.source import AppliedSource, Source
@@ -112,7 +112,7 @@ def _revision(revision: Revision) -> dict[str, Any]:
 @fact.register(Export)
 @fact.register(ModelStatus)
 @fact.register(Overview)
-@fact.register(QuarantinedItem)
+@fact.register(Case)
 @fact.register(ServerStatus)
 @fact.register(Tidied)
 def _plain(thing: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from rowen.errors import Hint, RefusedError, action
 from rowen.harvest.engine import Engine, Observer, Order, Work
-from rowen.model.library import QuarantinedItem
+from rowen.model.library import Case
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.source import Source
@@ -122,9 +122,7 @@ class Runs:
         async with self._database.connection() as c:
             return await runs.get(c, run_id)
 
-    async def quarantine(
-        self, source: str | None = None, *, limit: int = 100, after: str | None = None
-    ) -> Page[QuarantinedItem]:
+    async def quarantine(self, source: str | None = None, *, limit: int = 100, after: str | None = None) -> Page[Case]:
         """What could not be read, with the reasons, newest trouble first; `after` is the `next` of the page before."""
         listing = ["quarantine", source]
         place = decoded(after, listing)

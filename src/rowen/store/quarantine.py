@@ -5,7 +5,7 @@ from datetime import datetime
 
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed
-from rowen.model.library import QuarantinedItem
+from rowen.model.library import Case
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, scalar
 
@@ -60,12 +60,12 @@ async def release(c: Connection, source_id: int, released: Sequence[Hash]) -> No
 
 async def read(
     c: Connection, *, source: str | None = None, limit: int = 100, after: tuple[datetime, str, str] | None = None
-) -> list[QuarantinedItem]:
+) -> list[Case]:
     """The items in quarantine, newest trouble first; those that follow a place, if it is given."""
     at, url, name = after or (None, None, None)
     return await list_of(
         c,
-        QuarantinedItem,
+        Case,
         """
         select source.name as source, quarantine.url, error, hint, tries, first_at, last_at
           from quarantine join source on source.id = source_id
