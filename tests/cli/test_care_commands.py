@@ -67,7 +67,7 @@ def test_doctor_finds_a_healthy_house_healthy(embedded: Cli) -> None:
 
     assert done.code == 0
     found = {fact["check"]: fact["ok"] for fact in done.facts if not fact["check"].startswith("setting ")}
-    checks = ["python", "home", "disk", "connectors", "database", "vectors", "workers", "embedder"]
+    checks = ["python", "home", "disk", "connectors", "database", "connections", "vectors", "workers", "embedder"]
     assert found == dict.fromkeys(checks, True)
 
 

@@ -104,7 +104,10 @@ def test_one_bad_name_does_not_stop_the_others_and_the_worst_counts(docs: Cli) -
     assert [fact["source"] for fact in done.facts] == ["docs"]
     assert done.error == {
         "error": "There is no source named 'nowhere'.",
+        "code": "not_found",
         "hint": "`rowen sources` lists them.",
+        "actions": [{"action": "sources", "target": None, "options": {}}],
+        "retryable": False,
         "exit_code": 4,
         "source": "nowhere",
     }

@@ -10,7 +10,6 @@ from rowen import Checkpoint, Fetched, Known, Observation
 from rowen.errors import StoreUnavailableError
 from rowen.harvest import run
 from rowen.settings import Settings
-from rowen.store import database
 from rowen.store.database import Database
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page
@@ -48,12 +47,11 @@ async def test_a_source_that_is_deaf_to_a_cancellation_does_not_hang_a_failed_ru
                 await r.sync("one")
 
 
-async def test_a_cancellation_that_meets_a_connection_from_the_pool_is_not_lost(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "POOL_SIZE", 1)
+async def test_a_cancellation_that_meets_a_connection_from_the_pool_is_not_lost(house: House) -> None:
     held = Database(Settings(database_url=house.conninfo))
     await held.open()
+    assert held._pool is not None
+    await held._pool.resize(min_size=1, max_size=1)
 
     async def work() -> None:
         async with held.connection():

@@ -170,25 +170,26 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A pooled connection in autocommit mode, for reading.
+        """A pooled connection in autocommit mode, for reading."""
+        connection = await self.borrow()
+        try:
+            with in_our_words(self.place), _cancellable():
+                async with connection:
+                    yield connection
+        finally:
+            await self.give_back(connection)
+
+    async def borrow(self) -> Connection:
+        """A pooled connection to keep for long, as leases are bound to one; it goes back by `give_back`.
 
         Who has to wait for another task of this process waits as long as it takes; patience ends only with the server.
         """
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
         with in_our_words(self.place), _cancellable():
-            async with self._places, self._pool.connection() as connection:
-                _mind_cancellation()
-                yield connection
-
-    async def borrow(self) -> Connection:
-        """A pooled connection to keep for long, as leases are bound to one; it goes back by `give_back`."""
-        if self._pool is None:
-            raise StoreUnavailableError("The database is not open.")
-        with in_our_words(self.place), _cancellable():
             await self._places.acquire()
             try:
-                connection = await self._pool.getconn()
+                connection = await _lent(self._pool)
             except BaseException:
                 self._places.release()
                 raise
@@ -212,6 +213,18 @@ class Database:
         """One transaction: all of it or nothing."""
         async with self.connection() as connection, connection.transaction():
             yield connection
+
+
+async def _lent(pool: AsyncConnectionPool[Connection]) -> Connection:
+    """A connection of the pool; a busy machine may take longer to open one than anybody waits for a dead server."""
+    while True:
+        failures = pool.get_stats().get("connections_errors", 0)
+        try:
+            return await pool.getconn()
+        except PoolTimeout:
+            stats = pool.get_stats()
+            if stats.get("connections_errors", 0) > failures or not stats.get("pool_size", 0):
+                raise
 
 
 @contextmanager
