@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rowen.connectors.catalog.listing import Names, Row
 from rowen.errors import SourceError
 from rowen.model.item import Complete, Failed, Incomplete
-from tests.portals.shelf import Catalog, Index, Shelf, expected, url_of
+from tests.portals.shelf import Catalog, Index, KnownIndex, Shelf, expected, url_of
 
 
 @dataclass
@@ -203,6 +203,20 @@ async def test_a_list_of_changes_that_was_interrupted_is_resumed(catalog: NamedC
 
     assert catalog.asked[0] == "since"
     assert "page" not in catalog.asked
+    assert index.items == expected(catalog)
+
+
+async def test_a_list_of_changes_that_was_interrupted_is_not_resumed_where_a_walk_is_wanted(
+    catalog: NamedCatalog, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await index.sync(NamedShelf(catalog))
+    catalog.words["n034"] = "Edited in silence."
+    for number in range(30):
+        catalog.put(f"n{number:03}", "Edited.")
+    await index.sync(NamedShelf(catalog), die_after=2)
+    monkeypatch.setattr(KnownIndex, "unsettled", True)
+    await index.sync(NamedShelf(catalog))
+
     assert index.items == expected(catalog)
 
 

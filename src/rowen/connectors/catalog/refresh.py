@@ -46,8 +46,10 @@ class Refresh:
 
     async def pull(self) -> AsyncGenerator[Observation]:
         """Walk the catalog, or read what changed."""
-        modified = moment(self._run.cursor.modified)
-        if self._run.cursor.place is not None:
+        cursor = self._run.cursor
+        modified = moment(cursor.modified)
+        # A list of changes does not show all that a whole walk is wanted for.
+        if cursor.place is not None and not (cursor.since and self._is_walk_wanted()):
             parts = self._resume()
         elif modified is None or self._is_walk_wanted():
             parts = self._whole()
