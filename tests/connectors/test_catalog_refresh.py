@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.catalog.listing import ListingPage
 from rowen.model.item import Complete, Failed, Incomplete
 from tests.portals.shelf import Catalog, Index, Shelf, expected, url_of
@@ -434,6 +435,14 @@ async def test_a_cursor_of_another_reading_is_forgotten(catalog: Catalog, index:
     await index.sync(Shelf(catalog))
 
     assert catalog.asked.count("page") == 4
+
+
+def test_a_cursor_that_names_unidentified_records_as_before_is_understood() -> None:
+    former = {"version": 1, "modified": "2024-01-05T06:00:00.000Z", "strangers": ["a", "b"], "surplus": 2}
+    cursor = CatalogCursor.of(former, 1)
+
+    assert (cursor.unidentified, cursor.surplus) == (["a", "b"], 2)
+    assert CatalogCursor.of(cursor.to_json(), 1) == cursor
 
 
 async def test_a_listing_that_never_ends_is_left(

@@ -1,5 +1,6 @@
 """CKAN portals: what is stored of them, what a run costs, and how deletions are found."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,24 @@ async def test_a_reconciliation_finds_what_kept_its_date(house: House, portal: C
         run = await r.sync("portal")
 
     assert (silent.tally.updated, run.tally.updated, run.complete) == (0, 1, True)
+
+
+async def test_a_cursor_of_the_former_walk_is_dropped_and_the_portal_walked_whole(
+    house: House, portal: CkanPortal
+) -> None:
+    portal.fill(20)
+    place = {"since": None, "position": 9, "after": "d00008", "clock": "2024-01-01T00:00:00.000Z", "newest": None}
+    former = {"modified": "2024-01-05T06:00:00.000Z", "walked": "2024-01-06T00:00:00.000Z", "filters": True}
+    former |= {"probed": "2024-01-06T00:00:00.000Z", "unheld": ["job"], "proved": True, "place": place}
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.records["d00001"]["title"] = "Changed in silence"
+        house.execute(f"update source set cursor = '{json.dumps(former)}'")
+        run = await r.sync("portal")
+        quiet = await r.sync("portal")
+
+    assert (run.status, run.complete, run.tally.updated, run.tally.deleted) == ("completed", True, 1, 0)
+    assert (quiet.tally.requests, quiet.tally.rows_written) == (2, 0)
 
 
 async def test_a_key_is_sent_to_the_portal(

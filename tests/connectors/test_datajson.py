@@ -232,6 +232,21 @@ async def test_a_full_sync_reads_an_unchanged_document_again(house: House, site:
     assert (run.tally.not_modified, run.tally.unchanged, run.tally.rows_written) == (0, 3, 0)
 
 
+async def test_a_cursor_of_the_former_form_is_dropped(house: House, site: DataJsonSite) -> None:
+    site.fill(3)
+    async with house.open() as r:
+        await keep(r, site)
+        [(cursor,)] = house.query("select cursor from source")
+        url, etag, _ = cursor["tokens"]
+        former = {"version": 2, "items": 3, "url": url, "etag": etag, "failed": []}
+        house.execute(f"update source set cursor = '{json.dumps(former)}'")
+        run = await r.sync("portal")
+        quiet = await r.sync("portal")
+
+    assert (run.status, run.tally.not_modified, run.tally.unchanged) == ("completed", 0, 3)
+    assert (quiet.tally.requests, quiet.tally.not_modified) == (1, 1)
+
+
 async def test_dcat_us_3_is_read_with_series_services_and_inner_catalogs(house: House, site: DataJsonSite) -> None:
     inner = {"title": "Inner", "dataset": [{"identifier": "d", "title": {"en": "Hay", "es": "Heno"}}]}
     body = {

@@ -53,8 +53,8 @@ class DataJsonOptions(DocumentOptions):
 
 
 @dataclass(slots=True)
-class _Reading:
-    """One reading of a document: `unique` records on `pages`; broken pieces name items that they may `hide`."""
+class _DocumentPass:
+    """One pass over a document: `unique` records on `pages`; broken pieces may hide the items `hidden`."""
 
     unique: int = 0
     pages: int = 0
@@ -86,11 +86,11 @@ class DataJsonListing(Listing):
         self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None
     ) -> AsyncGenerator[ListingPage]:
         """All records, some at a time, or none if the document is the one that the tokens are of."""
-        reading = _Reading()
+        current = _DocumentPass()
         rows: list[Row] = []
         waiting_bytes = 0
         try:
-            async with aclosing(self._documents(reading, tokens)) as records:
+            async with aclosing(self._documents(current, tokens)) as records:
                 async for row, size_bytes in records:
                     rows.append(row)
                     waiting_bytes += size_bytes
@@ -100,35 +100,35 @@ class DataJsonListing(Listing):
         except UnreadableError as problem:
             yield ListingPage(rows, doubt=f"{problem} {problem.hint or ''}".strip())
             return
-        if reading.pages > 1:
+        if current.pages > 1:
             self.tokens = None
         if not self.not_modified:
-            yield ListingPage([*rows, *await self._hidden(reading)])
+            yield ListingPage([*rows, *await self._hidden(current)])
 
     async def count(self, since: datetime | None = None) -> int | None:
         """Nothing that could be asked."""
         return None
 
-    async def _hidden(self, reading: _Reading) -> list[Row]:
+    async def _hidden(self, current: _DocumentPass) -> list[Row]:
         """The items that are missing, and named in a broken record: two that are broken in a row look like one."""
-        missing = [url for url in sorted(reading.hidden) if url not in reading.seen]
+        missing = [url for url in sorted(current.hidden) if url not in current.seen]
         held = await self._known.look_up(missing) if missing else {}
         return [Row(Failed(url, "It is missing, but named within a broken record.", _MEND)) for url in held]
 
-    async def _documents(self, reading: _Reading, tokens: Tokens | None) -> AsyncGenerator[tuple[Row, int]]:
+    async def _documents(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[tuple[Row, int]]:
         """The records of one document after the other, each with its size."""
         following: str | None = tokens.url if tokens else self._url
         asked: set[str] = set()
         while following is not None and following not in asked:
             asked.add(following)
-            before = reading.unique
+            before = current.unique
             url, following = following, None
             async with AsyncExitStack() as stack:
                 try:
-                    stream = await stack.enter_async_context(self._open(url, tokens if not reading.pages else None))
-                    is_over = self._is_over(stream.head, reading.pages)
+                    stream = await stack.enter_async_context(self._open(url, tokens if not current.pages else None))
+                    is_over = self._is_over(stream.head, current.pages)
                 except SourceError:
-                    if reading.pages or url == self._url:
+                    if current.pages or url == self._url:
                         raise
                     # The document is no longer where it had moved to.
                     following, tokens = self._url, None
@@ -136,15 +136,15 @@ class DataJsonListing(Listing):
                 if is_over:
                     return
                 following = _after(url, stream.head)
-                async with aclosing(self._records(stream, reading)) as records:
+                async with aclosing(self._records(stream, current)) as records:
                     async for record in records:
                         yield record
-            if reading.pages and reading.unique == before:
+            if current.pages and current.unique == before:
                 return
-            reading.pages += 1
-            if reading.pages >= MOST_PAGES:
-                raise SourceError(f"{self._url} does not end: {reading.pages} pages were read.")
-            following = following or _guess(url, reading)
+            current.pages += 1
+            if current.pages >= MOST_PAGES:
+                raise SourceError(f"{self._url} does not end: {current.pages} pages were read.")
+            following = following or _guess(url, current)
 
     def _open(self, url: str, tokens: Tokens | None) -> AbstractAsyncContextManager[Stream]:
         return self._client.stream(
@@ -172,14 +172,14 @@ class DataJsonListing(Listing):
             self.tokens = Tokens(head.url, head.etag, head.last_modified)
         return not head.ok
 
-    async def _records(self, stream: Stream, reading: _Reading) -> AsyncGenerator[tuple[Row, int]]:
+    async def _records(self, stream: Stream, current: _DocumentPass) -> AsyncGenerator[tuple[Row, int]]:
         splitter = Splitter(_LISTS, _CATALOGS, most_bytes=MOST_RECORD_BYTES, is_record=is_record)
-        before = reading.unique
+        before = current.unique
         repeated: list[tuple[Row, int]] = []
         async with aclosing(_cuts(stream, splitter)) as cuts:
             async for cut in cuts:
-                record = self._row(cut, reading), len(cut.body)
-                if reading.pages and reading.unique == before:
+                record = self._row(cut, current), len(cut.body)
+                if current.pages and current.unique == before:
                     repeated.append(record)
                     if len(repeated) == _SAME:
                         # The site knows no pages.
@@ -192,36 +192,36 @@ class DataJsonListing(Listing):
         if not splitter.found:
             raise UnreadableError(f"{self._url} is JSON, but holds no list of datasets.")
 
-    def _row(self, cut: Cut, reading: _Reading) -> Row:
+    def _row(self, cut: Cut, current: _DocumentPass) -> Row:
         """What a record amounts to. The first of two with one identifier counts; the flow counts the second."""
-        row = self._read(cut, reading)
-        if row.url in reading.failed:
-            return Row(reading.failed[row.url])
+        row = self._read(cut, current)
+        if row.url in current.failed:
+            return Row(current.failed[row.url])
         if isinstance(row.seen, Failed):
             # Where the item was read already, this is about none of ours.
-            failed = replace(row.seen, url=self._nowhere(cut)) if row.url in reading.seen else row.seen
-            reading.failed[failed.url] = replace(failed, payload=None)
+            failed = replace(row.seen, url=self._nowhere(cut)) if row.url in current.seen else row.seen
+            current.failed[failed.url] = replace(failed, payload=None)
             row = row._replace(seen=failed)
-        reading.add(row.url)
+        current.add(row.url)
         return row
 
-    def _read(self, cut: Cut, reading: _Reading) -> Row:
+    def _read(self, cut: Cut, current: _DocumentPass) -> Row:
         if not cut.whole:
-            return self._unread(cut, "it is too large", reading)
+            return self._unread(cut, "it is too large", current)
         if cut.problem is not None:
-            return self._unread(cut, cut.problem, reading)
+            return self._unread(cut, cut.problem, current)
         if not isinstance(cut.value, Mapping):
-            return self._unread(cut, "it is no object", reading)
+            return self._unread(cut, "it is no object", current)
         record, language = cut.value, self._options.language
         return attempt(
             lambda: Row(Fetched(dataset_of(record, self._url, language=language).document(language=language))),
-            lambda why: self._unread(cut, why, reading),
+            lambda why: self._unread(cut, why, current),
         )
 
-    def _unread(self, cut: Cut, why: str, reading: _Reading) -> Row:
+    def _unread(self, cut: Cut, why: str, current: _DocumentPass) -> Row:
         name = name_of(cut.body, cut.value, self._url)
         if cut.problem is not None:
-            reading.hidden |= names_in(cut.body, self._url)
+            current.hidden |= names_in(cut.body, self._url)
         error = f"Record {cut.number}, at byte {cut.offset}, cannot be read: {why.rstrip('.')}."
         payload = payload_of(cut.value) if isinstance(cut.value, Mapping) else cut.body[:_MOST_PAYLOAD_BYTES]
         return Row(Failed(name or self._nowhere(cut), error, _MEND, payload), named=name is not None)
@@ -235,13 +235,13 @@ def _after(url: str, head: Response) -> str | None:
     return urljoin(url, found) if found else None
 
 
-def _guess(url: str, reading: _Reading) -> str | None:
+def _guess(url: str, current: _DocumentPass) -> str | None:
     """The next page by number, where pages are likely: after a round number of records, or after another page."""
-    if reading.pages == 1 and (reading.unique % _ROUND or not reading.unique):
+    if current.pages == 1 and (current.unique % _ROUND or not current.unique):
         return None
     parts = urlsplit(url)
     query = [(name, value) for name, value in parse_qsl(parts.query) if name != "page"]
-    numbered = urlencode([*query, ("page", str(reading.pages + 1))], errors="surrogatepass")
+    numbered = urlencode([*query, ("page", str(current.pages + 1))], errors="surrogatepass")
     return urlunsplit(parts._replace(query=numbered))
 
 
