@@ -51,6 +51,18 @@ async def test_nothing_new_costs_three_questions(catalog: Catalog, index: Index,
         assert (index.cursor, index.ending) == (before, None)
 
 
+async def test_a_count_that_is_not_exact_proves_nothing(catalog: Catalog, index: Index) -> None:
+    class Rounding(Shelf):
+        counts_changes = False
+
+    await index.sync(Rounding(catalog))
+    catalog.asked.clear()
+    await index.sync(Rounding(catalog))
+
+    assert "overlap" not in index.cursor
+    assert catalog.asked.count("since") == 25
+
+
 @pytest.mark.parametrize("name", ["n003", "n249"])
 @pytest.mark.parametrize("seconds", [0, 0.5, 60, 40_000])
 async def test_an_edit_at_the_newest_date_or_later_is_read(

@@ -24,6 +24,8 @@ __all__ = ["Since", "since_when", "uncounted", "with_overlap"]
 
 # A page of most kinds: reading so many costs one request, which is what counting them costs.
 _CROWD = 100
+# Some indexes count no further: a count that is a multiple of it may stand for any larger one, and proves nothing.
+_CLAMP = 10_000
 
 
 class Since(NamedTuple):
@@ -48,7 +50,7 @@ async def since_when(run: Progress, modified: datetime) -> Since:
 async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Since | None = None) -> CatalogCursor:
     """The cursor with what the next run has to know about the overlap; `asked` is None after a whole walk."""
     modified, held = moment(cursor.modified), run.cursor.overlap
-    if modified is None or cursor.filters is False:
+    if modified is None or cursor.filters is False or not run.listing.counts_changes:
         return replace(cursor, overlap=None)
     is_same = cursor.modified == run.cursor.modified
     if asked and asked.is_short and held:
@@ -65,7 +67,7 @@ async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Since | None
     count = await run.listing.count(moment(begin))
     settled = not (asked and asked.is_short) and is_same and bool(held) and _has_passed(run, at)
     is_over = run.clock is not None and run.clock > modified + run.listing.resolution
-    overlap = None if count is None else Overlap(begin, count, at, is_over=is_over, settled=settled)
+    overlap = None if not count or count % _CLAMP == 0 else Overlap(begin, count, at, is_over=is_over, settled=settled)
     return replace(cursor, overlap=overlap)
 
 

@@ -86,9 +86,9 @@ class Listing(Protocol):
     """A catalog as its protocol shows it; a kind that inherits from this class states only what differs.
 
     `version` is raised when a record is read into something else than before. `dated` tells whether the protocol can be
-    asked for what was modified since a moment; `rising`, whether such an answer comes oldest first; `resolution` is how
-    exact its dates are at worst. `tells_deletions`
-    is for protocols that list what was deleted. A catalog in a single document sets `tokens` once it was read, and
+    asked for what was modified since a moment; `rising`, whether such an answer comes oldest first; `counts_changes`,
+    whether how many there are is told exactly. `resolution` is how exact its dates are at worst. `tells_deletions` is
+    for protocols that list what was deleted. A catalog in a single document sets `tokens` once it was read, and
     `not_modified` if it was asked by tokens and is still the same; it then gives no pages at all. `roll` is set where
     identifiers alone can be listed.
     """
@@ -96,6 +96,7 @@ class Listing(Protocol):
     version: int
     dated: bool = False
     rising: bool = False
+    counts_changes: bool = True
     resolution: timedelta = timedelta(seconds=1)
     tells_deletions: bool = False
     tokens: Tokens | None = None

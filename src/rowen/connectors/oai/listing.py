@@ -79,6 +79,7 @@ class Repository(Listing):
 
     version = VERSION
     dated = True
+    counts_changes = False
     resolution = timedelta(days=1)
 
     def __init__(self, portal: PortalClient, url: str, options: OaiOptions) -> None:
