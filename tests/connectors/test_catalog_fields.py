@@ -15,7 +15,7 @@ from rowen.connectors.ckan.record import dataset_of as of_ckan
 from rowen.connectors.csw.record import dataset_of as of_csw
 from rowen.connectors.datajson.record import dataset_of as of_datajson
 from rowen.connectors.oai.record import dataset_of as of_oai
-from rowen.connectors.opendatasoft.address import CkanAddress as OdsAddress
+from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
 from rowen.connectors.opendatasoft.record import dataset_of as of_opendatasoft
 from rowen.connectors.socrata.record import dataset_of as of_socrata
 from rowen.connectors.stac.record import dataset_of as of_stac
@@ -268,7 +268,7 @@ def test_files_and_boxes_of_other_portals() -> None:
     }
 
     [file] = of_socrata(blob, "https://p.example").resources
-    found = of_opendatasoft(dataset, OdsAddress.of("https://p.example"))
+    found = of_opendatasoft(dataset, OpenDataSoftAddress.of("https://p.example"))
 
     assert file.format == "PDF"
     assert (found.spatial, found.languages, found.resources[0].format) == (SHAPE_TEXT, ("en",), "PDF")

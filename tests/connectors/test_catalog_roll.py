@@ -268,10 +268,11 @@ STEP = st.tuples(
 )
 @given(steps=st.lists(STEP, max_size=8))
 def test_one_clean_run_leaves_what_a_first_one_would(steps: list[Any]) -> None:
-    asyncio.run(_live(steps))
+    asyncio.run(live(steps))
 
 
-async def _live(steps: list[Any]) -> None:
+async def live(steps: list[Any]) -> None:
+    """The life of a catalog and its index: changes, harm, killed runs; in the end all is well."""
     catalog, index = NamedCatalog(), Index()
     catalog.put("always")
     for changes, harm, size, die_after, full in steps:

@@ -51,10 +51,10 @@ class Progress:
 
     `seen` are the items that came, `held` is how many there will be once these are stored. Of the records of the
     present walk, `kept` have an item, `failed` could not be read, `lost` of these have no item either, `dated` have a
-    date, and `passed` are listed without being items, by their hashes. `newest` is the latest date of all, `clock` the
-    source's time when the run began, `first` the latest date of the walk's first page. `endless` tells why a listing
-    was left, `replaced` that so much is new that it may be what is held under other names. `stored` is the cursor as
-    it was last written, `recent` counts the latest dates.
+    date, and `passing` are listed without being items, by their hashes; `passed` has those of before as well. `newest`
+    is the latest date of all, `clock` the source's time when the run began, `first` the latest date of the walk's first
+    page. `endless` tells why a listing was left, `replaced` that so much is new that it may be what is held under other
+    names. `stored` is the cursor as it was last written, `recent` counts the latest dates.
     """
 
     listing: Listing
@@ -67,6 +67,7 @@ class Progress:
     passed: set[str]
     stored: Any
     recent: RecentDates
+    passing: set[str] = field(default_factory=set)
     seen: UrlSet = field(default_factory=UrlSet)
     unidentified: Unidentified = field(default_factory=Unidentified)
     failed: list[Failed] = field(default_factory=list)
@@ -102,6 +103,7 @@ class Progress:
     def begin_anew(self) -> None:
         """Take what came for not seen: it will come again."""
         self.seen, self.unidentified, self.failed, self.passed = UrlSet(), Unidentified(), [], set()
+        self.passing = set()
         self.kept = self.lost = self.dated = 0
         self.replaced = False
 
@@ -130,17 +132,24 @@ class Progress:
                 self._pass(row.url, passed=False)
             case Gone():
                 self.held -= is_held
-                self._pass(row.url, passed=True)
+                self._pass(row.url, passed=row.named)
             case Failed() as failed:
                 self.failed.append(replace(failed, payload=None))
                 self.kept += is_held
                 self.lost += not is_held
-                self._pass(row.url, passed=not is_held)
+                self._pass(row.url, passed=row.named and not is_held)
 
     def _pass(self, url: str, *, passed: bool) -> None:
         """Note that a record is listed without being an item, or no longer so; a roll call names it all the same."""
-        if self.listing.roll is not None and (passed or self.passed):
-            (self.passed.add if passed else self.passed.discard)(mark_of(url))
+        if self.listing.roll is None or not (passed or self.passed):
+            return
+        mark = mark_of(url)
+        for marks in (self.passed, self.passing):
+            (marks.add if passed else marks.discard)(mark)
+
+    def all_passed(self) -> list[str] | None:
+        """What a cursor keeps of the records that were passed, by this run or before."""
+        return sorted(self.passed) or None
 
     def note_dates(self, walk: Walk) -> None:
         """Take over what a page says about time."""
@@ -161,7 +170,7 @@ class Progress:
             place=walk.place,
             since=stamp(walk.since) if walk.since else None,
             begun=stamp(begun) if begun else None,
-            passed=sorted(self.passed) or None,
+            passed=self.all_passed(),
             stumbled=None,
         )
 
@@ -175,7 +184,7 @@ class Progress:
             walked=stamp(self.now()) if self.listing.dated and proved else None,
             surplus=None if declared is None else declared - kept,
             unidentified=self.unidentified.kept(),
-            passed=sorted(self.passed) or None,
+            passed=sorted(self.passing) or None,
             items=kept,
             tokens=self.listing.tokens if is_remembered else None,
             failed=failed if self.listing.tokens and is_remembered and failed else None,
@@ -187,6 +196,7 @@ class Progress:
         return replace(
             cursor,
             walked=cursor.walked if proved else None,
+            passed=self.all_passed(),
             surplus=None if declared is None else declared - kept,
             unidentified=self.unidentified.kept(self.cursor.unidentified or ()),
         )
@@ -194,7 +204,7 @@ class Progress:
     def moved(self) -> CatalogCursor:
         """The cursor after reading what changed."""
         modified = max(filter(None, (self.newest_stored(), self.cursor.modified)), default=None)
-        return replace(self.left(), modified=modified, passed=sorted(self.passed) or None)
+        return replace(self.left(), modified=modified, passed=self.all_passed())
 
     def left(self) -> CatalogCursor:
         """The cursor without a place to go on at."""

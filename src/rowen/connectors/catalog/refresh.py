@@ -96,6 +96,9 @@ class Refresh:
         if run.endless:
             yield Incomplete(run.endless)
             return
+        if not rest.refused:
+            # What follows was seen before: stored together with this, new identifiers would stand out less.
+            yield Checkpoint(replace(run.cursor, place=rest.reached or place, passed=run.all_passed()).to_json())
         if rest.refused or rest.disobeyed or run.replaced:
             parts = self._whole()
         elif since is not None:
@@ -150,8 +153,6 @@ class Refresh:
     async def _prove_part_before(self, rest: Walk, begun: datetime, place: Any) -> AsyncGenerator[Observation]:
         """What was edited since the walk began, and the names of all the rest."""
         run = self._run
-        # What follows was seen before: stored together with this, new identifiers would stand out less.
-        yield Checkpoint(replace(run.cursor, place=rest.reached or place, passed=sorted(run.passed) or None).to_json())
         run.newest = max(filter(None, (run.newest, begun)))
         edits = run.walk(since=begun - timedelta(hours=run.options.overlap_h))
         async for observation in self._read(edits, resumable=False):
