@@ -12,9 +12,16 @@ from rowen.errors import SourceError
 from rowen.formats.json_records import Splitter
 
 NAMES = frozenset({"dataset"})
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(alphabet='ab"\\{}[],: é\n')
-values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(alphabet='d"\\{['), inner))
-records = st.lists(st.dictionaries(st.text(alphabet='tdasetk"'), values))
+# Small on purpose: to make up large ones takes a hundred times longer than to cut them, and shows no more.
+texts = st.text(alphabet='ab"\\{}[],: é\n', max_size=8)
+scalars = st.none() | st.booleans() | st.integers(-999, 999) | st.floats(allow_nan=False) | texts
+names = st.sampled_from(["", "d", '"', "\\", "{[", "dataset", 'd"{'])
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+records = st.lists(st.dictionaries(names, values, max_size=4), max_size=5)
 
 
 def split(body: bytes, sizes: list[int], **more: Any) -> list[bytes]:

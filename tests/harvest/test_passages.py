@@ -51,13 +51,13 @@ def test_a_new_passage_between_others_writes_one_row(letters: list[str], place: 
 
 
 def test_a_thousand_insertions_at_one_place_still_fit() -> None:
-    rows, _ = apply([], chunks_of(["first", "last"]))
-    letters = ["first", "last"]
+    chunks = chunks_of(["first", "last"])
+    rows, _ = apply([], chunks)
     for number in range(1000):
-        letters.insert(1, f"passage {number}")
-        rows, _ = apply(rows, chunks_of(letters))
+        chunks[1:1] = chunks_of([f"passage {number}"])
+        rows, _ = apply(rows, chunks)
 
-    assert [row.text_hash for row in rows] == [chunk.text_hash for chunk in chunks_of(letters)]
+    assert [row.text_hash for row in rows] == [chunk.text_hash for chunk in chunks]
 
 
 def test_a_new_item_gets_gaps() -> None:

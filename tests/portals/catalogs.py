@@ -241,13 +241,21 @@ class Changing(Portal):
             case 8:
                 self.ignores = set(chance.sample(self.ignorable, chance.randrange(3)))
             case 9:
-                self.miscount = chance.choice(self.miscounts)
+                self.count_wrongly(chance.choice(self.miscounts))
                 self.empty_when_filtered = chance.random() < 0.3
             case 10:
                 self.body = chance.choice([None, b"<html>Maintenance</html>", *self.garbage, b"[]"])
                 self.down = chance.random() < 0.2
             case 11:
                 self.page_max = chance.choice([1, 2, 4, 1000])
+
+    def count_wrongly(self, by: int) -> None:
+        """Declare more or fewer records than there are; who counts one too few does so for good.
+
+        A count that is too low and becomes right while a record vanishes stays as it was: only a reconciliation helps.
+        """
+        if self.miscount != -1:
+            self.miscount = by
 
     def write(self, chance: Random, name: str) -> None:
         """Some record under this name."""
@@ -290,7 +298,8 @@ class Changing(Portal):
     def heal(self) -> None:
         self.calm()
         self.recover()
-        self.ignores, self.miscount, self.empty_when_filtered = set(), 0, False
+        self.count_wrongly(0)
+        self.ignores, self.empty_when_filtered = set(), False
         for name, record in list(self.records.items()):
             if self.is_spoiled(record):
                 self.make(name, "Healed")

@@ -340,7 +340,7 @@ class ChangingCsw(Changing, CswService):
             case 7:
                 self.ignores = set(chance.sample(["filter", "order", "start"], chance.randrange(3)))
             case 8:
-                self.miscount = chance.choice([0, 0, 1, -1])
+                self.count_wrongly(chance.choice([0, 0, 1, -1]))
                 self.following = chance.choice(["honest", "lies", "none"])
             case 9:
                 self.body = chance.choice([b"<html>Maintenance</html>", b"<csw:GetRecordsResponse", b"", b"<a/>"])

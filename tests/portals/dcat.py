@@ -254,7 +254,7 @@ class ChangingDcat(Changing, DcatPortal):
                 self.ignores = {"filter"} if chance.random() < 0.5 else set()
                 self.empty_when_filtered = chance.random() < 0.3
             case 9:
-                self.miscount = chance.choice([0, 0, 1, -1])
+                self.count_wrongly(chance.choice([0, 0, 1, -1]))
             case 10:
                 self.body = chance.choice([None, b"<html>Maintenance</html>", b"@prefix x", b"", b"<rdf:RDF"])
                 self.down = chance.random() < 0.2

@@ -298,7 +298,7 @@ class ChangingOai(Changing, OaiRepository):
             case 7:
                 self.ignores = set(chance.sample(["filter", "start"], chance.randrange(2)))
             case 8:
-                self.miscount = chance.choice([0, 0, 1, -1, 100])
+                self.count_wrongly(chance.choice([0, 0, 1, -1, 100]))
                 self.sized = chance.random() < 0.5
             case 9:
                 odd = [b"<html>Maintenance</html>", b"<OAI-PMH><ListRecords>", b"", b"<a/>"]

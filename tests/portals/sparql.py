@@ -143,7 +143,7 @@ class ChangingSparql(Changing, SparqlEndpoint):
                 self.ignores = {"filter"} if chance.random() < 0.5 else set()
                 self.empty_when_filtered = chance.random() < 0.3
             case 9:
-                self.miscount = chance.choice([0, 0, 1, -1])
+                self.count_wrongly(chance.choice([0, 0, 1, -1]))
                 self.no_count = chance.random() < 0.3
             case 10:
                 self.body = chance.choice([None, b"<html>Maintenance</html>", b'{"head": {"vars"', b"{}"])
