@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 __all__ = ["Block", "BlockKind", "scan"]
 
+# A shorter list is one block; of a longer one each item is.
 _SPLIT_LIST_ABOVE = 400
+# A longer paragraph above dashes is text above a rule, and no heading.
 _LONGEST_SETEXT = 300
 
 _MARKS = frozenset("#`~|-*+=0123456789")

@@ -20,7 +20,10 @@ VERSION = 2
 """Raised whenever the same text would be cut in another way."""
 
 _UNDERLINE = re.compile(r"\n[ \t]*(?:={2,}|-{2,})[ \t]*(?:\n|$)")
+# Characters behind a cut that decide where it lies: an edit farther down leaves it there. With fewer, more pieces begin
+# alike, and the whole of them decides; with more, an edit moves more cuts.
 _LOOK_AHEAD = 48
+# Below that, spans are halved: text that is made for it would else be cut off piece by piece, in quadratic time.
 _DEEPEST = 128
 
 

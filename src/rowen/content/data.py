@@ -9,7 +9,9 @@ from rowen.content.code import fenced
 
 __all__ = ["read_fenced", "read_json", "read_json_lines", "read_xml"]
 
+# On average over all lines: only text without line breaks comes to it.
 _LONG_LINE = 400
+# Nested brackets would otherwise make a text grow with the square of its depth.
 _DEEPEST_INDENT = 24
 
 # Short lists and objects without anything inside stay on one line: coordinates, for one, come by the million.

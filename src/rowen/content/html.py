@@ -31,7 +31,9 @@ _DROPPED = ",".join(
     )
 )
 _MAIN = "main,[role=main],article,#content,#page-content,div.body,div.document"
+# The text of each is taken, and they may lie within each other: without a limit, time would be quadratic.
 _MOST_CANDIDATES = 16
+# With less than a quarter of all text, the main element leaves out too much, and the whole body is taken.
 _LEAST_SHARE = 0.25
 _HEADINGS = "h1,h2,h3,h4,h5,h6"
 _HIGHLIGHTED = "table.highlighttable,table.rouge-table,table.highlight"
@@ -41,6 +43,7 @@ _LAYOUT = ",".join(f"table:has({inside})" for inside in ("table", "pre", "h1", "
 Converter = Callable[[Element, str], str]
 
 _CALLOUTS = ",".join(f".{kind}>h3,.{kind}>h4" for kind in ("note", "tip", "warning", "caution", "important"))
+# Siblings before a heading that may be empty; each heading looks at them, so that time stays linear.
 _FARTHEST_SIBLING = 8
 _SECTIONS = ("section", "div", "header", "article", "hgroup")
 _FOLLOWED = ("http://", "https://", "file://")

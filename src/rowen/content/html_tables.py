@@ -8,6 +8,7 @@ from rowen.model.budget import spend
 
 __all__ = ["as_boxes", "make_regular"]
 
+# A cell over many rows is repeated in each if it is short; a long one would multiply the text.
 _LONGEST_REPEATED = 80
 
 Span = tuple[Element, int, int]

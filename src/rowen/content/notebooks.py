@@ -10,7 +10,9 @@ from rowen.content.markdown import first_heading
 
 __all__ = ["read_notebook"]
 
+# Only the beginning of what code printed: the rest is data, and changes with every execution.
 _MOST_OUTPUT_LINES = 6
+# An output may be a single line of any length.
 _LONGEST_OUTPUT_LINE = 200
 
 

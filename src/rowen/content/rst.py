@@ -11,6 +11,7 @@ from rowen.content.tables import markdown_table
 
 __all__ = ["read_rst"]
 
+# Each level is a call within a call; what lies deeper is kept as it is, in a fence.
 _DEEPEST = 16
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")

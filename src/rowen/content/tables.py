@@ -11,9 +11,11 @@ from rowen.model.budget import spend
 
 __all__ = ["fitting_table", "markdown_table", "read_csv", "read_tsv"]
 
+# The delimiter is found out from so many characters, whatever the size of the file.
 _SAMPLE = 16_384
 _DELIMITERS = ",;\t|"
 _LONGEST_HEAD = 500  # a third of a passage, each of which repeats the head of its table
+# Names of columns are repeated with each passage of a table; longer ones are cut off.
 _LONGEST_NAME = 100
 
 

@@ -13,6 +13,7 @@ from rowen.model.outside import UNREADABLE
 
 __all__ = ["payload_of", "read_json"]
 
+# What is kept in quarantine is for people to look at; the rest is cut off.
 _MOST_PAYLOAD_BYTES = 1 << 20
 _MOST_DIGITS = 4_000  # Python reads and writes no integer of more than 4,300; what is longer stays a text
 

@@ -30,7 +30,9 @@ __all__ = [
     "written",
 ]
 
+# A larger record is not whole, and fails alone; memory holds one at a time.
 MOST_RECORD_CHARS = 16 << 20
+# At 330 bytes for each element, 66 MB.
 MOST_RECORD_ELEMENTS = 200_000
 # At 330 bytes for each, so many took 330 MB.
 MOST_ANSWER_ELEMENTS = 1_000_000

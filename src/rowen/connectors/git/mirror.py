@@ -27,6 +27,7 @@ from rowen.errors import SourceError, SourceGoneError
 __all__ = ["Mirror", "Tip", "open_mirror"]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+# For one file of a mirror on this machine's disk.
 _READ_LIMIT_S = 60.0
 _SIZES = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 

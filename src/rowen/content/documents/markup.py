@@ -13,7 +13,9 @@ from rowen.formats.xml import XmlNames, event_parser
 
 __all__ = ["elements", "whole"]
 
+# The whole part is read by one worker, and each element costs it memory.
 MOST_ELEMENTS = 3_000_000
+# What reads the trees calls itself for each level; Python ends at 1,000 calls.
 DEEPEST = 128
 _NOTHING: frozenset[str] = frozenset()
 

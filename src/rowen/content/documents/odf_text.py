@@ -8,8 +8,11 @@ from rowen.content.documents.markup import whole
 
 __all__ = ["OdfStyles", "OdfWriter"]
 
+# Spaces are a number in an attribute, which may be any.
 _MOST_SPACES = 100
+# Styles name their parents; in a damaged file they name each other.
 _LONGEST_LINEAGE = 16
+# Deeper items are shown at this level.
 _DEEPEST_LIST = 8
 _INNER = frozenset(
     {"section", "frame", "text-box", "g", "custom-shape", "list-header", "index-body", "rect", "ellipse"}

@@ -12,6 +12,7 @@ from rowen.content.documents import DamagedError, markup
 
 __all__ = ["ZipPackage", "joined"]
 
+# For all parts together: a zip may unpack to a thousand times its size.
 MOST_UNPACKED_BYTES = 256 << 20
 _PIECE_BYTES = 1 << 18
 _ENCRYPTED = 0x1

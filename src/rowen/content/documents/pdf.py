@@ -16,9 +16,13 @@ from rowen.model.budget import spend
 
 __all__ = ["read_pdf"]
 
+# More are left out, and the item says so: reading must end within a worker's time.
 MOST_PAGES = 5_000
+# Bookmarks of a damaged file may lead in a circle.
 _MOST_BOOKMARKS = 20_000
+# The title is looked for in the first page, and each character of it is asked for its size.
 _MOST_TITLE_CHARS = 4_000
+# What is larger than the rest and longer than this is no title; a first line is cut off here.
 _LONGEST_TITLE = 200
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
 

@@ -9,8 +9,11 @@ from rowen.content.markdown import escaped
 
 __all__ = ["Bookmark", "markdown"]
 
+# Two pages may begin with the same line by chance; the first one that repeats is kept in any case.
 _FEWEST_REPEATS = 3
+# Of the typical length: a line that ends a sentence, and stops before the margin, ends a paragraph.
 _SHORT = 0.8
+# A bookmark's title is compared with so many lines at a time.
 _LONGEST_HEADING_LINES = 3
 _DEEPEST_SECTION = 5  # Markdown has six levels; the last is for pages
 # How pdfium writes a hyphen that ends a line; the word goes on after it. A digit or capital before it means a real one.

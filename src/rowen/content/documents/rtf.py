@@ -12,6 +12,7 @@ from rowen.content.documents.rtf_words import CODE_PAGES, LEFT_OUT, NAMED, Token
 
 __all__ = ["read_rtf"]
 
+# Open groups are kept on a list, one copy of their state each.
 _DEEPEST = 10_000
 _PLAIN = TextRun("")
 _HEADING = re.compile(r"heading ([1-9])|title()", re.IGNORECASE)

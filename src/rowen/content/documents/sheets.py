@@ -8,7 +8,9 @@ from rowen.model.budget import left_chars
 
 __all__ = ["Row", "Workbook"]
 
+# More is left out, and the text says so.
 MOST_CHARS = 10_000_000
+# Where less than one cell in four is filled, columns are not kept apart: the table would be mostly bars.
 _SPARSEST = 4
 
 Row = Mapping[int, str]

@@ -18,6 +18,7 @@ _BLOCKS = frozenset({"p", "tbl", "sdt"})
 _BODY = frozenset({"body"})
 _SKIPPED = frozenset({"del", "moveFrom", "Fallback", "pPr", "rPr", "sdtPr", "rt"})
 _MARKS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+# A span is a number in an attribute, which may be any; Word itself stops at 63 columns.
 _WIDEST_SPAN = 50
 
 

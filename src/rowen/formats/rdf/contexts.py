@@ -24,6 +24,7 @@ LONGEST_MEANING = 500
 """A word's meaning is written out wherever the word stands, by a parser that holds all of it. In vocabularies that are
 used, it has up to 100 characters."""
 
+# Each level is a call within a call, of which Python allows 1,000.
 _MOST_DEPTH = 200
 _DEEPEST = (
     1_000  # about as deep as msgspec reads; in a thread the parser of RDF read 1,000 levels, 5,000 ended the process

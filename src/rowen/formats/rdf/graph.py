@@ -21,7 +21,9 @@ MOST_NODES = 50_000
 _LONGEST_KEPT_IRI = 500
 """Names are kept at hand, and each may come a million times; a longer one is none that anybody gave a property."""
 
+# Each level is a call within a call; a record that goes deeper is broken, and costs itself alone.
 MOST_DEPTH = 30
+# A node with a name is written out within an item up to here, beyond it by name alone: named nodes may lead anywhere.
 MOST_IRI_DEPTH = 4
 
 _NAMESPACES = {
