@@ -1,4 +1,4 @@
-"""The terminal call: stdout is data, stderr is talk. Command bodies are imported when they are called."""
+"""The terminal door: stdout is data, stderr is talk. Command bodies are imported when they are called."""
 
 from rowen.cli.app import main
 

@@ -88,7 +88,7 @@ class Output:
             self.line((name.ljust(width) if self.terminal else f"{name}\t", "dim"), value)
 
     def say(self, text: str) -> None:
-        """Talk."""
+        """Tell people something, on stderr."""
         if not self.quiet:
             print(clean(text), file=sys.stderr, flush=True)
 

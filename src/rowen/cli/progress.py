@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from rowen.model.run import Tally
     from rowen.model.source import Source
 
-__all__ = ["Drawing", "progress"]
+__all__ = ["ProgressBars", "progress"]
 
 
 @contextmanager
-def progress(*, shown: bool) -> Iterator["Drawing | None"]:
+def progress(*, shown: bool) -> Iterator["ProgressBars | None"]:
     """An observer that draws a bar for each source, or none where nobody looks."""
     if not shown:
         yield None
         return
     with _bars() as bars:
-        yield Drawing(bars)
+        yield ProgressBars(bars)
 
 
 def _bars() -> "Progress":
@@ -43,7 +43,7 @@ def _bars() -> "Progress":
     )
 
 
-class Drawing:
+class ProgressBars:
     """Bars by source. The number of items of the last run is a good guess at this one's."""
 
     def __init__(self, bars: "Progress") -> None:

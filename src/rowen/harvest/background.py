@@ -13,7 +13,7 @@ from rowen.enrich import registry
 from rowen.enrich.base import Embedder
 from rowen.errors import ConfigurationError, EmbeddingError, RowenError
 from rowen.harvest.embed import Embedding, Spent
-from rowen.harvest.embedder import Embedders, wish
+from rowen.harvest.embedder import Embedders, wanted_spec
 from rowen.model.run import Run
 from rowen.settings import Settings
 from rowen.store import embeddings, runs
@@ -176,7 +176,7 @@ class BackgroundEmbedding:
             last = await embeddings.last_passage(c)
         if not last or (active is not None and active.covered_to >= last):
             return
-        embedder, self.remark = self._embedders.choose(active, wish(self._settings))
+        embedder, self.remark = self._embedders.choose(active, wanted_spec(self._settings))
         if embedder is None:
             return
         model = await self.model_of(embedder)

@@ -1,7 +1,7 @@
 """Which embedder is meant, and one door to all of them.
 
-The database remembers the model that its vectors are of; the settings are a wish. While the two differ, the model of
-the database goes on, since vectors of two models cannot be compared: `rowen embed` is what switches.
+The database remembers the model that its vectors are of; the settings say what is wanted. While the two differ, the
+model of the database goes on, since vectors of two models cannot be compared: `rowen embed` is what switches.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rowen.fetch.breaker import Stats
     from rowen.fetch.client import Client
 
-__all__ = ["Choice", "EmbeddedTexts", "Embedders", "in_embedding_words", "spec_of", "wish"]
+__all__ = ["Choice", "EmbeddedTexts", "Embedders", "in_embedding_words", "spec_of", "wanted_spec"]
 
 DEFAULT = Spec("local")
 
 _DIFFER = (
-    "The settings name the embedder {wished}, the vectors here are of {active}, which goes on being used."
+    "The settings name the embedder {wanted}, the vectors here are of {active}, which goes on being used."
     " `rowen embed` makes those of the other one beside them, and then switches."
 )
 _OUTDATED = (
@@ -51,7 +51,7 @@ class EmbeddedTexts(NamedTuple):
     truncated: int
 
 
-def wish(settings: Settings) -> Spec | None:
+def wanted_spec(settings: Settings) -> Spec | None:
     """The embedder that the settings name; None if they leave it to the database."""
     if settings.embedder is None:
         return None
@@ -83,7 +83,7 @@ class Embedders:
         return self._made[spec]
 
     def choose(self, active: Model | None, wanted: Spec | None) -> Choice:
-        """The embedder that goes on: the database's own if it has one, else the one that is wished for."""
+        """The embedder that goes on: the database's own if it has one, else the one that is wanted."""
         if wanted is not None and wanted.kind == registry.NONE:
             return Choice(None)
         if active is None:
@@ -93,7 +93,7 @@ class Embedders:
             return Choice(meant)
         own = self.of(spec_of(active))
         if own.name == active.name:
-            return Choice(own, _DIFFER.format(wished=meant.name, active=active.name))
+            return Choice(own, _DIFFER.format(wanted=meant.name, active=active.name))
         return Choice(None, _OUTDATED.format(active=active.name, now=own.name))
 
     async def ask(

@@ -9,7 +9,7 @@ from rowen.enrich.base import Embedder, Spec
 from rowen.errors import EmbeddingError, UsageError
 from rowen.harvest.background import POLL_S
 from rowen.harvest.embed import Embedding, Spent
-from rowen.harvest.embedder import DEFAULT, spec_of, wish
+from rowen.harvest.embedder import DEFAULT, spec_of, wanted_spec
 from rowen.harvest.engine import Engine
 from rowen.model.database import Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, ModelStatus
@@ -114,7 +114,7 @@ class Models:
         """Ask for one vector, and say what came; raises where none did."""
         async with self._database.connection() as c:
             active = await embeddings.active(c)
-        embedder, remark = self._embedders.choose(active, wish(self._settings))
+        embedder, remark = self._embedders.choose(active, wanted_spec(self._settings))
         if embedder is None and remark is not None:
             raise EmbeddingError(remark)
         if embedder is None:
@@ -129,8 +129,8 @@ class Models:
 
     def _meant(self, active: Model | None, flags: Spec) -> Spec:
         """Flags before settings before what the database has; what belongs to another kind is not mixed in."""
-        wished = wish(self._settings)
-        bases = [base for base in (wished, spec_of(active) if active else None, DEFAULT) if base is not None]
+        wanted = wanted_spec(self._settings)
+        bases = [base for base in (wanted, spec_of(active) if active else None, DEFAULT) if base is not None]
         kind = flags.kind or bases[0].kind
         if kind == registry.NONE:
             raise UsageError(

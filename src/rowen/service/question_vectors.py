@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rowen.enrich import registry
 from rowen.errors import ConfigurationError, EmbeddingError
-from rowen.harvest.embedder import wish
+from rowen.harvest.embedder import wanted_spec
 from rowen.harvest.engine import Engine
 from rowen.model.hashes import text_hash
 from rowen.model.text import normalise
@@ -58,7 +58,7 @@ class QuestionVectors:
     async def _ask(self, text: str, model: Model) -> str:
         from rowen.enrich.vectors import written
 
-        embedder, remark = self._embedders.choose(model, wish(self._settings))
+        embedder, remark = self._embedders.choose(model, wanted_spec(self._settings))
         if embedder is None:
             raise EmbeddingError(remark or f"There is no embedder for {model.name}.")
         # A model of this machine takes as long to load as it takes; only others can keep one waiting.

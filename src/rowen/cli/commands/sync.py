@@ -11,7 +11,7 @@ from rowen.cli.invocation import Invocation
 from rowen.errors import Hint, NotFoundError, RowenError, action
 
 if TYPE_CHECKING:
-    from rowen.cli.progress import Drawing
+    from rowen.cli.progress import ProgressBars
     from rowen.model.run import Run
     from rowen.service import Rowen
 
@@ -48,10 +48,10 @@ async def _sync(
     report.width = max((len(name) for name in names if name in held), default=0)
     report.expected = len(names)
     if names:
-        with progress(shown=call.out.watched) as report.drawing:
+        with progress(shown=call.out.watched) as report.bars:
             await rowen.sync_all(
                 names,
-                observe=report.drawing,
+                observe=report.bars,
                 finished=report.add,
                 found=lambda what: call.out.say(found_words(what)),
                 **how,
@@ -74,7 +74,7 @@ class _Report:
 
     def __init__(self, call: Invocation, *, dry: bool) -> None:
         self.width = self.expected = 0
-        self.drawing: Drawing | None = None
+        self.bars: ProgressBars | None = None
         self._door = call
         self._dry = dry
         self._results: Results = []
@@ -83,8 +83,8 @@ class _Report:
     def add(self, target: str, result: "Run | Exception") -> None:
         """One more is done."""
         self._results.append(result)
-        if self.drawing is not None:
-            self.drawing.step_aside(target if isinstance(result, Exception) else result.source)
+        if self.bars is not None:
+            self.bars.step_aside(target if isinstance(result, Exception) else result.source)
         if isinstance(result, RowenError):
             self._codes.append(_report_error(self._door, target, result))
         elif not isinstance(result, Exception):
