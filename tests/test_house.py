@@ -176,6 +176,17 @@ def test_functions_are_short() -> None:
     assert sum(size <= 30 for size in sizes.values()) / len(sizes) > 0.9
 
 
+def test_a_word_is_the_name_of_one_class() -> None:
+    names = [
+        node.name
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_no_room_without_a_purpose() -> None:
     assert [p for p in MODULES if p.stem in FORBIDDEN_NAMES] == []
 
