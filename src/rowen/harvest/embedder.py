@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, EmbedderTools, Spec
 from rowen.enrich.ledger import Ledger, NoLedger
-from rowen.errors import AddressRefusedError, CircuitOpenError, EmbedderDownError, EmbeddingError, FetchError
+from rowen.errors import (
+    AddressRefusedError,
+    CircuitOpenError,
+    EmbedderDownError,
+    EmbeddingError,
+    FetchError,
+    Hint,
+    action,
+)
 from rowen.settings import Settings
 from rowen.store.embeddings import Model
 
@@ -25,14 +33,7 @@ __all__ = ["Choice", "EmbeddedTexts", "Embedders", "in_embedding_words", "spec_o
 
 DEFAULT = Spec("local")
 
-_DIFFER = (
-    "The settings name the embedder {wanted}, the vectors here are of {active}, which goes on being used."
-    " `rowen embed` makes those of the other one beside them, and then switches."
-)
-_OUTDATED = (
-    "The vectors here are of {active}, which this version of Rowen cannot make any more; search goes by words alone."
-    " `rowen embed` makes those of {now} beside them, and then switches."
-)
+_WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
 
 
 class Choice(NamedTuple):
@@ -93,8 +94,8 @@ class Embedders:
             return Choice(meant)
         own = self.of(spec_of(active))
         if own.name == active.name:
-            return Choice(own, _DIFFER.format(wanted=meant.name, active=active.name))
-        return Choice(None, _OUTDATED.format(active=active.name, now=own.name))
+            return Choice(own, _two_models(meant.name, active.name))
+        return Choice(None, _outdated(active.name, own.name))
 
     async def ask(
         self, embedder: Embedder, texts: Sequence[str], *, dimensions: int | None, question: bool = False
@@ -136,9 +137,25 @@ class Embedders:
         return self._client
 
 
+def _two_models(wanted: str, active: str) -> Hint:
+    return Hint(
+        f"The settings name the embedder {wanted}, the vectors here are of {active}, which goes on being used. ",
+        action("embed"),
+        " makes those of the other one beside them, and then switches.",
+    )
+
+
+def _outdated(active: str, now: str) -> Hint:
+    return Hint(
+        f"The vectors here are of {active}, which this version cannot make any more; search goes by words alone. ",
+        action("embed"),
+        f" makes those of {now} beside them, and then switches.",
+    )
+
+
 def in_embedding_words(problem: FetchError) -> EmbeddingError:
     """What a failed exchange means for embedding."""
-    words: dict[str, Any] = {"hint": problem.hint or "The texts keep waiting; `rowen embed` goes on where this ended."}
+    words: dict[str, Any] = {"hint": problem.hint or _WAITING}
     if isinstance(problem, AddressRefusedError) or not (problem.retryable or isinstance(problem, CircuitOpenError)):
         return EmbeddingError(str(problem), **words)
     if isinstance(problem, CircuitOpenError):
