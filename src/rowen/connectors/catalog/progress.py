@@ -134,7 +134,8 @@ class Progress:
                 self.held -= is_held
                 self._pass(row.url, passed=row.named)
             case Failed() as failed:
-                self.failed.append(replace(failed, payload=None))
+                if len(self.failed) <= _MOST_FAILED:
+                    self.failed.append(replace(failed, payload=None))
                 self.kept += is_held
                 self.lost += not is_held
                 self._pass(row.url, passed=row.named and not is_held)
