@@ -154,6 +154,19 @@ async def test_records_of_one_moment_are_left_out_once_the_catalog_has_left_it(
     assert index.items == expected(catalog)
 
 
+async def test_records_of_the_present_moment_are_read_until_it_has_passed(catalog: Catalog, index: Index) -> None:
+    catalog.dates = dict.fromkeys(catalog.dates, catalog.clock)
+    await index.sync(Shelf(catalog))
+    catalog.words["n003"] = "Edited."
+    catalog.clock += timedelta(minutes=5)
+    await index.sync(Shelf(catalog))
+    assert index.items == expected(catalog)
+
+    catalog.asked.clear()
+    await index.sync(Shelf(catalog))
+    assert catalog.asked == QUIET
+
+
 @pytest.mark.parametrize("lie", ["ignores_filter", "empty_when_filtered"])
 async def test_a_filter_that_begins_to_lie_is_found_out(catalog: Catalog, index: Index, lie: str) -> None:
     await index.sync(Shelf(catalog))

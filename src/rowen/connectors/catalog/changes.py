@@ -53,9 +53,11 @@ async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Since | None
     if modified is None or cursor.filters is False or not run.listing.counts_changes:
         return replace(cursor, overlap=None)
     is_same = cursor.modified == run.cursor.modified
+    is_over = run.clock is not None and run.clock > modified + run.listing.resolution
     if asked and asked.is_short and held:
         if is_same:
-            return replace(cursor, overlap=held)
+            # What is dated at the newest date was read by this run, perhaps for the last time.
+            return replace(cursor, overlap=replace(held, is_over=held.is_over or is_over))
         # What is not settled yet has to be read again, also where it is no longer near the newest date.
         begin = stamp(modified - _length(run)) if held.settled else held.since
         at = stamp(run.now()) if held.settled else held.at
@@ -66,13 +68,12 @@ async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Since | None
         at = held.at if held and is_same else stamp(run.now())
     count = await run.listing.count(moment(begin))
     settled = not (asked and asked.is_short) and is_same and bool(held) and _has_passed(run, at)
-    is_over = run.clock is not None and run.clock > modified + run.listing.resolution
-    overlap = None if not count or count % _CLAMP == 0 else Overlap(begin, count, at, is_over=is_over, settled=settled)
-    return replace(cursor, overlap=overlap)
+    overlap = Overlap(begin, count, at, is_over=is_over, settled=settled)
+    return replace(cursor, overlap=overlap) if count and count % _CLAMP else uncounted(replace(cursor, overlap=overlap))
 
 
 def uncounted(cursor: CatalogCursor) -> CatalogCursor:
-    """The cursor in the middle of the changes: the overlap is no longer what was counted, and is to be read."""
+    """The cursor where the overlap is not, or no longer, what was counted: it is to be read."""
     held = cursor.overlap
     unread = replace(held, count=None, is_over=False) if held and not held.settled else None
     return replace(cursor, overlap=unread)
