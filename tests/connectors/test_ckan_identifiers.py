@@ -217,6 +217,13 @@ def test_only_rows_beside_their_like_are_repeats() -> None:
     assert course.take(5, [b, b, None, None]) == [None, None]
 
 
+def test_a_pass_that_is_set_back_to_the_beginning_asks_for_no_row_before_the_first() -> None:
+    course = Course(position=3, after="c")
+
+    assert not course.joins(2, [{"id": "x"}], 5, step=1000)
+    assert (course.position, course.overlaps) == (0, False)
+
+
 @pytest.mark.parametrize("twice", [False, True])
 async def test_pages_that_overlap_explain_no_shortfall(house: House, portal: OddPortal, twice: bool) -> None:
     portal.fill(30)

@@ -85,6 +85,7 @@ class Course:
             return True
         self._stepped_back = True
         self.position = max(0, min(start, count or start) - max(step // 2, 1))
+        self.overlaps = self.position > 0
         return False
 
     def take(self, start: int, rows: Sequence[Any]) -> list[Any]:
