@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 FUZZ_SECONDS ?= 1800
 SOAK_MINUTES ?= 60
+TEST_PROCESSES ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-external corpus soak fuzz bench serve clean
@@ -29,8 +30,8 @@ check: setup ## What the build runs before the tests: format, lint, types, layer
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: setup ## Run all tests, side by side
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+test: setup ## Run all tests, side by side: make test TEST_PROCESSES=3
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal
 
 test-external: setup ## Run all tests against the server of ROWEN_TEST_DATABASE_URL
 	@test -n "$$ROWEN_TEST_DATABASE_URL" || { echo "Set ROWEN_TEST_DATABASE_URL first."; exit 2; }

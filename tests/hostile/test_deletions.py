@@ -421,7 +421,8 @@ async def test_an_archive_that_calls_all_its_records_deleted_keeps_them(house: H
     assert accepted.tally.deleted == 30
 
 
-@settings(max_examples=25, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+# Ten new ones in each build: one takes up to a second.
+@settings(max_examples=10, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
 @given(
     size=st.integers(1, 80),
     runs=st.lists(
