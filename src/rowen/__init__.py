@@ -15,6 +15,7 @@ from rowen.version import __version__
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Connector, Known, Meter, Options, Tools
+    from rowen.content.base import Body, FormatReader, Part
     from rowen.errors import (
         Action,
         BusyError,
@@ -68,6 +69,7 @@ __all__ = [
     "Answer",
     "AppliedSource",
     "BlockingRowen",
+    "Body",
     "BusyError",
     "Case",
     "Change",
@@ -89,6 +91,7 @@ __all__ = [
     "FellBack",
     "FetchError",
     "Fetched",
+    "FormatReader",
     "Gone",
     "Hint",
     "Hit",
@@ -103,6 +106,7 @@ __all__ = [
     "Outcome",
     "Overview",
     "Page",
+    "Part",
     "Passage",
     "ProviderError",
     "Raw",
@@ -134,6 +138,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "rowen.content.base": ("Body", "FormatReader", "Part"),
     "rowen.connectors.base": (
         "Connector",
         "Known",
