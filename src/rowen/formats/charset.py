@@ -29,7 +29,7 @@ _BOMS = (
 _PARAMETER = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
 _LABEL = rb"([\w.:+-]+)"
 _META = re.compile(rb"<meta[^>]{0,300}?charset\s*+=\s*+(?:[\"']\s*+)?" + _LABEL, re.IGNORECASE)
-_XML = re.compile(rb"\s*<\?xml[^>]{1,200}?encoding\s*=\s*[\"']" + _LABEL, re.IGNORECASE)
+_XML = re.compile(rb"<\?xml[^>]{1,200}?encoding\s*+=\s*+[\"']" + _LABEL, re.IGNORECASE)
 # PEP 263: on one of the first two lines
 _PYTHON = re.compile(rb"\A(?:[^\n]*\n)?[ \t\f]*#[^\n]{0,200}?coding[:=][ \t]*([\w.-]+)")
 _DECLARED_IN = {"text/html": _META, "application/xml": _XML, "text/x-python": _PYTHON}
@@ -164,7 +164,7 @@ def declared(content_type: str | None, body: bytes) -> str | None:
     if told and (known := _codec(told)):
         return known
     head = body[:_HEAD_BYTES]
-    inside = _XML.match(head) or _META.search(head)
+    inside = _XML.match(head.lstrip()) or _META.search(head)
     known = _codec(inside[1].decode("ascii")) if inside else None
     # What could be read as ASCII up to here cannot be UTF-16.
     return "utf-8" if known and known.startswith(("utf-16", "utf-32")) else known
@@ -269,7 +269,7 @@ class XmlDecoder:
 def _xml_charset(head: bytes, told: str | None) -> str:
     if known := _marked(head) or next((name for mark, name in _UNMARKED if head.startswith(mark)), None):
         return known
-    inside = _XML.match(head)
+    inside = _XML.match(head.lstrip())
     for label in (inside[1].decode("ascii", "replace") if inside else None, told):
         if label and _XML_CODECS.fullmatch(label) and _is_codec(label):
             return label
