@@ -64,6 +64,21 @@ async def test_a_deletion_shows_in_the_count_and_is_proved_by_a_walk(catalog: Ca
     assert index.items == expected(catalog)
 
 
+async def test_a_catalog_that_no_longer_counts_is_walked_once_for_what_was_deleted(
+    catalog: Catalog, index: Index
+) -> None:
+    await index.sync(Shelf(catalog))
+    del catalog.dates["n003"]
+    catalog.counts = False
+    await index.sync(Shelf(catalog))
+
+    assert index.items == expected(catalog)
+
+    catalog.asked.clear()
+    await index.sync(Shelf(catalog))
+    assert catalog.asked == ["since"]
+
+
 async def test_one_added_and_one_deleted_at_once_are_both_found(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     del catalog.dates["n003"]

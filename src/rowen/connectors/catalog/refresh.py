@@ -316,6 +316,11 @@ class Refresh:
         declared = None if run.listing.tells_deletions else await run.listing.count()
         if declared == 0 and run.known.count:
             yield Incomplete(f"The catalog declares nothing, although {run.known.count} are held.")
+        elif declared is None and run.cursor.surplus is not None and not run.listing.tells_deletions:
+            # What was deleted since shows in no listing; without a count, only a walk tells.
+            yield FellBack("The catalog no longer tells how many records it has: it was walked whole.")
+            async for observation in self._whole():
+                yield observation
         elif declared is not None and declared != run.expected:
             log.info("the count is not what was expected")
             parts = self._whole() if run.listing.roll is None else self._call_roll(asked=asked)
