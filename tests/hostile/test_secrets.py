@@ -344,7 +344,7 @@ async def test_a_file_reaches_for_secrets_and_folders_only_if_it_is_trusted(hous
     assert "env:MY_SECRET, for https://stranger.example/" in str(caught.value)
     assert "/etc/profile.d" in str(caught.value)
     assert "--trust" in (caught.value.hint or "")
-    assert [deed.deed for deed in (*first, *again)] == ["added", "added", "unchanged", "unchanged"]
+    assert [deed.action for deed in (*first, *again)] == ["added", "added", "unchanged", "unchanged"]
 
 
 async def test_a_source_that_others_put_into_a_shared_database_gets_no_secret_of_this_machine(
