@@ -174,14 +174,49 @@ def test_connections_are_what_the_server_has_and_never_less_than_a_run_needs() -
     assert Connections.budget(3, 3, runs=64).runs == 1
 
 
-async def test_more_runs_than_there_are_connections_for_wait_for_each_other(house: House) -> None:
-    shows(Fetched(page(1)), Complete())
+class Counting(Scripted):
+    """Counts the server's sessions of its database while it is read."""
+
+    kind = "counting"
+    house: House
+    most = 0
+
+    @classmethod
+    def recognise(cls, address: str) -> str | None:
+        return address if address.startswith("counting:") else None
+
+    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+        yield Fetched(page(1))
+        [(sessions,)] = await asyncio.to_thread(
+            Counting.house.query, "select count(*) - 1 from pg_stat_activity where datname = current_database()"
+        )
+        Counting.most = max(Counting.most, sessions)
+        yield Complete()
+
+
+async def test_more_runs_than_there_are_connections_for_wait_for_each_other(
+    house: House, kinds: Callable[[Any], None]
+) -> None:
+    kinds(Counting)
+    Counting.house, Counting.most = house, 0
     async with house.open(side_by_side=64) as r:
         facts = await r.database()
-        runs = await r.sync_all([f"scripted:{n}" for n in range(2 * facts.runs_at_once + 1)])
+        runs = await r.sync_all([f"counting:{n}" for n in range(2 * facts.runs_at_once + 1)])
 
-        assert facts.connections_taken <= facts.connections_allowed
         assert {getattr(run, "status", run) for run in runs} == {"completed"}
+        assert facts.runs_at_once < Counting.most <= facts.connections_taken < facts.connections_allowed
+
+
+async def test_a_source_may_be_called_like_a_number(house: House, waiting: type[Waiting]) -> None:
+    async with house.open(lease_s=6) as r:
+        await r.add("waiting:one", name="1")
+        await r.add("waiting:two", name="2")
+        live = asyncio.create_task(r.sync("2"))
+        await waiting.begun.wait()
+        asked = await r.cancel("2")
+
+        assert (asked.source, asked.status) == ("2", "running")
+        assert (await asyncio.wait_for(live, 60)).status == "cancelled"
 
 
 async def test_who_waits_for_another_task_of_the_process_waits_as_long_as_it_takes(house: House) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowen.connectors import registry
@@ -38,17 +38,15 @@ __all__ = ["Engine", "Observer", "Order", "Work"]
 Observer = Callable[[Source, Tally], None]
 
 
+@dataclass(slots=True, eq=False)
 class Work:
     """One piece of work that this process was asked for: a sync, several side by side, an embedding.
 
     `stopped` says that it is to end soon, `patient` that it may still wait for the embedder.
     """
 
-    __slots__ = ("__weakref__", "patient", "stopped")
-
-    def __init__(self) -> None:
-        self.stopped = False
-        self.patient = True
+    stopped: bool = False
+    patient: bool = True
 
 
 class Engine:
@@ -82,8 +80,8 @@ class Engine:
 
     @property
     def places(self) -> int:
-        """How many runs may be live at a time: as many as were asked for, and the database has connections for."""
-        return max(1, min(self.settings.side_by_side, self.database.connections.runs))
+        """How many runs may be live at a time: as many as were asked for, if the database has connections for them."""
+        return self.database.connections.runs
 
     @asynccontextmanager
     async def work(self) -> AsyncIterator[Work]:

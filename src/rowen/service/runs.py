@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from rowen.errors import Hint, RefusedError, action
+from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.harvest.engine import Engine, Observer, Order, Work
 from rowen.model.library import Case
 from rowen.model.page import Page
@@ -102,9 +102,12 @@ class Runs:
     async def cancel(self, target: str) -> Run:
         """Ask a live run, given by its number or its source, to end as cancelled; whichever process it runs in."""
         async with self._database.transaction() as c:
-            if target.isascii() and target.isdigit():
+            try:
+                source = await source_store.get(c, target)
+            except NotFoundError:
+                if not (target.isascii() and target.isdigit()):
+                    raise
                 return await runs.request_cancel(c, int(target))
-            source = await source_store.get(c, target)
             return await runs.request_cancel(c, await runs.live_of(c, source))
 
     async def recent(self, source: str | None = None, *, limit: int = 20, after: str | None = None) -> Page[Run]:

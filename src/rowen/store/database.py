@@ -28,8 +28,10 @@ Connection: TypeAlias = AsyncConnection[TupleRow]
 RUN_CONNECTIONS = 5
 # A lease lives as long as its session, so that the server frees it when the process dies.
 LEASE_CONNECTIONS = 1
-# Questions of doors, the claim of the embedder, the listener to the change log, and one to spare.
-SHARED_CONNECTIONS = 4
+# Questions of doors, and one to spare.
+DOOR_CONNECTIONS = 2
+# Outside of the pool, for as long as they are needed: the claim of the embedder, the listener to the change log.
+OWN_CONNECTIONS = 2
 # Left to other processes, such as a search beside a sync; they wait for each other when there are more.
 SPARE_CONNECTIONS = 6
 
@@ -45,14 +47,19 @@ class Connections:
     @classmethod
     def budget(cls, allowed: int, in_use: int, *, runs: int) -> "Connections":
         """Enough for so many runs, if the server has them; never fewer than one run needs."""
-        one = RUN_CONNECTIONS + LEASE_CONNECTIONS
+        one, shared = RUN_CONNECTIONS + LEASE_CONNECTIONS, DOOR_CONNECTIONS + OWN_CONNECTIONS
         free = allowed - in_use - SPARE_CONNECTIONS
-        return cls(allowed, in_use, max(SHARED_CONNECTIONS + one, min(SHARED_CONNECTIONS + runs * one, free)))
+        return cls(allowed, in_use, max(shared + one, min(shared + runs * one, free)))
 
     @property
     def runs(self) -> int:
         """How many runs may be live at a time."""
-        return (self.taken - SHARED_CONNECTIONS) // (RUN_CONNECTIONS + LEASE_CONNECTIONS)
+        return (self.pooled - DOOR_CONNECTIONS) // (RUN_CONNECTIONS + LEASE_CONNECTIONS)
+
+    @property
+    def pooled(self) -> int:
+        """How many of ours are in the pool."""
+        return self.taken - OWN_CONNECTIONS
 
 
 CROWDED_S = 0.2
@@ -107,12 +114,11 @@ class Database:
                 allowed, in_use = await _server_connections(connection)
             await asyncio.to_thread(check_vectors, self._conninfo)
         self.connections = Connections.budget(allowed, in_use, runs=self.settings.side_by_side)
-        pooled = SHARED_CONNECTIONS + self.connections.runs * (RUN_CONNECTIONS + LEASE_CONNECTIONS)
-        self._places = asyncio.Semaphore(pooled)
+        self._places = asyncio.Semaphore(self.connections.pooled)
         self._pool = AsyncConnectionPool(
             self._conninfo,
             min_size=1,
-            max_size=pooled,
+            max_size=self.connections.pooled,
             open=False,
             timeout=self.settings.database_patience_s,
             configure=_configure,
