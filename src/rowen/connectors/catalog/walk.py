@@ -85,7 +85,13 @@ class Walk:
         is_new = [self.seen.add(row.url) for row in page.rows]
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
         self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_first and not new]
-        self._stale = self._stale + 1 if self._is_stale(page, fresh) else 0
+        is_shown = self._is_shown(page)
+        # A listing that ends with a page of several records that came before has answered a wrong question: to show them
+        # once more, as many would have to be inserted between two requests. Further up, a kind may know a way round.
+        self.repeated = self.repeated or (page.place is None and is_shown and len(page.rows) > 1)
+        # On a second look no record is new: there only a page as a whole tells.
+        is_stale = not fresh and (self._is_first or is_shown)
+        self._stale = self._stale + 1 if is_stale else 0
         self.fresh += len(fresh)
         dates = [row.modified for row in page.rows if row.modified is not None]
         ordered = [*([self.newest] if self.newest else []), *dates]
@@ -94,14 +100,12 @@ class Walk:
         self.disobeyed = self.since is not None and _is_older(dates, self.since)
         return fresh
 
-    def _is_stale(self, page: ListingPage, fresh: list[Row]) -> bool:
-        """Whether the page came before; on a second look, when no record is new, only a page as a whole tells."""
-        if self._is_first or fresh:
-            return not fresh
+    def _is_shown(self, page: ListingPage) -> bool:
+        """Whether this walk has shown the same records as one page before."""
         shown = hash(frozenset(row.url for row in page.rows))
-        known = shown in self._shown
+        is_shown = shown in self._shown
         self._shown.add(shown)
-        return known
+        return is_shown
 
     def _is_endless(self, page: ListingPage) -> bool:
         if page.place is None:
