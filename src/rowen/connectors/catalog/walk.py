@@ -86,8 +86,8 @@ class Walk:
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
         self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_first and not new]
         is_shown = self._is_shown(page)
-        # A listing that ends with a page of several records that came before has answered a wrong question: to show them
-        # once more, as many would have to be inserted between two requests. Further up, a kind may know a way round.
+        # A listing that ends with several records of one page before has not shown its end: to show them once more, as
+        # many would have to be inserted between two requests. Further up, a kind may know a way round.
         self.repeated = self.repeated or (page.place is None and is_shown and len(page.rows) > 1)
         # On a second look no record is new: there only a page as a whole tells.
         is_stale = not fresh and (self._is_first or is_shown)
