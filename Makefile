@@ -55,6 +55,10 @@ bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.sites
 	$(BIN)/python -m bench.embedding
 	$(BIN)/python -m bench.exports
+	$(BIN)/python -m bench.queue
+	$(BIN)/python -m bench.freshness --pages 300
+	$(BIN)/python -m bench.fleet --portals 40 --pages 20
+	$(BIN)/python -m bench.extraction
 
 serve: ## Start the server over HTTP (not built yet)
 	@echo "There is no server yet: REST, web page and MCP come later. Until then: make demo, or rowen --help." >&2; exit 1

@@ -29,6 +29,7 @@ _BEGINNINGS, _ENDINGS = (
     ("ver", "dow", "ley", "ch", "wan", "nce"),
 )
 _WORDS = [beginning + ending for beginning in _BEGINNINGS for ending in _ENDINGS]
+_UNREADABLE = b', "odd": ' + b"[" * 900 + b"]" * 900 + b"}"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: %b\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -103,11 +104,22 @@ class _Catalog:
         self.count = count
         self.clock = FIRST + (count + 6) * APART
         self.edited: dict[int, datetime] = {}
+        self.broken: set[int] = set()
         self._records = [_pieces(record) for record in _records(corpus)]
 
     def edit(self, every: int) -> None:
         self.clock += timedelta(days=1)
         self.edited |= dict.fromkeys(range(0, self.count, every), self.clock)
+
+    def toggle(self, number: int) -> None:
+        """Let a record fail, or recover."""
+        self.broken ^= {number}
+
+    def answer(self, query: dict[str, list[str]]) -> bytes:
+        """A page of records, or the one that is named."""
+        if "id" in query:
+            return b'{"success": true, "result": %b}' % self._record(int(query["id"][0].partition("-")[0], 16))
+        return self.search(query)
 
     def search(self, query: dict[str, list[str]]) -> bytes:
         start, rows = int(query["start"][0]), int(query["rows"][0])
@@ -135,7 +147,8 @@ class _Catalog:
             b"modified": modified.isoformat(timespec="microseconds").encode(),
         }
         pieces = self._records[number % len(self._records)]
-        return b"".join([piece if n % 2 == 0 else values[piece] for n, piece in enumerate(pieces)])
+        record = b"".join([piece if n % 2 == 0 else values[piece] for n, piece in enumerate(pieces)])
+        return record[:-1] + _UNREADABLE if number in self.broken else record
 
 
 def _id(number: int) -> bytes:
@@ -154,7 +167,7 @@ class _Protocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *requests, self._unread = (self._unread + data).split(b"\r\n\r\n")
         for request in requests:
-            body = self._catalog.search(parse_qs(urlsplit(request.split(b" ", 2)[1].decode()).query))
+            body = self._catalog.answer(parse_qs(urlsplit(request.split(b" ", 2)[1].decode()).query))
             date = format_datetime(self._catalog.clock, usegmt=True).encode()
             self._transport.writelines([_HEAD % (date, len(body)), body])
 
@@ -162,14 +175,15 @@ class _Protocol(asyncio.Protocol):
 def _serve(pipe: Connection, count: int, corpus: Path | None) -> None:
     catalog = _Catalog(count, corpus)
 
-    def edit() -> None:
-        catalog.edit(pipe.recv())
+    def change() -> None:
+        what, number = pipe.recv()
+        getattr(catalog, what)(number)
         pipe.send(True)
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: _Protocol(catalog), "127.0.0.1", 0)
-        loop.add_reader(pipe.fileno(), edit)
+        loop.add_reader(pipe.fileno(), change)
         pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
@@ -185,7 +199,14 @@ class Portal(NamedTuple):
 
     def edit(self, every: int) -> None:
         """Change one of so many records."""
-        self.pipe.send(every)
+        self._tell("edit", every)
+
+    def toggle(self, number: int) -> None:
+        """Let a record fail, or recover."""
+        self._tell("toggle", number)
+
+    def _tell(self, what: str, number: int) -> None:
+        self.pipe.send((what, number))
         self.pipe.recv()
 
     @property

@@ -1,7 +1,8 @@
 """What a catalog costs: `python -m bench.catalogs [--records 50000] [--corpus FOLDER] [--million]`.
 
-A CKAN portal in a process of its own is harvested whole, then again: unchanged, unchanged but walked whole, and after a
-thousandth was edited. Our CPU, that of the worker processes, of the database and of the portal stand apart.
+A CKAN portal in a process of its own is harvested whole, then again: unchanged, unchanged but walked whole, after a
+thousandth was edited, and while one record fails. Our CPU, that of the worker processes, of the database and of the
+portal stand apart.
 """
 
 import argparse
@@ -95,6 +96,20 @@ async def all_cases(bench: Bench, portal: Portal, records: int) -> None:
     print(f"\n  {first.tally.chunks_written:,} passages, {first.tally.bytes / 1e6:,.0f} MB of answers")
     print(f"  rows an edited record       {edited.tally.rows_written / max(1, changed):.2f}")
     assert quiet.tally.rows_written == walked.tally.rows_written == 0
+    await failing(bench, portal)
+
+
+async def failing(bench: Bench, portal: Portal) -> None:
+    """One edited record cannot be read, in this run and the next two, while another is edited; then it can."""
+    portal.edit(25_000)
+    portal.toggle(25_000)
+    await bench.measure("one record fails")
+    portal.edit(10**9)
+    for _ in range(2):
+        await bench.measure("it still fails")
+    portal.toggle(25_000)
+    healed = await bench.measure("it has recovered")
+    print(f"\n  read again after it recovered: {healed.tally.updated + healed.tally.amended}")
 
 
 async def memory(bench: Bench) -> None:

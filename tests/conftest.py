@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
@@ -21,9 +22,12 @@ from rowen.connectors import registry
 from rowen.settings import Settings
 from rowen.store.database import Database
 from rowen.store.embedded import EmbeddedServer
+from tests.seeds import pytest_runtest_call, pytest_sessionstart, pytest_terminal_summary
 
-# Each build looks at new examples, and prints how to repeat one that fails. How long one takes says more about what
-# else the machine does than about the code.
+__all__ = ["pytest_runtest_call", "pytest_sessionstart", "pytest_terminal_summary"]
+
+# Each commit looks at new examples (see `seeds`), and prints how to repeat one that fails. How long one takes says more
+# about what else the machine does than about the code.
 hypothesis_settings.register_profile(
     "rowen",
     derandomize=False,
@@ -114,10 +118,21 @@ class Server:
         return make_conninfo(self.url, dbname=name)
 
 
+# Thousands of databases are made and dropped, and none has to outlive the machine: in memory that takes a tenth of the
+# time. Databases of all processes together stay below 2 GB.
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 4 << 30
+
+
+def _place() -> str | None:
+    """Where the server's files are: in memory, if there is room."""
+    usable = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK)
+    return str(_MEMORY) if usable and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES else None
+
+
 @contextmanager
 def started() -> Iterator[Server]:
     """A server in a folder of its own, until the end."""
-    with tempfile.TemporaryDirectory(prefix="rowen-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rowen-test-", dir=_place()) as folder:
         Path(folder).chmod(0o755)
         server = Server(Path(folder) / "home")
         try:

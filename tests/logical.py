@@ -11,7 +11,8 @@ select source.kind, item.url, item.title, item.text, item.tags, item.record, ite
        item.twins, item_check.depth, item_check.links, encode(item_check.body_hash, 'hex'),
        (select json_agg(json_build_array(chunk.heading, chunk.anchor, chunk.text, encode(chunk.text_hash, 'hex'),
                                          chunk.tsv::text) order by chunk.position)
-          from chunk where chunk.item_id = item.id)
+          from chunk where chunk.item_id = item.id),
+       (select encode(item_title.text_hash, 'hex') from item_title where item_title.item_id = item.id)
   from item join source on source.id = item.source_id left join item_check on item_id = item.id
  order by source.kind, item.url
 """
@@ -30,9 +31,13 @@ def replayed(house: House) -> dict[str, str]:
         "select number, kind, url, encode(content_hash, 'hex'), moved_from from change order by number"
     ):
         numbers.append(number)
+        if kind in ("failing", "recovered"):
+            # These tell of a source, and of no item.
+            continue
         if kind == "moved":
+            # It was created under its new URL before it was recognised.
+            assert url in held, (number, url)
             del held[moved_from]
-            assert url not in held, (number, url)
             held[url] = content
             continue
         assert (kind == "created") == (kind != "deleted" and url not in held), (number, kind, url)

@@ -1,22 +1,26 @@
-"""How well search answers: `python -m bench.quality [SET…] [--home FOLDER] [--embedder KIND]`.
+"""How well search answers: `python -m bench.quality [SET…] [--home FOLDER] [--embedder KIND] [--no-coverage]`.
 
-A set is a folder in the form of Cranfield or of BEIR, or a JSON file of questions over installed documentation; without
-any, the folder named by CORPUS and the questions that lie beside this module. Documents are written as files, harvested
-by the real flow, and found by the real search. With `--home` the database is kept, and a second call only asks.
+A set is a folder with Cranfield, CISI, Medline, CACM, NPL or LISA, or one in the form of BEIR, or a JSON file of
+questions over installed documentation; without any, the folder named by CORPUS and the questions that lie beside this
+module. Documents are written as files, harvested by the real flow, and found by the real search. With `--home` the
+database is kept, and a second call only asks. Constants are chosen on one half of the questions; the other is held out.
 """
 
 import argparse
 import asyncio
 import os
+import re
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from urllib.parse import unquote
 
 import rowen
+from bench.quality.coverage import by_coverage, put_back, table
 from bench.quality.measures import ndcg, recall, reciprocal_rank
-from bench.quality.sets import RetrievalSet, load
+from bench.quality.sets import HALVES, JudgedQuestion, RetrievalSet, load
 from rowen.settings import Settings
 
 HERE = Path(__file__).parent
@@ -24,12 +28,14 @@ DEPTH = 100
 EMBEDDING_LIMIT_S = 24 * 3600
 
 
-async def measure(given: RetrievalSet, home: Path, embedder: str | None) -> None:
+async def measure(given: RetrievalSet, home: Path, embedder: str | None, *, coverage: bool) -> None:
     """Harvest a set, ask its questions by words and by both, and print how good the answers are."""
     folder = given.folder or write(given, home / "documents")
     settings = Settings(home=home, embedder=embedder, embed_wait_s=EMBEDDING_LIMIT_S)
     async with rowen.open(settings) as r:
-        options = {"include": ["*.html"]} if given.folder else {}
+        database = r._engine.database  # noqa: SLF001 (nobody else takes vectors away)
+        await put_back(database)
+        options = {"include": list(given.include)} if given.include else {}
         if not await r.sources():
             await r.add(str(folder), name="set", options=options)
         began = time.perf_counter()
@@ -38,22 +44,47 @@ async def measure(given: RetrievalSet, home: Path, embedder: str | None) -> None
         print(f"{given.name}: {len(given.questions)} questions over {(await r.source('set')).items} items,", end=" ")
         print(f"{tally.chunks_written} passages and {tally.embedded} vectors new, {time.perf_counter() - began:.0f} s")
         for meaning in (False, True) if embedder != "none" else (False,):
-            await ask(r, given, folder, meaning=meaning)
+            await report(r, given, folder, meaning=meaning)
+        if coverage and embedder != "none":
+            print(table(await by_coverage(database, lambda: quality(r, given, folder))), flush=True)
 
 
-async def ask(r: rowen.Rowen, given: RetrievalSet, folder: Path, *, meaning: bool) -> None:
-    sums = dict.fromkeys(("nDCG@10", "MRR@10", "recall@10", "recall@100"), 0.0)
+async def report(r: rowen.Rowen, given: RetrievalSet, folder: Path, *, meaning: bool) -> None:
+    """Ask all questions, and print the means, of nDCG those of each half as well."""
     spent: list[float] = []
-    for question, grades in given.questions:
+    found = []
+    for question in given.questions:
         began = time.perf_counter()
-        answer = await r.search(question, limit=DEPTH, meaning=meaning)
+        found.append(measures(await ask(r, question, folder, meaning=meaning), question.grades))
         spent.append(time.perf_counter() - began)
-        found = list(dict.fromkeys(name_of(hit.url, folder) for hit in answer))
-        for measure_name, value in measures(found, grades).items():
-            sums[measure_name] += value
-    means = "  ".join(f"{name} {total / len(given.questions):.4f}" for name, total in sums.items())
+    means = "  ".join(f"{name} {fmean(one[name] for one in found):.4f}" for name in found[0])
+    halves = ", ".join(f"{half} {value:.4f}" for half, value in by_half(given, [one["nDCG@10"] for one in found]))
     by, p50_ms = "words and meaning" if meaning else "words", sorted(spent)[len(spent) // 2] * 1000
-    print(f"  {by:<18} {means}  p50 {p50_ms:.0f} ms")
+    print(f"  {by:<18} {means}  p50 {p50_ms:.0f} ms\n  {'':<18} nDCG@10 {halves}", flush=True)
+
+
+def by_half(given: RetrievalSet, values: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """The mean of each half of the questions."""
+    for half in HALVES:
+        if those := [value for question, value in zip(given.questions, values, strict=True) if question.half == half]:
+            yield half, fmean(those)
+
+
+async def quality(r: rowen.Rowen, given: RetrievalSet, folder: Path) -> float:
+    """nDCG@10 over the questions that nothing was tuned on; over all, where a set has too few for halves."""
+    held_out = [question for question in given.questions if question.half == HALVES[-1]] or given.questions
+    return fmean([ndcg(await ask(r, question, folder), question.grades) for question in held_out])
+
+
+async def ask(r: rowen.Rowen, question: JudgedQuestion, folder: Path, *, meaning: bool = True) -> list[str]:
+    """The documents that answer, best first."""
+    answer = await r.search(sentence(question.text), limit=DEPTH, meaning=meaning)
+    return list(dict.fromkeys(name_of(hit.url, folder) for hit in answer))
+
+
+def sentence(text: str) -> str:
+    """A question without what would be an operator: who wrote it did not know of any."""
+    return re.sub(r"(^|\s)-+", r"\1", text.replace('"', " ").replace("*", " "))
 
 
 def measures(found: list[str], grades: Mapping[str, float]) -> dict[str, float]:
@@ -85,13 +116,17 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", type=Path)
     parser.add_argument("--home", type=Path, help="keep the databases here")
     parser.add_argument("--embedder", help="local, none …; default: the one of the settings")
+    parser.add_argument(
+        "--coverage", action=argparse.BooleanOptionalAction, default=True, help="ask with a part of the vectors, too"
+    )
     chosen = parser.parse_args()
     corpus = [Path(os.environ["CORPUS"])] if "CORPUS" in os.environ else []
     for path in chosen.sets or [*corpus, *sorted(HERE.glob("*.json"))]:
         with tempfile.TemporaryDirectory(prefix="rowen-quality-") as passing:
             Path(passing).chmod(0o755)
             given = load(path)
-            asyncio.run(measure(given, (chosen.home or Path(passing)) / given.name, chosen.embedder))
+            home = (chosen.home or Path(passing)) / given.name
+            asyncio.run(measure(given, home, chosen.embedder, coverage=chosen.coverage))
 
 
 if __name__ == "__main__":

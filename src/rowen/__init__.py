@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from rowen.content.base import Body, FormatReader, Part
     from rowen.errors import (
         Action,
+        BudgetExceededError,
         BusyError,
         ConfigurationError,
         EmbeddingError,
         ExportError,
+        ExtractionError,
         FetchError,
         Hint,
         ItemError,
@@ -35,8 +37,20 @@ if TYPE_CHECKING:
         UsageError,
     )
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-    from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, ModelStatus
+    from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
+    from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
     from rowen.model.export import Export
+    from rowen.model.extraction import (
+        CarriedSchema,
+        CostLine,
+        Costs,
+        Evidence,
+        Extracted,
+        Extraction,
+        ExtractionReport,
+        FieldChange,
+    )
+    from rowen.model.health import Health
     from rowen.model.item import (
         Checkpoint,
         Complete,
@@ -51,17 +65,22 @@ if TYPE_CHECKING:
         Skipped,
         Unchanged,
         Validators,
-        Whole,
     )
-    from rowen.model.library import Case, Entry, Overview, Revision
+    from rowen.model.job import Job, LiveWorker, QueueDepth
+    from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
     from rowen.model.page import Page
+    from rowen.model.publication import Publication
+    from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
     from rowen.model.query import Answer, Hit, Passage, Twin
     from rowen.model.run import Change, Outcome, Run, Tally
+    from rowen.model.saved import SavedNews, SavedSearch
+    from rowen.model.schema import Schema, SchemaChange, SchemaComparison
     from rowen.model.source import AppliedSource, Source
     from rowen.model.twins import TwinGroup, TwinItem
+    from rowen.model.webhook import Delivery, Webhook, WebhookFilter
     from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
     from rowen.service.blocking import BlockingRowen, open_blocking
-    from rowen.service.discovery import Discovery
+    from rowen.service.discovery import Discovery, Unconfirmed
     from rowen.service.facts import fact
 
 __all__ = [
@@ -70,14 +89,21 @@ __all__ = [
     "AppliedSource",
     "BlockingRowen",
     "Body",
+    "BudgetExceededError",
     "BusyError",
+    "CarriedSchema",
     "Case",
     "Change",
     "Checkpoint",
     "Complete",
     "ConfigurationError",
     "Connector",
+    "CostLine",
+    "Costs",
     "DatabaseStatus",
+    "Delivery",
+    "DiffLine",
+    "DiffPiece",
     "Discovery",
     "Document",
     "EmbeddingError",
@@ -85,19 +111,33 @@ __all__ = [
     "EmbeddingProgress",
     "EmbeddingReport",
     "Entry",
+    "Evidence",
     "Export",
     "ExportError",
+    "Extracted",
+    "Extraction",
+    "ExtractionError",
+    "ExtractionReport",
     "Failed",
     "FellBack",
     "FetchError",
     "Fetched",
+    "FetchedModel",
+    "FieldChange",
+    "Following",
     "FormatReader",
     "Gone",
+    "Health",
+    "HeldDeletion",
     "Hint",
     "Hit",
+    "Hunk",
     "Incomplete",
+    "ItemDiff",
     "ItemError",
+    "Job",
     "Known",
+    "LiveWorker",
     "Meter",
     "ModelStatus",
     "NotFoundError",
@@ -108,19 +148,30 @@ __all__ = [
     "Page",
     "Part",
     "Passage",
+    "Poked",
     "ProviderError",
+    "Publication",
+    "PushAccess",
+    "PushVerdict",
+    "QueueDepth",
     "Raw",
     "RefusedError",
     "Revision",
     "Rowen",
     "RowenError",
     "Run",
+    "SavedNews",
+    "SavedSearch",
+    "Schema",
+    "SchemaChange",
+    "SchemaComparison",
     "ServerStatus",
     "Skipped",
     "Source",
     "SourceError",
     "StoreError",
     "StoreUnavailableError",
+    "Subscription",
     "Tally",
     "Tidied",
     "Tools",
@@ -128,9 +179,11 @@ __all__ = [
     "TwinGroup",
     "TwinItem",
     "Unchanged",
+    "Unconfirmed",
     "UsageError",
     "Validators",
-    "Whole",
+    "Webhook",
+    "WebhookFilter",
     "__version__",
     "fact",
     "open",
@@ -148,10 +201,12 @@ _HOME = {
     ),
     "rowen.errors": (
         "Action",
+        "BudgetExceededError",
         "BusyError",
         "ConfigurationError",
         "EmbeddingError",
         "ExportError",
+        "ExtractionError",
         "FetchError",
         "Hint",
         "ItemError",
@@ -169,13 +224,27 @@ _HOME = {
         "ServerStatus",
         "Tidied",
     ),
+    "rowen.model.diff": ("DiffLine", "DiffPiece", "Hunk", "ItemDiff"),
     "rowen.model.embedding": (
         "EmbeddingEstimate",
         "EmbeddingProgress",
         "EmbeddingReport",
+        "FetchedModel",
         "ModelStatus",
     ),
     "rowen.model.export": ("Export",),
+    "rowen.model.health": ("Health",),
+    "rowen.model.job": ("Job", "LiveWorker", "QueueDepth"),
+    "rowen.model.extraction": (
+        "CarriedSchema",
+        "CostLine",
+        "Costs",
+        "Evidence",
+        "Extracted",
+        "Extraction",
+        "ExtractionReport",
+        "FieldChange",
+    ),
     "rowen.model.item": (
         "Checkpoint",
         "Complete",
@@ -190,15 +259,23 @@ _HOME = {
         "Skipped",
         "Unchanged",
         "Validators",
-        "Whole",
     ),
     "rowen.model.library": (
         "Entry",
+        "Following",
+        "HeldDeletion",
         "Overview",
         "Case",
         "Revision",
     ),
     "rowen.model.page": ("Page",),
+    "rowen.model.push": (
+        "Poked",
+        "PushAccess",
+        "PushVerdict",
+        "Subscription",
+    ),
+    "rowen.model.publication": ("Publication",),
     "rowen.model.query": (
         "Answer",
         "Hit",
@@ -211,6 +288,12 @@ _HOME = {
         "Run",
         "Tally",
     ),
+    "rowen.model.saved": ("SavedNews", "SavedSearch"),
+    "rowen.model.schema": (
+        "Schema",
+        "SchemaChange",
+        "SchemaComparison",
+    ),
     "rowen.model.source": (
         "AppliedSource",
         "Source",
@@ -219,6 +302,7 @@ _HOME = {
         "TwinGroup",
         "TwinItem",
     ),
+    "rowen.model.webhook": ("Delivery", "Webhook", "WebhookFilter"),
     "rowen.service": (
         "Rowen",
         "open",
@@ -227,7 +311,7 @@ _HOME = {
         "BlockingRowen",
         "open_blocking",
     ),
-    "rowen.service.discovery": ("Discovery",),
+    "rowen.service.discovery": ("Discovery", "Unconfirmed"),
     "rowen.service.facts": ("fact",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -35,7 +35,18 @@
     │   ├── BadVectorsError         the embedder's answer is no use
     │   ├── EmbedderDownError       it cannot be reached, or asks to wait
     │   └── TextsRefusedError       it will not take these texts
+    ├── ExtractionError        facts could not be extracted from an item    exit 1
+    │   ├── AnswerInvalidError      the model's answer is no JSON
+    │   ├── AnswerMismatchError     it breaks the schema
+    │   ├── AnswerRefusedError      the model will not answer
+    │   ├── AnswerTruncatedError    the answer was cut off
+    │   ├── ContextOverflowError    the text is longer than the model reads
+    │   └── UngroundedError         it says what the text does not
     ├── ExportError            a snapshot could not be written or read      exit 1
+    ├── JobError               a job could not be done                      exit 1
+    │   ├── JobLimitError           it took too much memory
+    │   ├── JobSilentError          it showed no progress for too long
+    │   └── PortionReadError        it read its share; the next goes on
     └── ItemError              one item could not be read                   exit 3
 
 A class knows its stable name (`code`), whether trying again can help (`retryable`), whether it counts against a
@@ -51,6 +62,10 @@ from typing import Any, ClassVar, Self
 __all__ = [
     "Action",
     "AddressRefusedError",
+    "AnswerInvalidError",
+    "AnswerMismatchError",
+    "AnswerRefusedError",
+    "AnswerTruncatedError",
     "BadAnswerError",
     "BadUrlError",
     "BadVectorsError",
@@ -60,15 +75,21 @@ __all__ = [
     "CircuitOpenError",
     "ConfigurationError",
     "ConnectError",
+    "ContextOverflowError",
     "EmbedderDownError",
     "EmbeddingError",
     "ExportError",
+    "ExtractionError",
     "FetchError",
     "FetchTimeoutError",
     "Hint",
     "ItemError",
+    "JobError",
+    "JobLimitError",
+    "JobSilentError",
     "NewerDatabaseError",
     "NotFoundError",
+    "PortionReadError",
     "ProviderAnswerError",
     "ProviderDownError",
     "ProviderError",
@@ -87,8 +108,10 @@ __all__ = [
     "TextsRefusedError",
     "TlsError",
     "TruncatedError",
+    "UngroundedError",
     "UsageError",
     "action",
+    "class_of",
 ]
 
 
@@ -336,6 +359,19 @@ class SourceGoneError(SourceError):
     """The root of a source is not there."""
 
 
+class _DownError(RowenError):
+    """What cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be tried again."""
+
+    http_status = 503
+    retryable = True
+
+    def __init__(
+        self, message: str = "", *, retry_in_s: float = 0.0, busy: bool = False, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_in_s, self.busy = retry_in_s, busy
+
+
 class ProviderError(RowenError):
     """A paid service could not be called."""
 
@@ -357,18 +393,8 @@ class ProviderAnswerError(ProviderError):
     """A provider's answer cannot be read."""
 
 
-class ProviderDownError(ProviderError):
+class ProviderDownError(_DownError, ProviderError):
     """A provider cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be called again."""
-
-    http_status = 503
-    retryable = True
-
-    def __init__(
-        self, message: str = "", *, retry_in_s: float = 0.0, busy: bool = False, hint: str | None = None
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.retry_in_s = retry_in_s
-        self.busy = busy
 
 
 class ProviderKeyError(ProviderError):
@@ -376,9 +402,15 @@ class ProviderKeyError(ProviderError):
 
 
 class ProviderRefusedError(ProviderError):
-    """A provider will not take this input."""
+    """A provider will not take this input; `reason` is its own code for why, `about` the parameter, if it told."""
 
     http_status = 422
+
+    def __init__(
+        self, message: str = "", *, reason: str | None = None, about: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.reason, self.about = reason, about
 
 
 class EmbeddingError(RowenError):
@@ -391,26 +423,64 @@ class BadVectorsError(EmbeddingError):
     """An embedder's answer is no use; nothing of it was stored."""
 
 
-class EmbedderDownError(EmbeddingError):
+class EmbedderDownError(_DownError, EmbeddingError):
     """An embedder cannot be reached, or asks to wait (`busy`); `retry_in_s` says when it may be tried again."""
-
-    retryable = True
-    http_status = 503
-
-    def __init__(
-        self, message: str = "", *, retry_in_s: float = 0.0, busy: bool = False, hint: str | None = None
-    ) -> None:
-        super().__init__(message, hint=hint)
-        self.retry_in_s = retry_in_s
-        self.busy = busy
 
 
 class TextsRefusedError(EmbeddingError):
     """An embedder will not take these texts."""
 
 
+class ExtractionError(RowenError):
+    """Facts could not be extracted; what was extracted before is kept."""
+
+    http_status = 422
+
+
+class AnswerInvalidError(ExtractionError):
+    """A model's answer is no JSON."""
+
+
+class AnswerMismatchError(ExtractionError):
+    """A model's answer breaks the schema, also after it was told how."""
+
+
+class AnswerRefusedError(ExtractionError):
+    """A model will not answer."""
+
+
+class AnswerTruncatedError(ExtractionError):
+    """A model's answer was cut off before it was whole."""
+
+
+class ContextOverflowError(ExtractionError):
+    """A text is longer than a model reads."""
+
+
+class UngroundedError(ExtractionError):
+    """A model's answer says what the text does not."""
+
+
 class ExportError(RowenError):
     """A snapshot could not be written, or an earlier one not be read; nothing half-written was kept."""
+
+
+class JobError(RowenError):
+    """A job could not be done."""
+
+
+class JobLimitError(JobError):
+    """A job took more memory than a worker may have."""
+
+
+class JobSilentError(JobError):
+    """A job showed no progress for too long."""
+
+    retryable = True
+
+
+class PortionReadError(JobError):
+    """A job read as many new items as it may; the next one goes on from there."""
 
 
 class ItemError(RowenError):
@@ -418,3 +488,13 @@ class ItemError(RowenError):
 
     exit_code = 3
     http_status = 422
+
+
+def class_of(code: str | None) -> type[RowenError]:
+    """The class of an error that only its code is known of; what is unknown is an error, and no more."""
+    tree: list[type[RowenError]] = [RowenError]
+    for found in tree:
+        if found.code == code:
+            return found
+        tree += found.__subclasses__()
+    return RowenError

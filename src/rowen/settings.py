@@ -68,7 +68,36 @@ class Settings(BaseSettings):
     )
     workers: int | None = Field(default=None, ge=0, description="worker processes for parsing; 0: none")
     side_by_side: Harmless[int] = Field(default=4, ge=1, le=64, description="sources that are synced at the same time")
-    lease_s: float = Field(default=60.0, gt=0, description="how long a run may be silent before another may take over")
+    lease_s: float = Field(
+        default=60.0, gt=0, description="how long a run or a worker may be silent before another may take over"
+    )
+    # Three runs with their tries are half a day of an hourly schedule: longer than an outage that mends itself.
+    failing_after: int = Field(
+        default=3, ge=1, description="runs in a row that must fail until a source is called failing"
+    )
+    # Fourteen a minute, a quarter of what one host would bear at the usual pace. Half of it is felt by who keeps
+    # thousands of pages; twice as many by their servers.
+    refresh_requests_per_day: int = Field(
+        default=20_000, ge=1, description="requests a day for sources that are looked at as often as they change"
+    )
+    # A request may take two minutes, be tried three times, and wait two minutes for its host: ten minutes in all.
+    job_silence_s: float = Field(
+        default=1800.0, gt=0, description="how long a job may show no progress before a worker stops it"
+    )
+    # A restart is over after a minute. Twice as long would miss most of those that are, half would ask during many.
+    job_retry_s: float = Field(
+        default=60.0, ge=0, description="how long a job that failed waits for its next try; then 5 and 30 times as long"
+    )
+    # An hour at 30 items a second: then others may have the place. Half as many cost a large source twice the listings.
+    job_items: int | None = Field(
+        default=100_000, ge=1, description="new items after which a job leaves the rest of a large source to the next"
+    )
+    runs_at_once: int | None = Field(
+        default=None, ge=1, description="scheduled runs of all workers at a time; default: as many as they have places"
+    )
+    worker_memory_mb: int | None = Field(
+        default=None, ge=1, description="memory of a worker above which it stops a job; default: half of the machine's"
+    )
     deletion_floor: int = Field(default=10, ge=0, description="fewer items that are gone are deleted without asking")
     deletion_share: float = Field(
         default=0.15, ge=0, le=1, description="above the floor: the share of a source that may go unasked"
@@ -77,6 +106,21 @@ class Settings(BaseSettings):
     # two of four files could not go; at all of it, a captive portal deletes nine pages of ten.
     deletion_small_share: float = Field(
         default=0.5, ge=0, le=1, description="below the floor: the share of a small source that may go unasked"
+    )
+    # A portal that lost half of its records is mended within weeks, and who looks at `status` once a month sees it in
+    # time. After a week, a holiday would delete; after a year, half of an index may be what is no longer there.
+    deletion_patience_days: float = Field(
+        default=30, ge=0, description="deletions that are held back go unasked after so many days"
+    )
+    # Ten looks on as many days: a portal that is synced once a month gets ten months, one that is synced hourly the 30
+    # days. At one or two, a portal that is seldom looked at would lose its items at the next accident.
+    deletion_patience_runs: int = Field(
+        default=10, ge=1, description="but not before so many complete runs have missed them"
+    )
+    # A quarter: records that vanish for a month or two and come back keep their history. A year would keep more than is
+    # held of sources that change every day.
+    withdrawn_kept_days: float = Field(
+        default=90, ge=0, description="how long the last copy of a deleted item can be looked at; 0: not at all"
     )
     revisions_kept: int = Field(default=20, ge=0, description="superseded texts kept per item")
     allow_addresses: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
@@ -87,14 +131,24 @@ class Settings(BaseSettings):
         description="the same for sources at one host alone: host=network, separated by commas",
     )
 
-    probe: bool = Field(default=True, description="ask an address that may be any site's what it is, when it is added")
+    push_key: SecretStr | None = Field(
+        default=None,
+        description="the key that secrets of pushes are derived from, at least 16 letters, or env:NAME or file:PATH",
+    )
+    # A deployment touches dozens of pages at once; a sender that comes once a second all day is broken, or hostile.
+    push_per_minute: int = Field(default=60, ge=1, description="pushes of one sender that are taken in a minute")
+
+    public_url: str | None = Field(
+        default=None, description="where this is reached from outside: what hubs call, and what feeds and streams name"
+    )
+    probe: bool = Field(default=True, description="ask what is added what it is, and whether it is there")
     browser: Path | None = Field(
         default=None,
         description="the Chromium that renders pages; default: chromium, chromium-browser or google-chrome on the PATH",
     )
     user_agent: str | None = Field(default=None, description="how requests name themselves; default: Rowen/<version>")
     host_delay_s: float = Field(
-        default=1.0, ge=0, description="least time between two requests to one host; up to half of it again is added"
+        default=1.0, ge=0, description="least time between two requests to one host, of all processes of a database"
     )
     host_concurrency: int = Field(default=3, ge=1, description="requests to one host at the same time")
     connect_limit_s: float = Field(default=10.0, gt=0, description="time to open a connection")
@@ -120,7 +174,13 @@ class Settings(BaseSettings):
         default=None, description="who makes vectors; default: as the database has it, `local` for a new one"
     )
     embedder_url: str | None = Field(default=None, description="base address of the embedder's API")
-    embedder_model: str | None = Field(default=None, description="its model, by the name that it has there")
+    embedder_model: str | None = Field(
+        default=None,
+        description="its model, by the name that it has there; for `local` a folder, or the name of a fetched model",
+    )
+    model_hub: str | None = Field(
+        default=None, description="address of the hub from which `rowen embed --fetch` takes models"
+    )
     embedder_key: SecretStr | None = Field(default=None, description="its key, or env:NAME or file:PATH to find it")
     embedder_dimensions: int | None = Field(
         default=None, ge=1, le=4000, description="length of the vectors to ask for, where the model lets one choose"
@@ -141,6 +201,26 @@ class Settings(BaseSettings):
         default=20_000, ge=1, description="with so many vectors an index is made; fewer are compared one by one"
     )
 
+    llm: str | None = Field(
+        default=None, description="who reads pages for facts: openai, anthropic, gemini, ollama; default: nobody"
+    )
+    llm_url: str | None = Field(default=None, description="base address of the language model's API")
+    llm_model: str | None = Field(default=None, description="its model, by the name that it has there")
+    llm_key: SecretStr | None = Field(default=None, description="its key, or env:NAME or file:PATH to find it")
+    llm_price: str | None = Field(
+        default=None,
+        pattern=r"^\d+(\.\d+)?(/\d+(\.\d+)?)?$",
+        description="what a million tokens cost, in US dollars: sent/received",
+    )
+    # Providers allow more; four keep a page a second going, and a local server has one or two places.
+    llm_concurrency: int = Field(default=4, ge=1, le=256, description="questions to a language model at the same time")
+    # About 100 kB of text: nineteen pages in twenty, and what models of today read at once. Longer ones are cut.
+    llm_context_tokens: int = Field(
+        default=24_000, ge=500, description="the longest text that is sent at once; longer pages are cut along headings"
+    )
+    # The largest bundled schema, filled in, takes 1,500; a list of 200 rows takes this much.
+    llm_answer_tokens: int = Field(default=8_192, ge=64, description="the longest answer that is asked for")
+
     budget_run_usd: float | None = Field(
         default=None, ge=0, description="what paid calls of one run may cost, in US dollars; default: no limit"
     )
@@ -150,6 +230,12 @@ class Settings(BaseSettings):
     budget_day_usd: float | None = Field(
         default=None, ge=0, description="what all paid calls of one day (UTC) may cost"
     )
+
+    budget_call_usd: float | None = Field(default=None, ge=0, description="what one paid call may cost")
+    budget_run_tokens: int | None = Field(default=None, ge=0, description="the same in tokens, sent and received")
+    budget_source_tokens: int | None = Field(default=None, ge=0, description="the same in tokens")
+    budget_day_tokens: int | None = Field(default=None, ge=0, description="the same in tokens")
+    budget_call_tokens: int | None = Field(default=None, ge=0, description="the same in tokens")
 
     # The seeds name these without our prefix.
     cb_failure_threshold: int = Field(

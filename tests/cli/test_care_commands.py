@@ -29,10 +29,14 @@ def test_status_tells_of_sources_and_database(docs: Cli) -> None:
     facts = docs("status", "--json").facts
     plain = docs("status")
 
-    assert [fact.get("name") for fact in facts] == ["docs", "twin", None]
+    assert [fact.get("name") for fact in facts] == ["docs", "twin", None, None, None]
     assert (facts[0]["items"], facts[0]["last_status"], facts[1]["last_status"]) == (3, "completed", None)
-    assert facts[2]["database"]["schema"] >= 1
-    assert [line.split("\t")[0] for line in plain.out.splitlines()] == ["source", "source", "database"]
+    assert facts[2]["health"]["queue"] == {"ready": 0, "later": 0, "running": 0, "paused": False}
+    assert 0 <= facts[3]["freshness"]["stale"] == facts[0]["stale"] < 0.01
+    assert facts[1]["stale"] is None
+    assert facts[4]["database"]["schema"] >= 1
+    shown = ["source", "source", "queue", "freshness", "database"]
+    assert [line.split("\t")[0] for line in plain.out.splitlines()] == shown
     assert "twin: not read yet; `rowen sync twin` does." in plain.err
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from tests.cli.conftest import Cli
 from tests.portals.ckan import CkanPortal
+from tests.portals.packages import PythonIndex
 from tests.portals.site import Site
 
 
@@ -56,3 +58,60 @@ def test_nothing_is_asked_where_that_is_switched_off(near: Cli, portal: CkanPort
     done = near("add", portal.url, ROWEN_PROBE="false")
 
     assert ("\tweb\t" in done.out, portal.log) == (True, [])
+
+
+def test_an_address_that_was_never_there_is_not_kept(near: Cli) -> None:
+    with closing(Site()) as site:
+        done = near("sync", f"{site.url}/nowhere/", ROWEN_PROBE="false")
+        folder = near("sync", "./not/here")
+
+    assert (done.code, near("sources", "--json").facts) == (1, [])
+    assert "Nothing was added." in done.err
+    assert (folder.code, "./not/here" in folder.err) == (2, True)
+
+
+def test_doctor_finds_a_source_ill_whose_items_all_fail(near: Cli) -> None:
+    with closing(Site()) as site:
+        site.put("/", "Hay", "All about hay.", links=("/mow",))
+        site.put("/mow", "Mowing", "How to mow.")
+        near("add", f"{site.url}/", "--kind", "web", "--name", "hay", "--option", "select=main")
+        near("sync", "hay")
+        site.pages = {
+            path: replace(page, body=page.body.replace(b"main>", b"div>")) for path, page in site.pages.items()
+        }
+        done = near("doctor", "--json")
+
+    ill = {fact["check"]: fact for fact in done.facts}["source hay"]
+    assert (done.code, ill["ok"]) == (1, False)
+    assert "The selector 'main' matches nothing" in ill["found"]
+
+
+def test_doctor_looks_whether_sources_can_be_read(near: Cli) -> None:
+    with closing(CkanPortal()) as portal, closing(Site()) as site:
+        portal.make("a")
+        near("add", portal.url, "--name", "farm")
+        near("add", f"{site.url}/nowhere", "--kind", "web", "--name", "lost")
+        portal.log.clear()
+        well = {fact["check"]: fact for fact in near("doctor", "--json").facts}
+    asked = len(portal.log)
+    near("pause", "lost")
+    done = near("doctor", "--json")
+    ill = {fact["check"]: fact for fact in done.facts}
+
+    assert (well["source farm"]["ok"], well["source farm"]["found"]) == (True, "can be read")
+    assert asked <= 10
+    assert (well["source lost"]["ok"], "404" in well["source lost"]["found"]) == (False, True)
+    assert (done.code, ill["source farm"]["ok"]) == (1, False)
+    assert (ill["source lost"]["ok"], ill["source lost"]["found"]) == (True, "is paused, and was not looked at")
+
+
+def test_a_package_that_does_not_exist_is_not_added_and_one_that_nobody_can_ask_for_is(near: Cli) -> None:
+    with closing(PythonIndex()) as index:
+        typo = near("add", "pypi:hya", "--option", f"registry={index.url}")
+        index.down = True
+        down = near("add", "pypi:hay", "--option", f"registry={index.url}")
+
+    assert (typo.code, typo.out) == (1, "")
+    assert "there is no package 'hya'. Nothing was added." in " ".join(typo.err.split())
+    assert (down.code, down.out) == (0, "hay\tadded\tpypi\tpkg:pypi/hay\n")
+    assert "Nobody could tell whether there is pypi:hay" in down.err

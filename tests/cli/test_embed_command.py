@@ -1,5 +1,6 @@
 """embed, and what status, doctor and db say about vectors."""
 
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,16 +36,25 @@ def test_a_sync_tells_what_waits_and_embed_catches_up(cli: Cli, provider: Provid
     provider.down = True
     synced = cli("sync", "./field", **there)
     assert synced.code == 0
-    assert "2 passages found by words only so far; `rowen embed`" in synced.err
+    assert "4 texts found by words only so far; `rowen embed`" in synced.err
 
     status = cli("status", **there)
-    assert "embeddings\topenai:double\tactive\t0 vectors\t2 pending" in status.out
+    assert "embeddings\topenai:double\tactive\t0 vectors\t4 pending\t0 % of all passages" in status.out
     assert "embedding stopped" in status.err
+    [source, _, _, model, _] = cli("status", "--json", **there).facts
+    assert (source["coverage"], model["embeddings"]["coverage"]) == (0, 0)
+    found = cli("search", "clover", **there)
+    assert "0 % of what has the words has vectors so far" in found.err
+    assert "so far" not in found.out
 
     provider.down = False
     done = cli("embed", "--json", **there)
     assert done.code == 0
-    assert {"model": "openai:double", "embedded": 2, "pending": 0, "error": None}.items() <= done.facts[0].items()
+    assert {"model": "openai:double", "embedded": 4, "pending": 0, "error": None}.items() <= done.facts[0].items()
+    explained = cli("search", "clover", "--explain", **there)
+    assert "so far" not in explained.err
+    assert re.search(r"^coverage +1$", explained.out, re.MULTILINE)
+    assert cli("search", "clover", "--explain", "--json", **there).facts[-1]["explanation"]["coverage"] == 1
 
 
 def test_a_provider_that_fails_is_an_error_with_exit_code_1(cli: Cli, provider: Provider, field: Path) -> None:
@@ -63,9 +73,9 @@ def test_switching_is_told_and_the_old_vectors_can_be_dropped(cli: Cli, provider
     dropped = cli("embed", "--drop-old", **there)
 
     assert "to switch from openai:double" in switched.err
-    assert "openai:other: 2 embedded" in switched.out
+    assert "openai:other: 4 embedded" in switched.out
     assert "Search uses this model now" in switched.err
-    assert "2 vectors" in dropped.out
+    assert "4 vectors" in dropped.out
     assert cli("db", "tidy", "--json", **there).facts == [{"kept": 0, "dropped": 0}]
 
 

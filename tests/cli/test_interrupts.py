@@ -1,5 +1,6 @@
 """Ctrl-C, once and twice, on a folder that is too large to be done in a moment."""
 
+import json
 import signal
 import subprocess
 
@@ -39,7 +40,7 @@ def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cl
         said = interrupt(process, house, number=signal.SIGINT)
         done = end(process)
 
-    assert said == "Stopping after what is in flight; Ctrl-C again ends at once.\n"
+    assert json.loads(said)["remark"] == "Stopping after what is in flight; Ctrl-C again ends at once."
     assert done.code == 130
     [fact] = done.facts
     assert (fact["status"], fact["complete"], fact["deleted"]) == ("cancelled", False, 0)

@@ -63,6 +63,7 @@ def test_changes_have_their_documented_fields_and_begin_where_asked(docs: Cli) -
     later = docs("changes", "--since", "2", "--json")
     recent = docs("changes", "--since", "1h", "--limit", "1", "--json")
     future = docs("changes", "--since", "2999-01-01", "--json")
+    newest = docs("changes", "--limit", "2", "--json")
     plain = docs("changes", "--source", "docs")
 
     assert [fact["number"] for fact in everything.facts] == [1, 2, 3]
@@ -70,6 +71,8 @@ def test_changes_have_their_documented_fields_and_begin_where_asked(docs: Cli) -
     assert [fact["number"] for fact in later.facts] == [3]
     assert [fact["number"] for fact in recent.facts] == [1]
     assert future.facts == []
+    assert [fact["number"] for fact in newest.facts] == [2, 3]
+    assert docs("changes", "--since", "1D", "--json").facts == everything.facts
     assert plain.out.splitlines()[0].split("\t")[:2] == ["1", "created"]
 
 
@@ -103,3 +106,18 @@ def test_search_in_a_version_needs_sources_that_have_one(docs: Cli, house: House
     assert "no versions at all" in without.err
     assert found.facts[0]["title"] == "Hay"
     assert shown.facts[0]["version"] == "2.1"
+
+
+def test_a_deleted_item_is_shown_from_its_last_copy_and_said_to_be_withdrawn(docs: Cli) -> None:
+    (docs.folder / "docs/hens.md").unlink()
+    docs("sync")
+
+    text = docs("get", "docs/hens.md")
+    fact = docs("get", "docs/hens.md", "--json").facts[0]
+    history = docs("history", "docs/hens.md", "--json").facts
+    diff = docs("diff", "docs/hens.md", "--json").facts[0]
+
+    assert (text.code, text.out.splitlines()[0]) == (0, "# Hens")
+    assert "Withdrawn on " in text.err
+    assert (bool(fact["withdrawn_at"]), bool(history[0]["withdrawn_at"]), bool(diff["withdrawn_at"])) == (True,) * 3
+    assert docs("search", "hatch", "--json").facts == []

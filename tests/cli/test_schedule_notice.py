@@ -1,12 +1,12 @@
-"""`rowen apply` says once that schedules are kept and not run."""
+"""`rowen apply` says once who keeps to schedules."""
 
 from tests.cli.conftest import Cli
 
 ENTRY = '[[source]]\nname = "{}"\nurl = "https://{}.example/data.json"\nkind = "datajson"\n{}\n'
-NOTICE = "Schedules are kept, but not run yet: `rowen sync` syncs all sources that are not paused."
+NOTICE = "Schedules are kept by `rowen worker`, as long as one runs."
 
 
-def test_apply_says_once_that_schedules_are_not_run(cli: Cli) -> None:
+def test_apply_says_once_who_keeps_to_schedules(cli: Cli) -> None:
     cli.write({"plain.toml": ENTRY.format("hay", "hay", "")})
     cli.write({"timed.toml": ENTRY.format("oats", "oats", 'every = "1d"') + ENTRY.format("rye", "rye", 'every = "6h"')})
 

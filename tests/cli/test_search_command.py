@@ -44,9 +44,50 @@ def test_a_typo_is_told(docs: Cli) -> None:
 
 def test_filters_are_options(docs: Cli) -> None:
     assert docs("search", "hay", "--kind", "files", "--path", f"{docs.folder}/docs", "--since", "1d", "--json").facts
-    assert docs("search", "hay", "--kind", "web", "--json").facts == []
+    assert docs("search", "hay", "--path", "/elsewhere", "--json").facts == []
     assert docs("search", "hay", "--until", "2001-01-01", "--json").facts == []
-    assert docs("search", "hay", "--tag", "x", "--language", "de", "--publisher", "y", "--json").facts == []
+    assert docs("search", "hay", "--tag", "x", "--publisher", "y", "--json").facts == []
+
+
+def test_what_no_source_or_item_has_is_named_with_what_there_is(docs: Cli) -> None:
+    for option, value, there in (("--kind", "zzz", "files"), ("--language", "xx", "No item"), ("--source", "q", "")):
+        done = docs("search", "hay", option, value)
+
+        assert done.code == 4
+        assert repr(value) in done.err
+        assert there in done.err
+        assert "other words" not in done.err
+
+
+def test_copies_are_folded_and_three_of_them_shown(docs: Cli) -> None:
+    text = "# Silage\n\nSilage is made of grass that was cut early and kept from the air.\n"
+    docs.write({f"docs/{n}/silage.md": text for n in range(6)})
+    docs("sync", "docs")
+    done = docs("search", "silage grass")
+    [fact] = docs("search", "silage grass", "--json").facts
+
+    assert done.out.count("also in docs: file://") == 3
+    assert "and in 2 other places" in done.out
+    assert len(fact["twins"]) == 5
+
+
+def test_snippets_show_words_and_no_addresses(docs: Cli) -> None:
+    docs.write({"docs/links.md": "# Links\n\nSee [the **silo**](https://example.org/a/long?address=1#x) and `more`.\n"})
+    docs("sync", "docs")
+    done = docs("search", "silo")
+
+    assert "See the silo and more." in done.out
+    assert "example.org" not in done.out
+
+
+def test_a_passage_of_a_file_is_shown_with_its_anchor_and_can_be_got_by_it(docs: Cli) -> None:
+    docs.write({"docs/farm.md": f"# Farm\n\n{'An overview. ' * 200}\n\n## The old mill\n\n{'Grinds barley. ' * 90}\n"})
+    docs("sync", "docs")
+    link = f"file://{docs.folder}/docs/farm.md#the-old-mill"
+    done = docs("search", "grinds barley")
+
+    assert link in done.out
+    assert "Grinds barley." in docs("get", link).out
 
 
 def test_similar_takes_the_place_of_words(docs: Cli) -> None:

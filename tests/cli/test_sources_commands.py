@@ -1,8 +1,11 @@
 """add, sources, show, edit, pause, resume, remove."""
 
+from contextlib import closing
+
 import pytest
 
 from tests.cli.conftest import Cli
+from tests.portals.feed import FeedSite
 
 
 def test_add_says_name_kind_and_url_and_on_stderr_the_next_step(cli: Cli) -> None:
@@ -65,3 +68,21 @@ def test_remove_is_refused_where_nobody_can_be_asked(docs: Cli) -> None:
     assert "--yes" in refused.error["hint"]
     assert removed.facts == [{"source": "docs", "removed": 3}]
     assert again.code == 4
+
+
+def test_show_tells_how_a_feed_is_followed(cli: Cli) -> None:
+    with closing(FeedSite()) as feed:
+        feed.hub = "https://hub.example/"
+        feed.fill(2)
+        cli("add", feed.address, "--name", "blog")
+        before = cli("show", "blog", "--json").facts[0]["following"]
+        cli("sync", "blog", ROWEN_ALLOW_ADDRESSES="127.0.0.0/8")
+
+        shown = cli("show", "blog").out
+        told = cli("show", "blog", "--json").facts[0]["following"]
+
+    assert (before["state"], before["last_poll_at"]) == ("replicating", None)
+    assert "following" in shown
+    assert "https://hub.example/" in shown
+    assert (told["state"], told["hubs"], told["last_error"]) == ("following", ["https://hub.example/"], None)
+    assert told["last_new_at"] is not None

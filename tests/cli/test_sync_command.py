@@ -1,5 +1,6 @@
 """rowen sync: counts on stdout, talk on stderr, and the exit code that tells."""
 
+import json
 import shutil
 
 from tests.cli.conftest import Cli
@@ -80,7 +81,7 @@ def test_many_deletions_are_held_back_until_they_are_accepted(docs: Cli) -> None
     held = docs("sync", ROWEN_DELETION_FLOOR="1")
     accepted = docs("sync", "docs", "--accept-deletions", ROWEN_DELETION_FLOOR="1")
 
-    assert held.code == 0
+    assert held.code == 5
     assert "2 files vanished and were kept" in held.err
     assert "`rowen sync docs --accept-deletions`" in held.err
     assert "2 deleted" in accepted.out
@@ -130,6 +131,17 @@ def test_a_paused_source_is_left_out_and_refused_by_name(docs: Cli) -> None:
     assert (everything.code, named.code) == (0, 5)
     assert "All sources are paused" in everything.err
     assert "`rowen resume docs`" in named.err
+
+
+def test_with_json_all_that_is_said_is_json(docs: Cli) -> None:
+    (docs.folder / "docs/hay.md").unlink()
+
+    done = docs("sync", "docs", "nothere", "--json", ROWEN_DELETION_FLOOR="0")
+    said = [json.loads(line) for line in done.err.splitlines()]
+
+    assert (done.code, len(done.facts)) == (5, 1)
+    assert all(one.keys() & {"error", "remark"} for one in said)
+    assert {"not_found"} == {one["code"] for one in said if "error" in one}
 
 
 def test_quiet_leaves_the_data_and_the_errors(docs: Cli) -> None:

@@ -40,6 +40,17 @@ def test_requests_and_embeddings_are_costs() -> None:
     assert line == ("docs  1 created — 3 requests, read 10 B in 1 min 1 s, embedded 2; spared embedding 1 passage")
 
 
+def test_what_was_not_asked_for_or_lies_beyond_a_limit_is_counted_too() -> None:
+    assert plain(run(unchanged=1, not_asked=599)).startswith("docs  1 unchanged · 599 not asked for one by one — ")
+    assert plain(run(created=1000, truncated=3412)).startswith("docs  1,000 created · 3,412 or more beyond the limit")
+
+
+def test_a_dry_run_that_was_stopped_does_not_claim_to_have_kept_anything() -> None:
+    [remark] = remarks(run("cancelled"), dry=True)
+
+    assert remark == "docs: stopped early; nothing was stored."
+
+
 def test_a_run_that_did_not_complete_says_so_first() -> None:
     assert plain(run("cancelled", created=1)).startswith("docs  cancelled: 1 created")
 
@@ -56,7 +67,7 @@ def test_an_unremarkable_run_gets_no_remark() -> None:
         (run(failed=1, created=2), "1 file could not be read. `rowen quarantine docs` says why."),
         (run("partial", error="Connection lost."), "not seen whole (Connection lost), so what was not seen was kept"),
         (run("cancelled"), "the next sync goes on from there"),
-        (run(created=1, embeddings_pending=4), "4 passages found by words only so far; `rowen embed`"),
+        (run(created=1, embeddings_pending=4), "4 texts found by words only so far; `rowen embed`"),
     ],
 )
 def test_a_remark_names_the_next_step(made: Run, said: str) -> None:
@@ -71,7 +82,7 @@ def test_a_remark_names_the_next_step(made: Run, said: str) -> None:
     [
         (run(created=1), 0),
         (run(created=1, failed=1), 3),
-        (run(deletions_held=9), 0),
+        (run(deletions_held=9), 5),
         (run("partial", created=1), 3),
         (run("partial", created=1, error="broke off"), 1),
         (run("failed", error="gone"), 1),

@@ -25,7 +25,13 @@ def test_a_short_passage_is_shown_whole_without_heading_marks_and_fences() -> No
     text = "# Goats\n\nThey eat\npaint.\n\n```python\nfeed(goat)\n```\n"
 
     assert snippet(text, None) == ["They eat paint.", "feed(goat)"]
-    assert snippet("# Only a heading", None) == ["# Only a heading"]
+    assert snippet("# Only a heading", None) == ["Only a heading"]
+
+
+def test_escapes_are_not_shown_but_in_code() -> None:
+    text = "\\[hay.mow\\] is \\<dry\\>, see `\\[a`.\n\n```\n\\[b\n```"
+
+    assert snippet(text, None) == ["[hay.mow] is <dry>, see `\\[a`.", "\\[b"]
 
 
 def test_lists_and_tables_keep_their_lines() -> None:
@@ -60,6 +66,7 @@ def test_any_text_and_any_query_give_a_snippet_that_reads_back_whole(text: str, 
         ("30m", timedelta(minutes=30)),
         ("2h", timedelta(hours=2)),
         ("1d", timedelta(days=1)),
+        ("1D", timedelta(days=1)),
         ("2w", timedelta(weeks=2)),
         ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
         ("2026-01-31T10:00:00+02:00", datetime(2026, 1, 31, 8, tzinfo=UTC)),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rowen.connectors.base import FailedBefore
 from rowen.connectors.files import Files
 from rowen.connectors.files.archives import inner_path
 from rowen.errors import ItemError, SourceError
@@ -116,6 +117,17 @@ def test_a_tar_with_items_of_an_older_state_is_read_again(tmp_path: Path) -> Non
     keeper.held["held back"] = held._replace(url="held back", etag="another")
 
     assert set(keeper.sync().bodies) == {"a.md", "docs/b c.md"}
+
+
+def test_a_tar_with_a_member_that_could_not_be_stored_is_read_again(tmp_path: Path) -> None:
+    keeper = Keeper(make(tmp_path / "docs.tar", FILES))
+    keeper.sync()
+    url = next(url for url in keeper.held if url.endswith("a.md"))
+    del keeper.held[url]
+    keeper.count, at = len(keeper.held), keeper.now()
+    keeper.failed = [FailedBefore(url, 5, at, at)]
+
+    assert keeper.sync().bodies["a.md"] == b"A"
 
 
 def test_a_tar_is_read_again_under_other_options(tmp_path: Path) -> None:

@@ -1,19 +1,12 @@
 """Catalogs whose records were all stamped in the same hour: nothing new costs a few requests, and nothing is missed."""
 
-import asyncio
-import os
 from datetime import timedelta
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from rowen.connectors.catalog import changes
 from tests.conftest import House
 from tests.connectors.conftest import Opened
-from tests.connectors.test_catalog_roll import STEP, live
 from tests.logical import titles
 from tests.portals.arcgis import HubSite
 from tests.portals.catalogs import Portal, keep
@@ -213,15 +206,3 @@ async def test_a_nightly_job_that_stamps_everything_makes_no_run_a_walk(
     assert (edited.status, edited.tally.updated, edited.tally.fell_back) == ("completed", 1, 0)
     assert (deleted.status, deleted.tally.deleted) == ("completed", 1)
     assert set(titles(house)) == portal.names()
-
-
-@settings(
-    derandomize="ROWEN_TEST_EXAMPLES" not in os.environ,
-    max_examples=int(os.environ.get("ROWEN_TEST_EXAMPLES", "12")) * 10,
-    deadline=None,
-    database=None,
-)
-@given(steps=st.lists(STEP, max_size=8))
-def test_one_clean_run_leaves_what_a_first_one_would_where_every_overlap_is_counted(steps: list[Any]) -> None:
-    with patch.object(changes, "_CROWD", 0):
-        asyncio.run(live(steps))

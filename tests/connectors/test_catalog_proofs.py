@@ -104,6 +104,63 @@ async def test_a_count_that_goes_wrong_later_is_a_habit_if_nothing_of_ours_is_mi
     assert catalog.asked == ["since", "count"]
 
 
+async def test_a_count_that_is_wrong_in_another_way_each_time_hides_no_deletion(catalog: Catalog, index: Index) -> None:
+    await index.sync(Shelf(catalog))
+    catalog.miscount, catalog.size = -1, 1000
+    await index.sync(Shelf(catalog))
+    del catalog.dates["n003"]
+    await index.sync(Shelf(catalog), die_after=1)
+    catalog.miscount = 1
+    await index.sync(Shelf(catalog))
+    assert isinstance(index.ending, Incomplete)
+    catalog.miscount = 0
+    await index.sync(Shelf(catalog))
+
+    assert index.items == expected(catalog)
+
+
+async def test_a_list_of_changes_that_begins_again_is_not_whole(catalog: Catalog, index: Index) -> None:
+    await index.sync(Shelf(catalog))
+    for number in range(3):
+        catalog.put(f"n00{number}", "Edited.", hours=30)
+    catalog.rewinds, catalog.size = True, 1
+    catalog.dates["n000"] = catalog.dates["n001"] = catalog.clock
+    await index.sync(Shelf(catalog))
+
+    assert index.fell_back
+    catalog.rewinds = False
+    await index.sync(Shelf(catalog))
+    assert index.items == expected(catalog)
+
+
+@pytest.mark.parametrize("counts", [True, False])
+async def test_a_listing_that_begins_again_deletes_nothing_even_if_little_is_missing(
+    index: Index, counts: bool
+) -> None:
+    catalog = Catalog(size=1)
+    catalog.fill(3)
+    await index.sync(Shelf(catalog))
+    catalog.rewinds, catalog.counts = True, counts
+    await index.sync(Shelf(catalog), full=True)
+
+    assert isinstance(index.ending, Incomplete)
+    assert len(index.items) == 3
+
+
+async def test_a_walk_that_goes_on_at_the_beginning_deletes_nothing(index: Index) -> None:
+    catalog = Catalog(twice=["n000"])
+    catalog.fill(4)
+    catalog.put("n004", hours=30)
+    await index.sync(Shelf(catalog))
+    catalog.twice, catalog.size = [], 1
+    await index.sync(Shelf(catalog), die_after=3)
+    catalog.rewinds, catalog.size = True, 3
+    await index.sync(Shelf(catalog))
+
+    assert isinstance(index.ending, Incomplete)
+    assert len(index.items) == 5
+
+
 async def test_a_record_that_stands_twice_on_a_page_explains_the_count(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     catalog.size, catalog.twice = 300, ["n001"]

@@ -172,7 +172,9 @@ async def test_what_is_no_object_is_counted_and_kept(house: House, site: DataJso
     assert {payload for _, _, payload in quarantined(house)} == {b"null", b'"text"', b"5", b'["x"]'}
 
 
-async def test_a_second_record_with_one_identifier_is_counted(house: House, site: DataJsonSite) -> None:
+async def test_a_broken_record_with_the_identifier_of_others_takes_none_of_them(
+    house: House, site: DataJsonSite
+) -> None:
     site.fill(5)
     site.add("same", "The first one")
     site.add("same", "Quite another one")
@@ -182,9 +184,9 @@ async def test_a_second_record_with_one_identifier_is_counted(house: House, site
         again = await r.sync("site")
         quiet = await r.sync("site")
 
-    assert (run.status, run.tally.created, run.tally.duplicates, run.tally.failed) == ("completed", 6, 1, 1)
-    assert (again.tally.duplicates, again.tally.failed, again.tally.rows_written) == (1, 1, 0)
-    assert (quiet.tally.not_modified, quiet.tally.unchanged, quiet.tally.failed) == (1, 6, 1)
+    assert (run.status, run.tally.created, run.tally.duplicates, run.tally.failed) == ("completed", 7, 0, 1)
+    assert (again.tally.shared, again.tally.failed, again.tally.rows_written) == (2, 1, 0)
+    assert (quiet.tally.not_modified, quiet.tally.unchanged, quiet.tally.failed) == (1, 7, 1)
     assert ("The first one",) in house.query("select title from item")
 
 

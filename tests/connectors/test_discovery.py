@@ -23,6 +23,8 @@ from tests.portals.ckan import CkanPortal
 from tests.portals.csw import CswService
 from tests.portals.datajson import DataJsonSite
 from tests.portals.dcat import DcatPortal
+from tests.portals.feed import FeedSite
+from tests.portals.ldes import LdesSite
 from tests.portals.oai import OaiRepository
 from tests.portals.opendatasoft import OpenDataSoftPortal
 from tests.portals.sdmx import SdmxService
@@ -52,6 +54,8 @@ TYPED = [
     Typed("csw", CswService, "", 8),
     Typed("datajson", DataJsonSite, "", MOST_REQUESTS),
     Typed("dcat", DcatPortal, "/everything.ttl", 1),
+    Typed("feed", FeedSite, "/news", 1),
+    Typed("ldes", LdesSite, "/root", 1),
     Typed("oai", OaiRepository, "", 7),
     Typed("opendatasoft", OpenDataSoftPortal, "/pages/home/", 4),
     Typed("sdmx", SdmxService, "/rest", 5),
@@ -159,7 +163,7 @@ NO_CATALOGS = [
     b'{"success": true, "result": []}',
     b'{"dataset": [1, 2]}',
     b'{"results": [], "total": 0}',
-    b"<?xml version='1.0'?><rss version='2.0'><channel/></rss>",
+    b"<?xml version='1.0'?><opml version='2.0'><body/></opml>",
     b"<a><b/></a>",
 ]
 

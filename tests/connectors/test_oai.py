@@ -178,6 +178,19 @@ async def test_days_are_asked_for_where_a_repository_knows_no_seconds(house: Hou
     assert portal.log[-1].headers["from"] == "2024-01-04"
 
 
+async def test_a_repository_that_becomes_more_exact_is_walked_once(house: House, portal: OaiRepository) -> None:
+    portal.seconds = False
+    portal.fill(20)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.seconds = True
+        walked = await r.sync("portal")
+        again = await r.sync("portal")
+
+    assert (walked.tally.amended, walked.tally.fell_back) == (21, 1)
+    assert (again.tally.requests, again.tally.rows_written) == (2, 0)
+
+
 @pytest.mark.parametrize("policy", ["persistent", "transient"])
 async def test_a_record_that_comes_back_is_created_again(house: House, portal: OaiRepository, policy: str) -> None:
     portal.policy = policy

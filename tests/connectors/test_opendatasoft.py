@@ -14,6 +14,7 @@ from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep
 from tests.portals.opendatasoft import OpenDataSoftPortal
+from tests.portals.site import Page, Site
 
 
 @pytest.fixture
@@ -30,6 +31,12 @@ def portal(opened: Opened) -> OpenDataSoftPortal:
         ("https://data.example/api/explore/v2.1/catalog/datasets?limit=20", "https://data.example"),
         ("https://data.example/api/explore/v2.0/catalog", "https://data.example/api/explore/v2.0"),
         ("opendatasoft:https://data.example/api/v2/catalog/datasets", "https://data.example/api/v2"),
+        ("https://data.example/api/v2/catalog/datasets?limit=1", "https://data.example/api/v2"),
+        ("https://data.example/api/explore/v2.1", "https://data.example"),
+        ("https://data.example/api/datasets/1.0/search/?q=", "https://data.example"),
+        ("https://data.example/base/api/records/1.0/search", "https://data.example/base"),
+        ("https://data.example/api/v2", None),
+        ("https://data.example/api/datasets/2.0", None),
         ("https://farm.opendatasoft.com/explore/", "https://farm.opendatasoft.com"),
         ("https://farm.opendatasoft.com", "https://farm.opendatasoft.com"),
         ("https://data.example", None),
@@ -66,6 +73,17 @@ async def test_a_portal_is_found_by_one_question(house: House, portal: OpenDataS
 
     assert (found, other, page) == (portal.url, None, None)
     assert len(portal.log) == 3
+
+
+@pytest.mark.parametrize("root", ["/api/v2", "/api/explore/v2.0"])
+async def test_the_root_of_the_api_is_found(house: House, opened: Opened, root: str) -> None:
+    site = opened(Site)
+    links = [{"rel": "self", "href": f"{site.url}{root}"}, {"rel": "catalog", "href": f"{site.url}{root}/catalog"}]
+    site.pages[root] = Page(json.dumps({"links": links}).encode())
+    async with house.open(probe=True) as r:
+        source = await r.add(f"{site.url}{root}")
+
+    assert (source.kind, source.url) == ("opendatasoft", f"{site.url}{root}")
 
 
 def test_a_key_is_a_reference_never_a_value() -> None:

@@ -59,7 +59,8 @@ async def test_pip_tells_the_index_and_its_login_is_sent_but_never_kept(
     monkeypatch.setenv("PIP_INDEX_URL", f"http://farmer:hunter2@{place}/simple/")
     async with house.open() as r:
         run = await r.sync("pypi:hay")
-        failed = await r.sync("pypi:nothing")
+        await r.add("pypi:nothing")
+        failed = await r.sync("nothing")
 
     stored = house.query("select source::text from source") + house.query("select item::text from item")
     assert run.status == "completed"

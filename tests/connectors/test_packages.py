@@ -8,6 +8,7 @@ import pytest
 
 from rowen import Rowen, Run
 from rowen.connectors.packages import Npm, PyPI
+from rowen.errors import ItemError
 from tests.conftest import House
 from tests.portals.packages import NpmRegistry, PythonIndex
 from tests.portals.site import Page, Site
@@ -459,3 +460,23 @@ async def test_an_archive_that_is_not_to_be_had_right_now_is_tried_again(house: 
         up = await sync(r, npm, "npm:hay")
 
     assert (down.status, up.status, outcomes(up)) == ("failed", "completed", {"created": 2})
+
+
+async def test_a_page_whose_latest_version_failed_is_read_again_although_the_registry_has_no_news(
+    house: House, index: PythonIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(*_: object, **__: object) -> None:
+        raise ItemError("No worker was left.")
+
+    index.publish("haytools", "2.1.0", description=README)
+    async with house.open() as r:
+        await sync(r, index, "pypi:haytools")
+        index.publish("haytools", "2.2.0", description=README + "\n\nNew.")
+        with monkeypatch.context() as patched:
+            patched.setattr("rowen.connectors.packages.package.page", failing)
+            broken = [await sync(r, index, "pypi:haytools") for _ in range(2)]
+        healed = await sync(r, index, "pypi:haytools")
+        page = await r.get("pkg:pypi/haytools")
+
+    assert [outcomes(run) for run in (*broken, healed)] == [{"failed": 1}, {"failed": 1}, {"updated": 1}]
+    assert page.title == "haytools 2.2.0"

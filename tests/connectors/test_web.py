@@ -1,8 +1,10 @@
 """Which pages of a site are visited, how far, in which order, and what the site may ask of us."""
 
 import asyncio
+import json
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from aiohttp import web
 from rowen import UsageError
 from rowen.connectors import registry
 from rowen.fetch.politeness import Throttle
+from rowen.service.tally import counts, remarks
 from tests.conftest import House
 from tests.fetch.world import FakeTime
 from tests.logical import contents, index_of
@@ -148,6 +151,52 @@ async def test_the_most_pages_are_the_first_ones_whatever_comes_back_first(house
 
     assert paths(house, site) == {"/", "/p1", "/p2", "/p3"}
     assert (run.tally.requests, again.tally.requests, again.tally.not_modified) == (5, 5, 4)
+
+
+async def test_a_walk_that_reached_its_limit_is_not_complete_and_says_what_is_beyond(house: House, site: Site) -> None:
+    async with house.open() as r:
+        cut = await keep(r, site, max_pages=4)
+        [overview] = await r.overview()
+        kept = await r.source("site")
+        [remark] = remarks(cut)
+        rehearsed = await r.sync("site", dry_run=True)
+        site.pages["/p1"] = Page(status=404)
+        moved_up = await r.sync("site")
+        await r.edit("site", options={"max_pages": 50})
+        whole = await r.sync("site")
+        [after] = await r.overview()
+
+    assert (cut.status, cut.complete, cut.tally.truncated) == ("completed", False, 5)
+    assert (cut.to_json()["truncated"], overview.truncated, kept.truncated) == (5, 5, 5)
+    assert (overview.last_complete_at, kept.last_complete_at) == (None, None)
+    assert (rehearsed.complete, rehearsed.tally.truncated) == (False, 5)
+    assert "5 pages or more were left out" in remark
+    assert "rowen edit site --option max_pages=N" in remark
+    assert [text for text, _ in counts(cut.tally)] == ["4 created", "5 or more beyond the limit"]
+    # What is no longer among the first pages goes, as in a new crawl.
+    assert (moved_up.tally.created, moved_up.tally.deleted, moved_up.complete) == (2, 2, False)
+    assert (whole.complete, whole.tally.truncated, after.truncated) == (True, 0, 0)
+    assert after.last_complete_at == whole.started_at
+
+
+async def test_a_snapshot_of_a_site_that_was_cut_at_its_limit_is_not_complete(
+    house: House, site: Site, tmp_path: Path
+) -> None:
+    async with house.open() as r:
+        await keep(r, site, max_pages=4)
+        await r.export("jsonl", tmp_path / "out")
+
+    [told] = json.loads((tmp_path / "out" / "manifest.json").read_text())["sources"]
+    [coverage] = json.loads((tmp_path / "out" / "coverage.json").read_text())["sources"]
+    assert (told["complete"], told["last_run"]["complete"], told["last_complete_at"]) == (False, False, None)
+    assert (told["truncated"], coverage["truncated"], coverage["last_complete_at"]) == (5, 5, None)
+
+
+async def test_one_page_that_is_watched_is_complete_whatever_it_links_to(house: House, site: Site) -> None:
+    async with house.open() as r:
+        run = await keep(r, site, max_pages=1)
+
+    assert (run.complete, run.tally.truncated) == (True, 0)
 
 
 async def test_a_single_page_is_watched_with_one_request(house: House, site: Site) -> None:

@@ -2,7 +2,8 @@
 
 import gzip
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
@@ -74,6 +75,29 @@ async def test_a_page_with_a_new_date_is_asked_for_although_the_dates_are_truste
         run = await r.sync(f"{site.url}/")
 
         assert run.tally.updated == 1
+
+
+async def test_pages_that_failed_are_asked_for_again_although_their_dates_are_old_by_then(
+    house: House, site: Site
+) -> None:
+    paths = forty(site)
+    edited = paths[10:30]
+    three_days_ago, yesterday = (datetime.now(UTC) - timedelta(days=days) for days in (3, 1))
+    async with house.open() as r:
+        await r.sync(f"{site.url}/")
+        await r.sync(f"{site.url}/")
+        house.execute(
+            f'update source set cursor = cursor || \'{{"as_of": "{format_datetime(three_days_ago, True)}"}}\''
+        )
+        sitemap(site, paths, f"{yesterday:%Y-%m-%dT%H:%M:%SZ}")
+        for path in edited:
+            site.pages[path] = Page(b"broken", status=500)
+        broken = await r.sync(f"{site.url}/")
+        for path in edited:
+            site.put(path, "Edited", f"Edited yesterday: {path}.")
+        healed = await r.sync(f"{site.url}/")
+
+        assert (broken.tally.failed, healed.tally.updated, healed.tally.failed) == (20, 20, 0)
 
 
 async def test_a_sitemap_that_lies_is_found_out_and_dropped(house: House, site: Site) -> None:

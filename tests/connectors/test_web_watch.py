@@ -1,11 +1,12 @@
 """Watching one page: only the parts that matter."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from rowen import UsageError
 from tests.conftest import House
+from tests.logical import index_of
 from tests.portals.site import Page, Site
 
 SHOP = """<html><title>Scythe</title><body><div class=ad>{ad}</div><main><h1>Scythe</h1>
@@ -69,6 +70,55 @@ async def test_other_selectors_have_the_page_read_anew(house: House, site: Site)
         await r.sync("s")
 
         assert (await r.get(f"{site.url}/scythe")).text == "40 €"
+
+
+async def test_a_selector_that_matches_nothing_is_an_error_and_stores_nothing(house: House, site: Site) -> None:
+    site.pages["/scythe"] = shop(40)
+    async with house.open() as r:
+        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".doesnotexist"})
+        run = await r.sync("s")
+
+        assert (run.status, run.tally.created) == ("failed", 0)
+        assert "'.doesnotexist' matches nothing" in str(run.error)
+        assert "option select" in str(run.error)
+
+
+async def test_a_selector_that_matches_no_more_keeps_the_last_copy_and_says_so(house: House, site: Site) -> None:
+    site.pages["/scythe"] = shop(40)
+    async with house.open() as r:
+        await r.add(f"{site.url}/scythe", name="s", options={"max_pages": 1, "select": ".price"})
+        await r.sync("s")
+        site.pages["/scythe"] = Page(shop(35).body.replace(b"class=price", b"class=amount"))
+        run = await r.sync("s")
+        kept = (await r.get(f"{site.url}/scythe")).text
+        [case] = await r.quarantine("s")
+        site.pages["/scythe"] = shop(35)
+        healed = await r.sync("s")
+
+        assert (run.tally.failed, run.tally.deleted, kept) == (1, 0, "40 €")
+        assert "matches nothing" in case.error
+        assert (healed.tally.updated, list(await r.quarantine("s"))) == (1, [])
+
+
+async def test_pages_without_the_selected_part_lead_on_and_are_no_items(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    site.put("/", "Shop", links=("/scythe", "/rake"))
+    site.pages["/scythe"], site.pages["/rake"] = shop(40), shop(12)
+    async with house.open() as r:
+        await r.add(site.url, name="s", options={"select": ".price"})
+        first = await r.sync("s")
+        site.log.clear()
+        again, bodies = await r.sync("s"), site.bodies()
+        await r.edit("s", options={"select": "h1"})
+        other = await r.sync("s")
+    rebuilt = new_house()
+    async with rebuilt.open() as r:
+        await r.add(site.url, name="s", options={"select": "h1"})
+        await r.sync("s")
+
+    assert (first.tally.created, again.tally.unchanged, bodies) == (2, 2, [])
+    assert (other.tally.created, index_of(house)) == (1, index_of(rebuilt))
 
 
 async def test_a_selector_that_is_none_is_refused_when_the_source_is_added(house: House) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from rowen.connectors.base import Held, Meter, Tools
+from rowen.connectors.base import FailedBefore, Held, Meter, Tools
 from rowen.connectors.files import Files
 from rowen.connectors.files.selection import FilesOptions
 from rowen.model.item import Checkpoint, Complete, Document, Failed, Fetched, Raw, Unchanged
@@ -42,7 +42,7 @@ class Keeper:
     """Holds what was seen of one root, and pulls it again."""
 
     mode: Mode = "incremental"
-    unsettled = False
+    failed: Sequence[FailedBefore] = ()
     losable = 0
 
     def __init__(self, root: Path | str, *, now: Callable[[], datetime] = later, **options: Any) -> None:

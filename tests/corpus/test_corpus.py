@@ -21,16 +21,17 @@ CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
 
 HISTORY = sorted((CORPUS / "datajson-history").glob("*.json"))
-# What each date created and deleted, compared with the date before, by identifiers without their scheme.
+# What each date created, deleted and moved, compared with the date before, by identifiers without their scheme. What
+# moved are layers of a map service that got another number, as one can see from the rest of their identifiers.
 TRUTH = {
-    "20200918": (5, 22),
-    "20201022": (33, 32),
-    "20201118": (21, 56),
-    "20201213": (4, 2),
-    "20210119": (8, 28),
-    "20210210": (18, 19),
-    "20210326": (18, 38),
-    "20210513": (38, 5),
+    "20200918": (2, 19, 3),
+    "20201022": (33, 32, 0),
+    "20201118": (21, 56, 0),
+    "20201213": (4, 2, 0),
+    "20210119": (5, 25, 3),
+    "20210210": (18, 19, 0),
+    "20210326": (18, 38, 0),
+    "20210513": (38, 5, 0),
 }
 
 
@@ -77,7 +78,7 @@ async def test_recorded_answers_of_ckan_portals_are_digested(house: House, porta
 
 @pytest.mark.parametrize("path", sorted((CORPUS / "ckan").glob("*.json*")), ids=lambda path: path.name)
 async def test_a_recorded_answer_is_read_as_it_was_sent(house: House, portal: CkanPortal, path: Path) -> None:
-    """It is one page of many: all of it is kept, and the run knows that there should be more."""
+    """It is one page of many, and comes again whichever page is asked for: it is kept, and the run is not believed."""
     portal.body = content(path)
     answer = json.loads(portal.body)
     listing = answer.get("result") or answer
@@ -85,7 +86,7 @@ async def test_a_recorded_answer_is_read_as_it_was_sent(house: House, portal: Ck
         run = await sync(r, portal.address)
 
     assert (run.tally.created, run.tally.failed) == (len(listing["results"]), 0)
-    assert run.status == ("completed" if len(listing["results"]) >= listing["count"] else "partial")
+    assert run.status == "partial"
 
 
 @pytest.mark.parametrize("path", [*sorted((CORPUS / "datajson").glob("*.json")), *HISTORY], ids=lambda path: path.name)
@@ -108,7 +109,8 @@ async def test_the_history_of_a_portal_replays_to_what_really_happened(house: Ho
             site.body = content(path)
             run = await sync(r, site.address)
 
-            created, deleted = TRUTH[path.stem.rpartition("_")[2]]
-            assert (run.tally.created, run.tally.deleted, run.tally.deletions_held) == (created, deleted, 0), path.name
+            tally = run.tally
+            assert (tally.created, tally.deleted, tally.moved) == TRUTH[path.stem.rpartition("_")[2]], path.name
+            assert tally.deletions_held == 0
             listed = {canonical(record["identifier"]) for record in json.loads(site.body)["dataset"]}
             assert {url for (url,) in house.query("select url from item")} == listed

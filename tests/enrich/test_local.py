@@ -58,11 +58,30 @@ async def test_a_text_has_the_same_vector_in_any_company() -> None:
     assert alone.tolist() == together.tolist()
 
 
-async def test_what_is_longer_than_the_model_reads_is_counted() -> None:
+async def test_what_is_longer_than_the_model_reads_at_once_has_several_vectors() -> None:
     async with local() as embedder:
         answer = await embedder.embed(["hay " * 1000, "hay"])
+        [last] = (await embedder.embed(["hay " * 250])).vectors
 
-    assert (answer.truncated, answer.tokens) == (1, 256 + 3)
+    assert (answer.truncated, answer.tokens, list(answer.parts)) == (0, 1000 + 4 * 2 + 3, [4, 1])
+    assert answer.vectors[3].tolist() == last.tolist()
+
+
+async def test_the_end_of_a_long_text_is_as_near_as_its_beginning() -> None:
+    filler = "The bakery sells bread, rolls and cakes every morning. " * 40
+    async with local() as embedder:
+        early, late = await embedder.embed([TEXTS[0] + filler]), await embedder.embed([filler + TEXTS[0]])
+        [asked] = (await embedder.embed([TEXTS[2]], question=True)).vectors
+
+    nearest = [max(likeness(asked, vector) for vector in answer.vectors) for answer in (early, late)]
+    assert nearest[1] > 0.8 * nearest[0]
+
+
+async def test_a_long_question_has_one_vector() -> None:
+    async with local() as embedder:
+        answer = await embedder.embed(["hay " * 500], question=True)
+
+    assert (len(answer.vectors), list(answer.parts)) == (1, [])
 
 
 async def test_no_connection_is_ever_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +119,8 @@ async def test_a_missing_model_is_named_with_the_way_to_get_it(monkeypatch: pyte
             await embedder.embed(["hay"])
 
 
-def test_it_has_but_one_model() -> None:
-    with pytest.raises(ConfigurationError, match="but one model"):
+def test_a_model_that_is_no_folder_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="another is no folder"):
         Local(Spec("local", "another"), TOOLS)
 
 
@@ -123,6 +142,6 @@ async def test_a_fresh_house_finds_by_meaning_with_no_key_and_no_network(
         [facts] = await r.embeddings()
         hits = await r.search("livestock climbing")
 
-    assert (run.tally.embedded, run.tally.embeddings_pending) == (3, 0)
+    assert (run.tally.embedded, run.tally.embeddings_pending) == (6, 0)
     assert (facts.name, facts.state, facts.dimensions) == ("minilm-l6-v2:dynamic-int8:256", "active", 384)
     assert {hit.url for hit in hits[:2]} == {"https://example.org/0", "https://example.org/2"}

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
+from rowen.formats.rdf.syntax import Parsed, RdfBody, read_graph
 
 NAMES = ("dct:a", "dct:b", "rdf:type")
 ROOT = Iri("http://portal.example/root")
@@ -58,3 +60,40 @@ def test_lists_are_written_as_lists_however_long() -> None:
         graph.add(Blank(f"_:{number}"), "rdf:rest", Blank(f"_:{number + 1}"))
 
     assert graph.written(ROOT)["dct:creator"] == {"@list": [str(number) for number in range(1000)]}
+
+
+GEONETWORK = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:dct="http://purl.org/dc/terms/"
+ xmlns:dcat="http://www.w3.org/ns/dcat#"><dcat:Catalog rdf:about="https://m.example/"><dcat:dataset>
+ <dcat:Dataset rdf:about="https://m.example/a"><dct:title>A</dct:title>
+ <dct:language rdf:resource="https://m.example/eng" xml:lang="en">English</dct:language>
+ <dct:license rdf:resource="https://m.example/cc"><dct:L rdf:about="https://m.example/l"/></dct:license>{}
+ </dcat:Dataset></dcat:dataset><dcat:dataset><dcat:Dataset rdf:about="https://m.example/b"><dct:title>B</dct:title>
+ </dcat:Dataset></dcat:dataset></dcat:Catalog></rdf:RDF>"""
+
+
+def of_xml(text: str) -> Parsed:
+    return read_graph(RdfBody(text.encode(), "https://m.example/catalog.rdf"), told="rdfxml", most_triples=1000)
+
+
+def test_a_property_with_an_address_and_a_text_says_both() -> None:
+    parsed = of_xml(GEONETWORK.format(""))
+
+    graph, a = parsed.graph, Iri("https://m.example/a")
+    assert graph.values(a, "dct:language") == [Iri("https://m.example/eng"), Literal("English", "en", "rdf:langString")]
+    assert {*graph.values(a, "dct:license")} == {Iri("https://m.example/cc"), Iri("https://m.example/l")}
+    assert graph.values(Iri("https://m.example/b"), "dct:title") == [Literal("B")]
+    assert parsed.broken == ()
+
+
+def test_a_node_that_cannot_be_mended_costs_itself() -> None:
+    parsed = of_xml(GEONETWORK.format('<dct:x rdf:resource="c" rdf:nodeID="d"/>'))
+
+    graph = parsed.graph
+    assert graph.values(Iri("https://m.example/b"), "dct:title") == [Literal("B")]
+    assert {*graph.values(Iri("https://m.example/"), "dcat:dataset")} >= {Iri("https://m.example/b")}
+    assert [one.node for one in parsed.broken] == [Iri("https://m.example/a")]
+
+
+def test_what_is_no_xml_is_no_rdf() -> None:
+    with pytest.raises(UnreadableError):
+        of_xml(GEONETWORK.format("<dct:x>"))

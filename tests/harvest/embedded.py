@@ -1,6 +1,6 @@
 """A house whose passages a provider on loopback embeds, and a look at its vectors."""
 
-from rowen import Complete, Fetched, Observation, Rowen, Run
+from rowen import Complete, Document, Fetched, Observation, Rowen, Run
 from tests.conftest import House
 from tests.portals.embedder import vector_of
 from tests.portals.scripted import page, shows
@@ -13,8 +13,14 @@ async def sync(r: Rowen, *observations: Observation, **how: bool) -> Run:
     return await r.sync(ADDRESS, **how)
 
 
+def untitled(number: int | str, text: str, *, title: str = "") -> Document:
+    """A small document without a title, of which only passages are embedded."""
+    return page(number, text, title=title)
+
+
 def pages(*numbers: int) -> list[Observation]:
-    return [Fetched(page(number, f"All about number {number}.")) for number in numbers]
+    """Untitled pages, each a passage of its own."""
+    return [Fetched(untitled(number, f"All about number {number}.")) for number in numbers]
 
 
 def vectors_of(house: House) -> dict[str, list[float]]:

@@ -16,9 +16,9 @@ from rowen.model.database import Tidied
 from rowen.service.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
 from tests.conftest import House
-from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, vectors_of
+from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider
-from tests.portals.scripted import Scripted, page, shows
+from tests.portals.scripted import Scripted, shows
 
 
 @pytest.fixture(autouse=True)
@@ -66,10 +66,10 @@ async def test_a_second_run_sends_nothing_and_writes_nothing(house: House, provi
 async def test_one_edited_passage_costs_one_input(house: House, provider: Provider) -> None:
     paragraphs = [f"Paragraph {n}. " + "Word after word. " * 60 for n in range(6)]
     async with house.open(**provider.settings) as r:
-        await sync(r, Fetched(page(1, "\n\n".join(paragraphs))))
+        await sync(r, Fetched(untitled(1, "\n\n".join(paragraphs))))
         provider.received.clear()
         paragraphs[2] = paragraphs[2].replace("Word after word. ", "Other words. ", 1)
-        run = await sync(r, Fetched(page(1, "\n\n".join(paragraphs))))
+        run = await sync(r, Fetched(untitled(1, "\n\n".join(paragraphs))))
 
         assert (run.tally.updated, run.tally.embedded, len(provider.received)) == (1, 1, 1)
 
@@ -81,7 +81,7 @@ async def test_the_same_text_in_another_source_item_or_version_is_not_sent_again
         await sync(r, *pages(1, 2))
         shows(*pages(1, 2), Complete())
         second = await r.sync("scripted:two")
-        third = await sync(r, Fetched(page(7, "All about number 1.", title="Under another name")), *pages(1, 2))
+        third = await sync(r, Fetched(untitled(7, "All about number 1.")), *pages(1, 2))
 
         assert (second.tally.embedded, second.tally.embeddings_reused) == (0, 2)
         assert (third.tally.embedded, third.tally.embeddings_reused) == (0, 1)
@@ -101,7 +101,7 @@ async def test_a_text_that_comes_back_is_not_sent_again(house: House, provider: 
 
 async def test_equal_passages_of_one_run_are_sent_once(house: House, provider: Provider) -> None:
     async with house.open(**provider.settings) as r:
-        run = await sync(r, *(Fetched(page(n, "The very same words.")) for n in range(5)))
+        run = await sync(r, *(Fetched(untitled(n, "The very same words.")) for n in range(5)))
 
         assert run.tally.embedded == 1
         assert provider.received == ["The very same words."]

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from rowen import Fetched
+from rowen import Complete, Fetched
 from rowen.errors import StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
 from rowen.service.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
 from tests.conftest import House
-from tests.harvest.embedded import is_direction_of, pages, sync, vectors_of
+from tests.harvest.embedded import is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider, says, status, vectors
-from tests.portals.scripted import Scripted, page
+from tests.portals.scripted import Scripted, shows
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +124,7 @@ async def test_a_failure_in_the_middle_costs_only_its_own_request(
     provider.moods.extend([lambda data: data, status(500)])
     async with house.open(**provider.settings) as r:
         texts = [f"{n:03} " + "word " * 250 for n in range(200)]
-        run = await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)))
+        run = await sync(r, *(Fetched(untitled(n, text)) for n, text in enumerate(texts)))
 
         assert (run.tally.embedded, run.tally.embeddings_pending) == (200, 0)
         first, failed = (set(asked["input"]) for asked in provider.asked_for[:2])
@@ -316,6 +316,27 @@ async def test_an_embedder_with_a_bug_costs_no_sync(
     assert (run.status, run.tally.embeddings_pending) == ("completed", 1)
     assert "ZeroDivisionError" in remarks[0]
     assert (healed.tally.embedded, healed.tally.embeddings_pending) == (2, 0)
+
+
+async def test_a_source_that_has_used_up_its_budget_waits_and_others_go_on(house: House, provider: Provider) -> None:
+    settings: dict[str, Any] = {**provider.settings, "embedder_price": 1000, "embed_wait_s": 0}
+    async with house.open(**settings) as r:
+        provider.down = True
+        for name, count in (("small", 2), ("large", 40)):
+            shows(*(Fetched(untitled(n, f"All about {name} number {n}. " * 4)) for n in range(count)), Complete())
+            await r.sync(f"scripted:{name}")
+        provider.down = False
+    async with house.open(**settings, budget_source_usd=0.3, embedder_batch=4, embedder_concurrency=1) as r:
+        report = await r.embed()
+
+    assert report is not None
+    assert "this source in 30 days" in (report.error or "")
+    assert sum("small" in text for text in provider.received) == 2
+    assert 0 < sum("large" in text for text in provider.received) < 40
+    assert report.pending == 42 - report.embedded
+    spent = dict(house.query("select source_id, sum(usd) from provider_call group by source_id"))
+    assert None not in spent
+    assert max(spent.values()) <= 0.3
 
 
 async def test_a_missing_key_is_named_and_holds_nothing_up(house: House, provider: Provider) -> None:

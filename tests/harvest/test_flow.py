@@ -14,7 +14,6 @@ from rowen import (
     Fetched,
     Gone,
     Known,
-    NotFoundError,
     Observation,
     Raw,
     RefusedError,
@@ -31,6 +30,21 @@ from tests.logical import contents, replayed
 from tests.portals.scripted import Scripted, page, shows
 
 ADDRESS = "scripted:one"
+
+
+LINKED = """# Start
+
+See [the guide](../1.0/guide.html) and `[a](b)`.
+
+```
+[x](1)
+```
+
+- One
+
+    [run](a)() throws E
+
+[r]: https://example.org/1"""
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +80,51 @@ async def test_the_same_again_writes_nothing(house: House) -> None:
         assert (run.mode, run.tally.unchanged, run.tally.rows_written) == ("incremental", 2, 0)
         assert run.tally.stopped_at_content == 2
         assert await r.last_change() == 2
+
+
+async def test_inline_code_that_is_wrapped_elsewhere_is_amended_and_a_block_of_code_is_updated(house: House) -> None:
+    texts = ["See `mow(Hay,    Time)`.", "```\nmow(Hay,    Time)\n```"]
+    async with house.open() as r:
+        await sync(r, *(Fetched(page(n, text)) for n, text in enumerate(texts)), Complete())
+        run = await sync(r, *(Fetched(page(n, text.replace("    ", " "))) for n, text in enumerate(texts)), Complete())
+
+    assert (run.tally.amended, run.tally.updated) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ("../1.0/guide.html", "../1.1/guide.html", "amended"),
+        ("https://example.org/1", "https://example.org/2", "amended"),
+        ("throws E", "throws [E](https://example.org/E)", "amended"),
+        ("the guide", "a guide", "updated"),
+        ("`[a](b)`", "`[a](c)`", "updated"),
+        ("[x](1)", "[x](2)", "updated"),
+        ("\n\nSee", "\n\nMore.\n\nSee", "updated"),
+    ],
+)
+async def test_a_link_that_leads_elsewhere_is_amended_and_other_words_or_code_are_updated(
+    house: House, before: str, after: str, outcome: str
+) -> None:
+    changed = LINKED.replace(before, after)
+    async with house.open() as r:
+        await sync(r, Fetched(page(1, LINKED)), Complete())
+        run = await sync(r, Fetched(page(1, changed)), Complete())
+
+        assert (run.tally.amended, run.tally.updated) == ((1, 0) if outcome == "amended" else (0, 1))
+        assert [c.kind for c in await r.changes(since=1)] == [outcome]
+        assert (await r.get("https://example.org/1")).text == changed
+        assert len(await r.history("https://example.org/1")) == 2
+        assert house.query("select text from chunk") == [(changed,)]
+
+
+async def test_a_link_that_leads_elsewhere_under_another_title_or_other_tags_is_updated(house: House) -> None:
+    moved = LINKED.replace("1.0", "1.1")
+    async with house.open() as r:
+        await sync(r, Fetched(page(1, LINKED)), Fetched(page(2, LINKED)), Complete())
+        run = await sync(r, Fetched(page(1, moved, title="Other")), Fetched(page(2, moved, tags=("a",))), Complete())
+
+    assert (run.tally.amended, run.tally.updated) == (0, 2)
 
 
 async def test_other_text_is_updated_and_other_metadata_is_amended(house: House) -> None:
@@ -104,8 +163,7 @@ async def test_what_a_complete_run_did_not_see_is_deleted(house: House) -> None:
         assert run.tally.deleted == 1
         assert [c.kind for c in await r.changes(since=3)] == ["deleted"]
         assert {hit.url for hit in await r.search("page")} == {"https://example.org/1", "https://example.org/3"}
-        with pytest.raises(NotFoundError):
-            await r.get("https://example.org/2")
+        assert (await r.get("https://example.org/2")).withdrawn_at is not None
 
 
 async def test_a_run_that_is_not_complete_deletes_nothing(house: House) -> None:

@@ -59,6 +59,15 @@ async def test_phrases_must_stand_there_and_excluded_words_must_not(house: House
         assert urls(await r.search('"red apple" -wine')) == ["1"]
 
 
+async def test_a_word_that_is_typed_again_in_any_form_weighs_more(house: House) -> None:
+    async with house.open() as r:
+        await harvest(r, page(1, "pruning of trees"), page(2, "grafting of bushes"), page(3, "nothing"))
+
+        assert urls(await r.search("pruning grafting graft"))[0] == "2"
+        assert urls(await r.search("grafting prune, pruning"))[0] == "1"
+        assert urls(await r.search("grafting pruning pruning"))[0] == "1"
+
+
 async def test_prefixes_are_found(house: House) -> None:
     async with house.open() as r:
         await harvest(r, page(1, "pomology"), page(2, "botany"))
@@ -196,6 +205,17 @@ async def test_words_are_counted_after_a_run_that_changed_much_and_not_after_one
         assert (counted["appl"], counted["pear"]) == (2, 1)
         assert run.tally.rows_written == 0
         assert house.query("select xmin::text, * from term_count") == before
+
+
+async def test_words_of_a_run_that_was_killed_before_they_were_counted_are_counted_by_the_next(house: House) -> None:
+    async with house.open() as r:
+        await harvest(r, page(1, "apple pear"), page(2, "apple"))
+        house.execute("delete from term")
+        house.execute("update term_count set passages = 0, mean_length = 0, counted_at = null")
+        run = await r.sync("scripted:one")
+
+        assert run.tally.rows_written == 0
+        assert dict(house.query("select lexeme, passages from term"))["appl"] == 2
 
 
 async def test_removed_words_are_forgotten(house: House) -> None:

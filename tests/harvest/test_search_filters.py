@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowen import Complete, Document, Fetched, Rowen
+from rowen import Complete, Document, Fetched, NotFoundError, Rowen
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
 
@@ -43,7 +43,8 @@ async def test_by_kind_of_source(house: House) -> None:
 
         assert await found(r, kinds=["other"]) == {"2"}
         assert await found(r, kinds=["other", "scripted"]) == {"1", "2"}
-        assert await found(r, kinds=["web"]) == set()
+        with pytest.raises(NotFoundError, match="of the kind 'web'"):
+            await found(r, kinds=["web"])
 
 
 async def test_by_tag_whatever_its_case(house: House) -> None:

@@ -9,8 +9,9 @@ from rowen import Complete, Document, Fetched, Gone, Rowen
 from rowen.enrich import registry
 from rowen.model.query import plain
 from tests.conftest import House
+from tests.harvest.embedded import untitled as page
 from tests.harvest.senses import Senses
-from tests.portals.scripted import Scripted, page, shows
+from tests.portals.scripted import Scripted, shows
 
 INDEX = "create index on embedding using hnsw ((vector::halfvec(5)) halfvec_cosine_ops) where model_id = 1"
 

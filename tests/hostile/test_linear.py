@@ -28,6 +28,7 @@ from rowen.model.item import Raw
 from rowen.model.query import Query
 from rowen.model.text import normalise
 from rowen.model.version import VersionSpec
+from rowen.model.words import words_of
 from tests.hostile.clock import grows
 
 SIZES = (10_000, 20_000, 40_000, 80_000)
@@ -176,6 +177,7 @@ PARSERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "date": (iso, ("0", "0-", " ", "a", "a ", "1/", "T", ":")),
     "version": (VersionSpec.parse, ("1", "1.", ".", "-", " - ", "a", "<", "< ", ",", "|| ", "*", "1.x", "!")),
     "normalise": (normalise, (" ", "\n", " \n", "\r", "\r\n", "e\u0301", "\u0301", "\x00", "\u1100\u1161")),
+    "words": (words_of, (*MARKS, *MARKUP, "](a ", "](a \"b", "](<", "](a(", "[a][", "[a]: b/", "`a``b", "-->")),
     "query": (Query.parse, ('"', '"a', '"a" ', "-", "a ", "a* ", "*", "(", "漢", "a:b ")),
     "gitignore": (_git, ("a\n", "!a\n", "*a\n", "a/\n", "\n", " ", "\\", "#", "/a/b\n", "a b\\ \n")),
 }  # fmt: skip

@@ -158,7 +158,7 @@ def _leaves(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 _PIECE = re.compile(
-    r"<(?P<tag>(?:\w+:)?(?:record|header|Record|BriefRecord|SummaryRecord|MD_Metadata|Dataflow|Description|url))\b"
+    r"<(?P<tag>(?:\w+:)?(?:record|header|Record|BriefRecord|SummaryRecord|MD_Metadata|Dataflow|Description|url|item|entry))\b"
     r".*?</(?P=tag)>",
     re.DOTALL,
 )

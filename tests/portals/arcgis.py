@@ -10,6 +10,7 @@ from aiohttp import web
 from tests.portals.catalogs import Changing, DatedPortal, Record, some_words
 from tests.portals.site import WORDS
 
+_NAMED = re.compile(r' AND id:"([^"]+)"')
 _SINCE = re.compile(r"modified >= (\d+)|modified:\[(\d+) TO 9+\]")
 
 
@@ -74,6 +75,8 @@ class GeoItems(DatedPortal):
         if refused := await self.burden(rows):
             return refused
         found = self.found(_since(where))
+        if named := _NAMED.search(where):
+            found = [name for name in found if name == named[1]]
         names = self.slice(found, start, rows)
         ended = start + len(names) >= len(found) and "start" not in self.ignores
         return [self.records[name] for name in names], min(self.clamp, max(0, len(found) + self.miscount)), not ended
@@ -111,6 +114,9 @@ class HubSite(GeoItems):
         if request.path == "/api/search/v1/catalog" and self.has_catalog:
             scopes = {"item": {"targetEntity": "item", "filters": self.scope}}
             return web.json_response({"id": "farm", "catalog": {"schemaVersion": 1, "scopes": scopes}})
+        if request.path.startswith("/api/search/v1/collections/dataset/items/"):
+            name = request.path.rpartition("/")[2]
+            return self.written(self.records[name]) if name in self.records else web.Response(status=404)
         if request.path != "/api/search/v1/collections/dataset/items":
             return web.Response(status=404, text="Not found")
         query = request.query

@@ -142,10 +142,16 @@ class JsonPortal(Portal):
 
     def told(self, data: Any, start: int) -> web.Response:
         """A page, after which the portal may change."""
+        response = self.written(data)
+        if response.status == 200:
+            self.turn(start)
+        return response
+
+    def written(self, data: Any) -> web.Response:
+        """An answer, unless the portal cannot write it."""
         body = json.dumps(data)
         if POISON in body:
             return web.Response(status=500, text="Internal error")
-        self.turn(start)
         return web.Response(text=body, content_type="application/json")
 
 
@@ -270,6 +276,8 @@ class Changing(Portal):
         self.calm()
         if name not in self.names() or chance.random() < 0.6:
             self.write(chance, name)
+        if self.is_spoiled(self.records[name]):
+            self.make(name, "Whole for a moment")
         whole = self.records[name]
         self.records[name] = self.unreadable(chance, whole)
         self.ailing[name] = whole, self.records[name]

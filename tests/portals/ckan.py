@@ -10,6 +10,7 @@ from aiohttp import web
 from tests.portals.catalogs import Changing, JsonPortal, Record, nested, some_words
 from tests.portals.site import WORDS
 
+_NAMED = re.compile(r'\+id:"([^"]+)"')
 _SINCE = re.compile(r"metadata_modified:\[(\S+) TO \*\]")
 
 
@@ -77,7 +78,7 @@ class CkanPortal(JsonPortal):
 
     def _show(self, name: str) -> web.Response:
         if name in self.records:
-            return web.json_response({"success": True, "result": self.records[name]})
+            return self.written({"success": True, "result": self.records[name]})
         return web.json_response({"success": False, "error": {"message": "Not found"}}, status=404)
 
     async def _page(self, query: dict[str, str]) -> web.Response:
@@ -107,6 +108,8 @@ class CkanPortal(JsonPortal):
         if since and "filter" not in self.ignores:
             moment = datetime.fromisoformat(since[1]).replace(tzinfo=None)
             found = [one for one in found if (at := _indexed(one["metadata_modified"])) and at >= moment]
+        if named := _NAMED.search(query.get("fq", "")):
+            found = [one for one in found if one.get("id") == named[1]]
         if "organization:" in query.get("fq", ""):
             name = query["fq"].partition("organization:")[2].strip(")")
             found = [one for one in found if one["organization"]["name"] == name]

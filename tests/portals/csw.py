@@ -55,6 +55,7 @@ class Wish:
     brief: bool
     types: str = "csw:Record"
     method: str = "POST"
+    last_first: bool = False
 
 
 WISH = web.RequestKey("wish", Wish)
@@ -96,6 +97,7 @@ class CswService(Portal):
         self.poison: set[str] = set()
         self.unnameable: set[str] = set()
         self.omitted: set[str] = set()
+        self.writes: dict[str, str] = {}
         self.leading = b""
         self.report_status = 200
         self.cut_bytes = 0
@@ -135,6 +137,8 @@ class CswService(Portal):
             return (
                 self._told(self._capabilities()) if asked == self.version else self._report("VersionNegotiationFailed")
             )
+        if query.get("request") == "GetRecordById":
+            return self._by_identifier(query["id"], query["outputschema"])
         method = request.method.title()
         if method not in self.methods:
             return web.Response(status=405, text="Not allowed")
@@ -179,13 +183,23 @@ class CswService(Portal):
             self.turn(start)
         return response
 
+    def _by_identifier(self, identifier: str, schema: str) -> web.Response:
+        if self.poison & {identifier}:
+            return self._report("NoApplicableCode")
+        wish = Wish("results", schema, self.version, 1, 1, None, None, brief=False, method="GET")
+        named = [entry for entry in self.records.values() if entry.identifier == identifier]
+        records = "".join(self._record(entry, wish) for entry in named[:1])
+        return self._told(
+            f'<csw:GetRecordByIdResponse xmlns:csw="{CSW[self.version]}" {SPACES}>{records}</csw:GetRecordByIdResponse>'
+        )
+
     def _found(self, wish: Wish) -> list[Entry]:
         found = sorted(self.records.items())
         if "order" in self.ignores or wish.sort is None:
             Random(len(self.log)).shuffle(found)
         elif wish.sort == "apiso:Modified":
             found.sort(key=lambda one: one[1].at)
-        entries = [entry for _, entry in found]
+        entries = [entry for _, entry in (found[::-1] if wish.last_first else found)]
         if wish.since is None or "filter" in self.ignores:
             return entries
         since = wish.since.rpartition(" ")[2]
@@ -212,6 +226,8 @@ class CswService(Portal):
         )
 
     def _record(self, entry: Entry, wish: Wish) -> str:
+        if wish.schema in self.writes and not wish.brief:
+            return self.writes[wish.schema]
         if wish.brief or wish.schema not in (GMD, MDB):
             return dublin_core(entry, brief=wish.brief)
         return iso_19139(entry)
@@ -235,6 +251,7 @@ def _posted(body: bytes) -> Wish:
         order[0].text if order is not None else None,
         query.findtext("{*}ElementSetName") == "brief",
         query.get("typeNames", ""),
+        last_first=order is not None and order.findtext("{*}SortOrder") == "DESC",
     )
 
 
@@ -247,10 +264,11 @@ def _queried(query: dict[str, str]) -> Wish:
         int(query["startposition"]),
         int(query["maxrecords"]),
         re.sub("'", "", query["constraint"]) if "constraint" in query else None,
-        order.removesuffix(":A") if order else None,
+        order.rpartition(":")[0] if order else None,
         query["elementsetname"] == "brief",
         query["typenames"],
         "GET",
+        last_first=bool(order and order.endswith(":D")),
     )
 
 

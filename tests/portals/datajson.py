@@ -110,7 +110,8 @@ class ChangingDataJson(DataJsonSite):
     def _write(self, chance: Random) -> None:
         name: Any = chance.choice([f"http://portal.example/n{chance.randrange(14)}", chance.randrange(9), "", None])
         text = " ".join(chance.choices(WORDS, k=chance.randrange(3, 40)))
-        self.records = [record for record in self.records if record.get("identifier") != name or not name]
+        if chance.random() < 0.8:
+            self.records = [record for record in self.records if record.get("identifier") != name or not name]
         odd = chance.choice([{}, {"keyword": None}, {"distribution": None}, {"publisher": "x"}, {"spatial": text * 30}])
         self.add(name, chance.choice([*WORDS, 707]), **{"description": text, "landingPage": text[:9], **odd})
 

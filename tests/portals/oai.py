@@ -134,9 +134,17 @@ class OaiRepository(Portal):
                 return self._told(self._identity())
             case "ListMetadataFormats":
                 return self._told("".join(self._format(prefix) for prefix in self.formats), verb)
+            case "GetRecord":
+                return self._one(request.query["identifier"], request.query["metadataPrefix"])
             case "ListRecords" | "ListIdentifiers":
                 return self._list(verb, dict(request.query))
         return self._error("badVerb", "Illegal verb")
+
+    def _one(self, identifier: str, prefix: str) -> web.Response:
+        for key, entry in self.records.items():
+            if (entry.identifier or f"oai:farm.example:{key}") == identifier:
+                return self._told(self._entry(key, "ListRecords", prefix), "GetRecord")
+        return self._error("idDoesNotExist", "No such record")
 
     def _identity(self) -> str:
         granularity = "YYYY-MM-DDThh:mm:ssZ" if self.seconds else "YYYY-MM-DD"

@@ -11,6 +11,7 @@ from tests.portals.catalogs import Changing, DatedPortal, Record, some_words
 from tests.portals.site import WORDS
 
 _SINCE = re.compile(r"modified >= date'([^']+)'")
+_NAMED = re.compile(r'dataset_id="([^"]+)"')
 _THEME = re.compile(r"theme = '([^']+)'")
 
 
@@ -71,6 +72,8 @@ class OpenDataSoftPortal(DatedPortal):
         return "where" in self.questions()[0]
 
     async def _search(self, request: web.Request) -> web.Response:
+        if request.path.startswith("/api/explore/v2.1/catalog/datasets/"):
+            return self._dataset(request.path.rpartition("/")[2])
         if request.path not in ("/api/explore/v2.1/catalog/datasets", "/api/v2/catalog/datasets"):
             return web.Response(status=404, text="Not found")
         query = dict(request.query)
@@ -90,10 +93,17 @@ class OpenDataSoftPortal(DatedPortal):
             return web.Response(text='{"total_count": 1, "results": ' + "[" * 5000 + "1" + "]" * 5000 + "}")
         return self.told({"total_count": total, "datasets" if self.wrapped else "results": page}, start)
 
+    def _dataset(self, name: str) -> web.Response:
+        if name not in self.records:
+            return web.json_response({"error_code": "NotFound", "message": "No such dataset."}, status=404)
+        return self.written(self.records[name])
+
     def _found(self, where: str) -> list[str]:
         since = _SINCE.search(where)
         at = datetime.fromisoformat(since[1]) if since else None
         names = self.found(at, undated="modified is null" in where)
+        if named := _NAMED.search(where):
+            names = [name for name in names if name == named[1]]
         if theme := _THEME.search(where):
             names = [name for name in names if self.records[name]["metas"]["default"].get("theme") == theme[1]]
         return names

@@ -3,10 +3,11 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
-from rowen.connectors.base import Held
-from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.base import FailedBefore, Held
+from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.errors import SourceError
@@ -40,6 +41,7 @@ class Catalog:
     empty_when_filtered: bool = False
     short_when_filtered: int = 0
     repeats: bool = False
+    rewinds: bool = False
     endless: bool = False
     lists_nothing: bool = False
     twice: list[str] = field(default_factory=list)
@@ -100,10 +102,13 @@ class Shelf(Listing):
         if place is not None and catalog.expired:
             raise SourceError("The token has expired.")
         self.tokens = Tokens("u", catalog.etag, None) if catalog.etag else None
-        while start is not None:
+        for turn in count():
             catalog.asked.append("since" if since else "page")
             found = catalog.found(since)
             shown = found[0 if catalog.repeats else start :][: catalog.size]
+            if catalog.rewinds:
+                # The place is ignored, and pages become larger after one that failed.
+                shown = found[: catalog.size + turn]
             if catalog.endless:
                 shown = [catalog.invent(start + number) for number in range(catalog.size)]
             following = start + len(shown)
@@ -119,13 +124,20 @@ class Shelf(Listing):
             )
             if catalog.after_page:
                 catalog.after_page(following)
-            start = following if more and not doubt else None
+            if not more or doubt:
+                return
+            start = following
 
     async def count(self, since: datetime | None = None) -> int | None:
         if not self._catalog.counts:
             return None
         self._catalog.asked.append("count")
         return max(0, len(self._catalog.found(since)) + self._catalog.miscount)
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        name = url.rpartition("/")[2]
+        self._catalog.asked.append("record")
+        return self._row(name) if name in self._catalog.dates else Row(Failed(url, "not shown"))
 
     def _row(self, name: str) -> Row:
         at = self._catalog.dates[name]
@@ -134,6 +146,42 @@ class Shelf(Listing):
         if name in self._catalog.gone:
             return Row(Gone(url_of(name)), at)
         return Row(Fetched(Document(url_of(name), name, self._catalog.words[name])), at)
+
+
+@dataclass
+class NamedCatalog(Catalog):
+    """A catalog that lists its records by name, and can list the names alone."""
+
+    nameless: set[str] = field(default_factory=set)
+    hides: set[str] = field(default_factory=set)
+    forgets: int = 0
+
+    def found(self, since: datetime | None) -> list[str]:
+        return sorted(name for name in super().found(since) if name not in self.hides)
+
+
+class NamedShelf(Shelf):
+    """Its listing, with a roll call."""
+
+    def __init__(self, catalog: NamedCatalog, **how: Any) -> None:
+        super().__init__(catalog, rising=False, **how)
+        self.roll = self
+        self._named = catalog
+
+    async def names(self) -> AsyncGenerator[Names]:
+        catalog = self._named
+        names = [] if catalog.lists_nothing else sorted([*catalog.dates, *catalog.twice])
+        told = names[: len(names) - catalog.forgets]
+        for start in range(0, len(told) or 1, 3 * catalog.size):
+            catalog.asked.append("names")
+            page = told[start : start + 3 * catalog.size]
+            urls = [None if name in catalog.nameless else url_of(name) for name in page]
+            yield Names(urls, len(names) + catalog.miscount)
+
+    def _row(self, name: str) -> Row:
+        if name in self._named.nameless:
+            return Row(Failed(f"https://catalog.example/#/unread/{name}", "no object"), named=False)
+        return super()._row(name)
 
 
 def url_of(name: str) -> str:
@@ -152,6 +200,7 @@ class Index:
         self.ending: Complete | Incomplete | None = None
         self.fell_back: list[str] = []
         self.deleted: set[str] = set()
+        self.failed: dict[str, FailedBefore] = {}
         self.unchanged = 0
 
     @property
@@ -179,11 +228,17 @@ class Index:
                 case Fetched(item=Document() as item):
                     if item.url not in seen:
                         self.items[item.url] = item.text
+                        self.failed.pop(item.url, None)
                     seen.add(item.url)
                 case Gone(url=url):
                     self.items.pop(url, None)
-                case Failed(url=url) | Unchanged(url=url):
-                    self.unchanged += isinstance(observation, Unchanged)
+                    self.failed.pop(url, None)
+                case Failed(url=url):
+                    self._quarantine(url)
+                    seen.add(url)
+                case Unchanged(url=url):
+                    self.unchanged += 1
+                    self.failed.pop(url, None)
                     seen.add(url)
                 case Checkpoint(cursor=cursor):
                     self.cursor = cursor
@@ -200,15 +255,20 @@ class Index:
             self.deleted = set(self.items) - seen
             for url in self.deleted:
                 del self.items[url]
+            self.failed = {url: one for url, one in self.failed.items() if url in seen}
+
+    def _quarantine(self, url: str) -> None:
+        before = self.failed.get(url, FailedBefore(url, 0, self.now, self.now))
+        self.failed[url] = before._replace(tries=before.tries + 1, last_at=self.now)
 
 
 class KnownIndex:
     """The index as it was when a run began."""
 
     mode: Mode = "incremental"
-    unsettled = False
 
     def __init__(self, index: Index, cursor: Any) -> None:
+        self.failed = sorted(index.failed.values(), key=lambda one: one.last_at)
         self.cursor = cursor
         self.count = index.count
         self.look_up = index.look_up

@@ -91,7 +91,8 @@ class SocrataPortal(DatedPortal):
         if query.get("order", "").startswith("updatedAt") and self.empty_when_filtered:
             return []
         names = [*self.records, *(name for name in self.twice if name in self.records)]
-        return [name for name in names if not sorts or self._sort(name) in sorts]
+        wanted = query.get("ids", "").split(",") if "ids" in query else names
+        return [name for name in names if name in wanted and (not sorts or self._sort(name) in sorts)]
 
     def _sort(self, name: str) -> str:
         record = self.records[name]

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from random import SystemRandom
 
+from tests import seeds
 from tests.conftest import QUIET, House, Server, migrated, started
 from tests.refresh.kinds import KINDS
-from tests.refresh.machine import SEEDS, Script
+from tests.refresh.machine import Script
 
 EXAMPLES = Path(__file__).parent / "examples"
 
@@ -40,11 +40,6 @@ class Played:
         """One command that repeats the example."""
         which = f"--seed {self.seed}" if self.seed is not None else f"--script '{self.script}'"
         return f"To repeat it: python -m tests.refresh repeat {self.kind} {which}"
-
-
-def seed() -> int:
-    """The seed of an example that nobody has seen."""
-    return SystemRandom().randrange(SEEDS)
 
 
 def script_of(kind: str, seed: int) -> Script:
@@ -113,8 +108,7 @@ def explore(kind: str, server: Server, template: str, *, seconds: float) -> None
     for script in kept(kind):
         play(kind, script, server, template).confirm()
     until = time.monotonic() + seconds
-    while True:
-        number = seed()
+    for number in seeds.numbers(f"refresh {kind}"):
         play(kind, script_of(kind, number), server, template, seed=number).confirm()
         if time.monotonic() > until:
             return

@@ -18,9 +18,11 @@ from tests.portals.csw import ChangingCsw
 from tests.portals.datajson import ChangingDataJson
 from tests.portals.dcat import ChangingDcat
 from tests.portals.embedder import Provider
+from tests.portals.feed import ChangingArchivedFeed, ChangingFeed
 from tests.portals.folder import Folder
 from tests.portals.git import Repository
 from tests.portals.github import Portal as GitHub
+from tests.portals.ldes import ChangingLdes
 from tests.portals.oai import ChangingOai, ForgetfulOai
 from tests.portals.opendatasoft import ChangingOpenDataSoft
 from tests.portals.packages import ChangingPackage
@@ -29,7 +31,8 @@ from tests.portals.site import ChangingSite
 from tests.portals.socrata import ChangingSocrata
 from tests.portals.sparql import ChangingSparql
 from tests.portals.stac import ChangingStacApi, ChangingStaticStac
-from tests.refresh.machine import Draw, Machine, World
+from tests.refresh.machine import Draw, Machine, World, differences
+from tests.refresh.workers import WorkerMachine
 
 BATCH = 2  # texts in a question to the provider: small, so that harm falls between the batches of one run
 
@@ -156,30 +159,44 @@ class EmbeddingMachine(Machine):
         return houses[-1]
 
 
-# What failed for the first time makes the next run a whole walk; what fails again waits for the reconciliation.
-FORGETS_WHAT_FAILED = {
-    "a_record_fails_for_a_while": "a record that failed in several runs is asked for again only by the reconciliation"
-}
+class WindowMachine(Machine):
+    """A feed shows a window: what a rebuild finds is the same after a refresh, and what the window passed stays.
+
+    Only entries that the feed has shown, and no longer shows, may be there besides.
+    """
+
+    world: ChangingFeed
+
+    def differences(self, rebuilt: House) -> list[str]:
+        passed = self.world.ever - {self.world.entry_url(post.name) for post in self.world.shown}
+        kept = {f"only refreshed: {url}" for url in passed}
+        return [line for line in differences(self.house, rebuilt) if line not in kept]
+
 
 KINDS: Mapping[str, Kind] = {
-    "arcgis-hub": plain(ChangingHub, FORGETS_WHAT_FAILED),
-    "arcgis-portal": plain(ChangingGeoPortal, FORGETS_WHAT_FAILED),
-    "ckan": plain(ChangingCkan, FORGETS_WHAT_FAILED),
-    "csw": plain(ChangingCsw, FORGETS_WHAT_FAILED),
+    "arcgis-hub": plain(ChangingHub),
+    "arcgis-portal": plain(ChangingGeoPortal),
+    "ckan": plain(ChangingCkan),
+    "csw": plain(ChangingCsw),
     "datajson": plain(ChangingDataJson),
-    "dcat": plain(ChangingDcat, FORGETS_WHAT_FAILED),
+    "dcat": plain(ChangingDcat),
     "embeddings": Kind(_embedded, EmbeddingMachine),
+    "feed": Kind(lambda folder: contextlib.closing(ChangingFeed()), WindowMachine),
+    "feed-archived": plain(ChangingArchivedFeed),
     "files": in_folder(Folder),
     "git": in_folder(Repository),
     "github": plain(GitHub),
-    "oai": plain(ChangingOai, FORGETS_WHAT_FAILED),
-    "oai-without-tombstones": plain(ForgetfulOai, FORGETS_WHAT_FAILED),
-    "opendatasoft": plain(ChangingOpenDataSoft, FORGETS_WHAT_FAILED),
+    "ldes": plain(ChangingLdes),
+    "oai": plain(ChangingOai),
+    "oai-without-tombstones": plain(ForgetfulOai),
+    "opendatasoft": plain(ChangingOpenDataSoft),
     "packages": Kind(_package),
     "sdmx": plain(ChangingSdmx),
-    "socrata": plain(ChangingSocrata, FORGETS_WHAT_FAILED),
-    "sparql": plain(ChangingSparql, FORGETS_WHAT_FAILED),
+    "socrata": plain(ChangingSocrata),
+    "sparql": plain(ChangingSparql),
     "stac": plain(ChangingStacApi),
     "stac-static": plain(ChangingStaticStac),
     "web": plain(ChangingSite),
+    "workers-ckan": Kind(lambda folder: contextlib.closing(ChangingCkan()), WorkerMachine),
+    "workers-files": Kind(lambda folder: contextlib.closing(Folder(folder / "world")), WorkerMachine),
 }

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from multiprocessing.util import Finalize
 from typing import Any
 
+from tests import seeds
 from tests.conftest import Server
 from tests.refresh import explore
 from tests.refresh.explore import Played
@@ -25,11 +26,12 @@ def soak(kinds: Sequence[str], *, minutes: float, processes: int) -> int:
     played: list[Played] = []
     spent: Counter[str] = Counter(dict.fromkeys(kinds, 0))
     running: dict[Future[Any], str] = {}
+    numbers = {kind: seeds.numbers(f"soak {kind}") for kind in kinds}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_open) as pool:
         while running or time.monotonic() < until:
             while len(running) < processes and time.monotonic() < until:
                 kind = min(set(spent) - set(running.values()) or spent, key=lambda one: spent[one])
-                running[pool.submit(_play, kind, explore.seed())] = kind
+                running[pool.submit(_play, kind, next(numbers[kind]))] = kind
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 running.pop(future)
                 played.append(one := future.result())

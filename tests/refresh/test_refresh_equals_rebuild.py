@@ -1,13 +1,17 @@
 """Every kind joins the machine: see `kinds`."""
 
 import os
+from unittest.mock import patch
 
 import pytest
 
 from tests.conftest import Server
+from tests.portals.opendatasoft import ChangingOpenDataSoft
 from tests.refresh.explore import explore, play
 from tests.refresh.kinds import KINDS
 from tests.refresh.machine import Machine, Script, Step
+from tests.refresh.soak import summary
+from tests.refresh.workers import WorkerMachine
 
 # For each kind: two or three new examples in each build. Twice as long costs a build of 2 cores two minutes more.
 SECONDS = float(os.environ.get("ROWEN_TEST_REFRESH_S", "10"))
@@ -27,7 +31,7 @@ def test_refreshing_equals_rebuilding_after_anything(server: Server, template: s
     explore(kind, server, template, seconds=SECONDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].machine is not WorkerMachine])
 def test_a_record_that_failed_in_three_runs_and_recovers_is_read_by_the_next(
     server: Server, template: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -39,6 +43,15 @@ def test_a_record_that_failed_in_three_runs_and_recovers_is_read_by_the_next(
 
         assert played.counts["failed records"] > 0
         played.confirm()
+
+
+def test_a_record_that_a_clean_run_cannot_read_is_named_with_its_reason_in_the_summary(
+    server: Server, template: str
+) -> None:
+    with patch.object(ChangingOpenDataSoft, "heal", lambda world: world.spoil("n1")):
+        played = play("opendatasoft", Script(None, ()), server, template, seed=1)
+
+    assert any("The record is no object." in line for line in summary([played], 1.0, 1))
 
 
 def test_a_script_is_drawn_from_its_seed_and_can_be_written_down() -> None:

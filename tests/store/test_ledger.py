@@ -55,8 +55,8 @@ async def test_what_was_spent_is_told_by_run_source_and_day(house: House) -> Non
         spent = await ledger.spent(Charge(1, 2), day=DAY, source_since=since)
         nobody = await ledger.spent(Charge(), day=DAY, source_since=since)
 
-    assert spent == SpentUsd(by_run=0.5, for_source=4.75, by_day=0.875)
-    assert nobody == SpentUsd(by_day=0.875)
+    assert spent == SpentUsd(0.5, 4.75, 0.875, tokens_by_run=240, tokens_for_source=480, tokens_by_day=480)
+    assert nobody == SpentUsd(by_day=0.875, tokens_by_day=480)
 
 
 async def test_old_entries_go_a_bounded_number_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,28 @@
 """Migrations: applied once, in order, by one process at a time; a newer database is refused."""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from rowen.errors import NewerDatabaseError, StoreUnavailableError, StoreUnfitError
+from rowen.model.hashes import text_hash
 from rowen.settings import Settings
-from rowen.store import migrate
+from rowen.store import migrate, queue_schema
 from rowen.store.database import Database
 from tests.conftest import House, Server
+
+EARLIER = r"""
+insert into source (name, kind, url) values ('one', 'ckan', 'https://example.org/');
+insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker, media_type)
+values (1, '', 'https://example.org/1', 'Hay', 'Text.', '{a,b}', '{"publisher": "Us"}', '', '', 2,
+        'application/vnd.rowen.dataset+json');
+insert into chunk (item_id, position, heading, text, text_hash, tsv) values (1, 1048576, '{}', 'Text.', '\x01', '');
+insert into embedding_model (name, kind, dimensions, state, covered_to) values ('m', 'local', 2, 'active', 1);
+insert into embedding (model_id, text_hash, vector) values (1, '\x01', '[1,2]');
+"""
 
 
 @pytest.fixture
@@ -66,6 +79,25 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+async def test_vectors_of_an_earlier_release_are_kept_and_its_titles_wait_for_theirs(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = migrate.migrations()
+    monkeypatch.setattr(migrate, "migrations", lambda: [step for step in every if step.number < 13])
+    await opened(empty)
+    house = House(empty, None)  # type: ignore[arg-type]
+    house.execute(EARLIER)
+
+    monkeypatch.setattr(migrate, "migrations", lambda: every)
+    await opened(empty)
+
+    assert house.query("select text_hash, part, vector::text from rowen.embedding") == [(b"\x01", 0, "[1,2]")]
+    [(number, title)] = house.query("select id, text_hash from rowen.item_title")
+    [(covered_to, last)] = house.query("select covered_to, (select max(id) from chunk) from rowen.embedding_model")
+    assert number > last == covered_to
+    assert title == text_hash("Hay\na, b\nUs")
+
+
 async def test_a_step_that_fails_leaves_nothing(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
     good = migrate.migrations()
     bad = migrate.Migration(len(good) + 1, "bad", "create table half (n integer); select broken;")
@@ -77,3 +109,74 @@ async def test_a_step_that_fails_leaves_nothing(empty: str, monkeypatch: pytest.
 
     house = House(empty, None)  # type: ignore[arg-type]
     assert house.query("select to_regclass('rowen.half'), to_regclass('rowen.item')") == [(None, None)]
+
+
+async def test_a_database_of_before_knows_what_is_new_since_its_last_complete_run_and_what_is_held_back(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = migrate.migrations()
+    monkeypatch.setattr(migrate, "migrations", lambda: [step for step in steps if step.number < 14])
+    await opened(empty)
+    house = House(empty, None)  # type: ignore[arg-type]
+    house.execute("insert into source (name, kind, url) values ('a', 'ckan', 'https://a.example')")
+    for created, complete in (("2026-01-01", True), ("2026-01-03", False)):
+        house.execute(
+            "insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker,"
+            f" created_at) values (1, '{created}', '', '', '', '{{}}', '{{}}', '', '', 1, '{created}')"
+        )
+        house.execute(
+            "insert into run (source_id, mode, status, complete, started_at, finished_at)"
+            f" values (1, 'full', 'completed', {complete}, '{created}', date '{created}' + 1)"
+        )
+    house.execute("insert into item_gone (item_id, source_id) values (2, 1)")
+    house.execute("update source set deletions_held = 1")
+    monkeypatch.undo()
+
+    await opened(empty)
+
+    assert house.query("select last_item from run order by id") == [(1,), (None,)]
+    assert house.query("select item_id, source_id, run_id, kept_at from item_held") == [(2, 1, 2, None)]
+
+
+async def test_a_database_of_before_the_queue_gets_it_and_what_had_a_schedule_is_due_at_once(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = migrate.migrations()
+    monkeypatch.setattr(migrate, "migrations", lambda: [step for step in steps if step.number < 15])
+    await opened(empty)
+    house = House(empty, None)  # type: ignore[arg-type]
+    for name, schedule in (("timed", "'every 6h'"), ("plain", "null")):
+        house.execute(
+            "insert into source (name, kind, url, schedule)"
+            f" values ('{name}', 'ckan', 'https://{name}.example', {schedule})"
+        )
+    house.execute("insert into run (source_id, mode, status, finished_at) values (1, 'full', 'failed', now())")
+    logged = (
+        "insert into change (number, source_id, source, kind, key, url, title) values (%d, 1, 'a', '%s', '', '', '')"
+    )
+    house.execute(logged % (1, "created"))
+    monkeypatch.undo()
+
+    await opened(empty)
+
+    due = "select name, due_at <= now(), failures from source_due join source on source.id = source_id"
+    assert house.query(due) == [("timed", True, 0)]
+    assert house.query("select error_code, retry_at, job_id from run") == [(None, None, None)]
+    assert house.query("select count(*) from procrastinate_jobs") == [(0,)]
+    house.execute(logged % (2, "failing"))
+
+
+async def test_steps_that_a_later_release_of_the_queue_brings_are_applied_and_its_jobs_survive(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    house.execute("insert into procrastinate_jobs (queue_name, task_name) values ('sync', 'sync')")
+    folder = tmp_path / "sql"
+    shutil.copytree(queue_schema._sql(), folder)
+    step = folder / "migrations" / "99.00.00_01_pre_more.sql"
+    step.write_text("alter table procrastinate_jobs add column more int;")
+    monkeypatch.setattr(queue_schema, "_sql", lambda: folder)
+
+    await opened(house.conninfo)
+    await opened(house.conninfo)
+
+    assert house.query("select task_name, more from procrastinate_jobs") == [("sync", None)]

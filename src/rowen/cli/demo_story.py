@@ -46,6 +46,7 @@ _PORTAL_ROWS: dict[str, Callable[[Tally], str | int]] = {
     **{name: _ROWS[name] for name in ("created", "updated")},
     "amended": lambda tally: tally.amended,
     **{name: _ROWS[name] for name in ("deleted", "unchanged")},
+    "not asked for": lambda tally: tally.not_asked,
     "requests": _SITE_ROWS["requests"],
     "received": _SITE_ROWS["received"],
     **{name: _ROWS[name] for name in ("passages written", "rows written")},

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rowen.cli.words import clean, escaped
-from rowen.errors import RowenError
+from rowen.errors import Hint, RowenError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,9 +88,12 @@ class Output:
             self.line((name.ljust(width) if self.terminal else f"{name}\t", "dim"), value)
 
     def say(self, text: str) -> None:
-        """Tell people something, on stderr."""
-        if not self.quiet:
-            print(clean(text), file=sys.stderr, flush=True)
+        """Tell people something, on stderr; a program hears the same as an object."""
+        if self.quiet:
+            return
+        actions = text.actions if isinstance(text, Hint) else ()
+        told = _dumped({"remark": text, "actions": [one.to_json() for one in actions]}) if self.json else clean(text)
+        print(told, file=sys.stderr, flush=True)
 
     def fail(self, error: str, *, exit_code: int, hint: str | None = None, **more: Any) -> int:
         """Tell of an error, and return its exit code; `more` is for programs."""
@@ -101,11 +104,12 @@ class Output:
         return self._fail({**problem.to_json(), **more})
 
     def _fail(self, fact: Mapping[str, Any]) -> int:
-        print(clean(f"Error: {fact['error']}"), file=sys.stderr)
-        if fact["hint"]:
-            print(clean(f"  {fact['hint']}"), file=sys.stderr)
         if self.json:
             print(_dumped(fact), file=sys.stderr)
+        else:
+            print(clean(f"Error: {fact['error']}"), file=sys.stderr)
+            if fact["hint"]:
+                print(clean(f"  {fact['hint']}"), file=sys.stderr)
         sys.stderr.flush()
         return int(fact["exit_code"])
 

@@ -16,7 +16,7 @@ def parse(text: str) -> int | timedelta | datetime:
     """Read what a user typed; raises `ValueError` for anything else."""
     if text.isascii() and text.isdigit():
         return int(text)
-    if match := _PASSED.fullmatch(text):
+    if match := _PASSED.fullmatch(text.lower()):
         unit = "min" if match[2] == "m" else match[2]
         return timedelta(**{_UNITS[unit]: int(match[1])})
     at = datetime.fromisoformat(text)

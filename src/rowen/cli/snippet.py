@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rowen.cli.output import Piece
 from rowen.model.query import Query, pairs, spaced
+from rowen.model.words import words_of
 
 __all__ = ["highlight", "pattern", "snippet"]
 
@@ -13,13 +14,18 @@ _ENDINGS = re.compile(r"(?:ies|ing|ed|es|s|y|e)$", re.IGNORECASE)
 _HEADING = re.compile(r"#{1,6}\s+\S")
 _RULER = re.compile(r"[-*_=]{3,}$|[~`]{3,}|\|[\s:|-]+\|$")
 _APART = re.compile(r"[-*+>|]|\d+[.)]|```|~~~|\s{4}|#{1,6}\s")
+# Code, in which a backslash is a letter, or a mark that Markdown needs one before.
+_ESCAPED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)(?s:.*?)(?:^[ \t]*+\1|\Z)|`[^`\n]++`|\\([\[\]<>`\\])", re.MULTILINE)
+# Code points that stand for no character, in no text.
+_HIDDEN = {mark: chr(0xFDD0 + number) for number, mark in enumerate("[]<>`\\")}
+_UNHIDDEN = str.maketrans({hidden: mark for mark, hidden in _HIDDEN.items()})
 # English words that the index does not keep either.
 _COMMON = re.compile(
     r"an?|and|are|as|at|be|but|by|can|do|for|from|has|have|how|i|if|in|is|its?|my|no|not|of|on|or|our|so|that|the|their"
     r"|them|there|they|this|to|was|we|were|what|when|where|which|who|why|will|with|you|your",
     re.IGNORECASE,
 )
-_SHOWN = "bold yellow"
+_STYLE = "bold yellow"
 
 
 def pattern(query: Query) -> re.Pattern[str] | None:
@@ -50,7 +56,7 @@ def highlight(line: str, wanted: re.Pattern[str] | None) -> list[Piece]:
     pieces: list[Piece] = []
     end = 0
     for match in wanted.finditer(line) if wanted else ():
-        pieces += [(line[end : match.start()], ""), (match[0], _SHOWN)]
+        pieces += [(line[end : match.start()], ""), (match[0], _STYLE)]
         end = match.end()
     return [piece for piece in (*pieces, (line[end:], "")) if piece[0]]
 
@@ -66,10 +72,19 @@ def _form(word: str) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most the width: paragraphs filled, headings left out where there is anything else."""
-    blocks = list(_blocks(text))
-    prose = [block for block in blocks if not _HEADING.match(block)]
-    return [line for block in prose or blocks for line in textwrap.wrap(block, width)]
+    """Lines of at most the width: words without addresses and markup, paragraphs filled.
+
+    Headings are left out where there is anything else.
+    """
+    prose = "\n".join("" if _HEADING.match(line) else line for line in text.splitlines())
+    blocks = list(_blocks(_shown(prose))) or list(_blocks(_shown(text)))
+    return [line for block in blocks for line in textwrap.wrap(block, width)]
+
+
+def _shown(markdown: str) -> str:
+    """The words of a passage; what is escaped is a word, and is hidden while marks are looked for."""
+    hidden = _ESCAPED.sub(lambda found: _HIDDEN[found[2]] if found[2] else found[0], markdown)
+    return words_of(hidden).translate(_UNHIDDEN)
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -81,8 +96,6 @@ def _blocks(text: str) -> Iterator[str]:
             paragraph = []
         if line.strip() and not _RULER.match(line.strip()):
             paragraph.append(line.strip())
-            if _HEADING.match(line):
-                yield paragraph.pop()
 
 
 def _worth(lines: list[str], wanted: re.Pattern[str] | None) -> tuple[int, int, bool]:

@@ -7,7 +7,7 @@ from rowen.service.tally import counts as counted
 
 __all__ = ["counts", "exit_code", "line", "plain", "worst"]
 
-DONE, FAILED, SOME_FAILED, INTERRUPTED = 0, 1, 3, 130
+DONE, FAILED, SOME_FAILED, UNDECIDED, INTERRUPTED = 0, 1, 3, 5, 130
 
 _STYLES = {
     "created": "green",
@@ -17,9 +17,11 @@ _STYLES = {
     "deleted": "red",
     "failed": "bold red",
     "skipped": "magenta",
+    "not_asked": "dim",
+    "truncated": "yellow",
 }
 # From the most harmless to what a script must notice first.
-_SEVERITY = (DONE, SOME_FAILED, 2, 4, 5, FAILED, INTERRUPTED)
+_SEVERITY = (DONE, SOME_FAILED, 2, 4, UNDECIDED, FAILED, INTERRUPTED)
 
 
 def line(run: Run, *, width: int = 0, dry: bool = False) -> list[Piece]:
@@ -46,11 +48,13 @@ def counts(tally: Tally) -> list[Piece]:
     return [(text, _STYLES[outcome]) for text, outcome in counted(tally)]
 
 
-def exit_code(run: Run) -> int:
-    """The exit code that a run stands for."""
+def exit_code(run: Run, *, dry: bool = False) -> int:
+    """The exit code that a run stands for; of deletions that a dry run would hold back, none waits for a decision."""
     match run.status:
         case "cancelled":
             return INTERRUPTED
+        case "completed" if run.tally.deletions_held and not dry:
+            return UNDECIDED
         case "completed":
             return SOME_FAILED if run.tally.failed else DONE
         case "partial" if run.error is None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,7 +22,7 @@ from rowen.settings import Settings, load
 if TYPE_CHECKING:
     from rowen.fetch.client import Client
 
-__all__ = ["Connector", "Held", "Known", "Meter", "Options", "Parse", "Tools"]
+__all__ = ["Confirms", "Connector", "FailedBefore", "Held", "Known", "LooksAgain", "Meter", "Options", "Parse", "Tools"]
 
 T = TypeVar("T")
 
@@ -39,18 +39,27 @@ class Held(NamedTuple):
     content_hash: Hash | None = None
 
 
+class FailedBefore(NamedTuple):
+    """An item that could not be read, and was not since: how often that was tried, first and last."""
+
+    url: str
+    tries: int
+    first_at: datetime
+    last_at: datetime
+
+
 class Known(Protocol):
     """What we hold of a source, for its connector.
 
-    `unsettled` tells that an item failed in an earlier run and was not tried again since: a connector that would only
-    ask for what changed looks at everything then. `losable` is how many items the guard of deletions would let go in
-    this run: all, where somebody accepts it.
+    `failed` is what is in quarantine, the one that was tried longest ago first: a connector that would only ask for
+    what changed asks for these as well. `losable` is how many items the guard of deletions would let go in this run:
+    all, where somebody accepts it.
     """
 
     mode: Mode
     cursor: Cursor
     count: int
-    unsettled: bool
+    failed: Sequence[FailedBefore]
     losable: int
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
@@ -59,6 +68,14 @@ class Known(Protocol):
 
     def everything(self) -> AsyncIterator[Sequence[Held]]:
         """All that we hold, in batches."""
+        ...
+
+    async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """The notes of these names that checkpoints have left in a room; none for who starts without a cursor."""
+        ...
+
+    def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
+        """All notes of a room, in batches."""
         ...
 
 
@@ -151,5 +168,28 @@ class Connector(Protocol):
         The flow keeps the first version of an item that a run sees. A connector whose order is that of time, since it
         replays history, has an attribute `chronological` that is true: then each later observation of an item
         supersedes the earlier ones, and every version stands in its history.
+        """
+        ...
+
+
+@runtime_checkable
+class Confirms(Protocol):
+    """A connector that can tell by a question whether there is such a source; a kind need not have it."""
+
+    async def confirm(self) -> None:
+        """Ask, before it is added, whether it is there; raises `SourceGoneError` where it is known that it is not."""
+        ...
+
+
+@runtime_checkable
+class LooksAgain(Protocol):
+    """A connector that can look at single items, without looking at all the rest; a kind need not have it."""
+
+    def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
+        """Look at these items again, each by as few questions as it takes: yield what is seen of each, once.
+
+        All of them are held, and the URLs are those that they are stored under. What was not asked for is not to be
+        told of, there is no checkpoint, and nothing is complete. An item about which only a look at the whole source
+        can decide is `Skipped`: it stays as it is.
         """
         ...

@@ -18,8 +18,8 @@ __all__ = ["Probe"]
 
 # For one request: somebody waits at the terminal, and there may be twelve of them.
 LIMIT_S = 15.0
-# The address itself, and one question of each of the eleven kinds of catalogs.
-MOST_REQUESTS = 12
+# The address itself, and one question of each of the eleven kinds of catalogs; SDMX has two versions of its question.
+MOST_REQUESTS = 13
 ENOUGH_BYTES = 1 << 18
 """So much of an answer is looked at: the beginning of a large one tells what it is."""
 

@@ -1,6 +1,6 @@
 """Which connectors there are: the built-in ones and those of other packages, through the same door."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -11,11 +11,22 @@ from pydantic import ValidationError
 from rowen.connectors.base import Connector, Options
 from rowen.errors import RowenError, UsageError
 from rowen.fetch.credentials import exposed, exposed_in
+from rowen.model.url import canonical
 
 if TYPE_CHECKING:
     from rowen.connectors.probe import Probe
 
-__all__ = ["accepted", "check_options", "connector", "discover", "kinds", "recognise", "refuse_secrets", "register"]
+__all__ = [
+    "accepted",
+    "check_options",
+    "connector",
+    "covers",
+    "discover",
+    "kinds",
+    "recognise",
+    "refuse_secrets",
+    "register",
+]
 
 GROUP = "rowen.connectors"
 
@@ -80,6 +91,31 @@ def accepted(address: str, chosen: type[Connector]) -> str | None:
     """The source URL of what a user typed and says to be of a kind."""
     found: str | None = getattr(chosen, "accept", chosen.recognise)(address)
     return found
+
+
+def covers(kind: str, url: str, options: dict[str, Any], addresses: Sequence[str]) -> bool:
+    """Whether one of some addresses may be an item of a source: its kind says so, or it lies below the source's own.
+
+    A kind that knows better than by the path has a class method `covers(url, options, addresses)`.
+    """
+    if not addresses:
+        return False
+    chosen = connector(kind)
+    if hasattr(chosen, "covers"):
+        return bool(chosen.covers(url, check_options(kind, options), addresses))
+    root = _canonical(url.removeprefix("git+")).rstrip("/")
+    below = (f"{root}/", f"{root}?", f"{root}#")
+    return bool(root) and any(
+        address.rstrip("/") == root or address.startswith(below) for address in map(_canonical, addresses)
+    )
+
+
+def _canonical(url: str) -> str:
+    """The canonical form of a URL; empty for what is none."""
+    try:
+        return canonical(url)
+    except ValueError:
+        return ""
 
 
 async def discover(probe: "Probe") -> tuple[str, str] | None:

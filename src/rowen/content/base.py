@@ -5,13 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowen.formats.charset import decode
+from rowen.model.facts import FactsWanted
 
 __all__ = ["Body", "FormatReader", "Part"]
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a reader is given. `select` and `ignore` are CSS selectors of the parts to keep and to drop."""
+    """What a reader is given. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
+
+    `facts` are those that are wanted of a page's markup, beside its text.
+    """
 
     data: bytes = field(repr=False)
     media_type: str
@@ -20,6 +24,7 @@ class Body:
     charset: str | None = None
     select: str | None = None
     ignore: str | None = None
+    facts: FactsWanted | None = None
 
     @property
     def text(self) -> str:

@@ -5,15 +5,18 @@ converts otherwise is a new `VERSION` of `read`.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from turbohtml import Comment, Document, Element, Markdown, Text, parse
 
 from rowen.content.headings import Slugs, title_and_anchor
 from rowen.content.html_tables import as_boxes, make_regular
+from rowen.content.structured import facts_in
 from rowen.model.budget import spend
 from rowen.model.caps import LONGEST_ANCHOR
+from rowen.model.facts import FactsWanted
 
 __all__ = ["HtmlPage", "read_page"]
 
@@ -100,17 +103,27 @@ class HtmlPage:
     canonical: str | None = None
     tags: tuple[str, ...] = ()
     nofollow_links: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_page(html: str, url: str = "", *, select: str | None = None, ignore: str | None = None) -> HtmlPage:
+def read_page(
+    html: str,
+    url: str = "",
+    *,
+    select: str | None = None,
+    ignore: str | None = None,
+    facts: FactsWanted | None = None,
+) -> HtmlPage:
     """The page of an HTML text that was found under `url`.
 
-    With `select` its text is what that selector finds, wherever it stands; what `ignore` finds is left out.
+    With `select` its text is what that selector finds, wherever it stands; what `ignore` finds is left out. `facts` are
+    taken from the whole markup.
     """
     for space in _SPACES:
         html = html.replace(space, " ")
     page = parse(html)
     title = _text_of(page.select_one("title"))
+    found = facts_in(page, facts) if facts else {}
     meta = _meta(page)
     robots = set(re.split(r"[\s,]+", meta.get("robots", "").lower()))
     base = page.base_url(url)
@@ -132,6 +145,7 @@ def read_page(html: str, url: str = "", *, select: str | None = None, ignore: st
         canonical=_canonical(page),
         tags=tuple(tag for word in meta.get("keywords", "").split(",") if (tag := word.strip())),
         nofollow_links=unfollowed,
+        facts=found,
     )
 
 

@@ -71,12 +71,14 @@ def _markdown(body: Body) -> Part:
 
 def _page(body: Body) -> Part:
     """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
-    page = read_page(body.text, body.url, select=body.select, ignore=body.ignore)
+    page = read_page(body.text, body.url, select=body.select, ignore=body.ignore, facts=body.facts)
     hints: dict[str, Any] = {}
     if page.noindex:
         hints["noindex"] = True
     if page.canonical and page.canonical != body.url:
         hints["canonical"] = page.canonical
+    if page.facts:
+        hints["facts"] = page.facts
     links = () if page.nofollow else page.links
     return Part(page.text, page.title, page.tags, page.language, links, hints)
 

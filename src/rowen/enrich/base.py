@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from rowen.enrich.ledger import Ledger, NoLedger
-from rowen.errors import ConfigurationError
+from rowen.errors import Hint, action
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
     from rowen.fetch.client import Client
 
-__all__ = ["Embedded", "Embedder", "EmbedderTools", "Limits", "Spec"]
+__all__ = ["WAITING", "Embedded", "Embedder", "EmbedderTools", "Limits", "Spec"]
+
+WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
+"""What to do about an embedder that cannot be had now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +29,6 @@ class Spec:
     model: str | None = None
     dimensions: int | None = None
     url: str | None = None
-
-    def refuse_model(self) -> None:
-        """Refuse a model name, for a kind that has but one model."""
-        if self.model is not None:
-            raise ConfigurationError(
-                f"The embedder {self.kind!r} has but one model, and no {self.model!r}.",
-                hint="ROWEN_EMBEDDER or --embedder names another kind, such as openai.",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +54,15 @@ class Limits:
 
 
 class Embedded(NamedTuple):
-    """One answer: vectors in the order of the texts, tokens spent, and how many texts were cut."""
+    """One answer: vectors in the order of the texts, tokens spent, and how many texts were cut.
+
+    A text that is too long to be read at once may have several vectors, one a part: `parts` says how many each has.
+    """
 
     vectors: Sequence[Any]
     tokens: int
     truncated: int = 0
+    parts: Sequence[int] = ()
 
 
 class EmbedderTools(NamedTuple):

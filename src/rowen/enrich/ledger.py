@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -11,7 +11,17 @@ from rowen.errors import BudgetExceededError
 from rowen.model.ledger import Charge, LedgerEntry, SpentUsd
 from rowen.settings import Settings
 
-__all__ = ["SOURCE_PERIOD", "Budgets", "Ledger", "NoLedger", "charged_to", "current_charge"]
+__all__ = [
+    "SOURCE_PERIOD",
+    "Budgets",
+    "Ledger",
+    "NoLedger",
+    "Purse",
+    "charged_to",
+    "current_charge",
+    "current_purse",
+    "paid_from",
+]
 
 SOURCE_PERIOD = timedelta(days=30)
 """What a source may cost is counted over so long: a monthly bill is what providers write."""
@@ -21,9 +31,11 @@ _charge: ContextVar[Charge] = ContextVar("rowen_charge", default=_NOBODY)
 
 
 @contextmanager
-def charged_to(*, run_id: int | None = None, source_id: int | None = None) -> Iterator[None]:
+def charged_to(
+    *, run_id: int | None = None, source_id: int | None = None, subject: str | None = None
+) -> Iterator[None]:
     """Put the calls that are made inside on the account of a run and a source, also those of tasks started inside."""
-    token = _charge.set(Charge(run_id, source_id))
+    token = _charge.set(Charge(run_id, source_id, subject))
     try:
         yield
     finally:
@@ -60,28 +72,92 @@ class NoLedger:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """What may be spent in US dollars; None is no limit."""
+    """What may be spent, in US dollars and in tokens; None is no limit."""
 
     run_usd: float | None = None
     source_usd: float | None = None
     day_usd: float | None = None
+    call_usd: float | None = None
+    run_tokens: int | None = None
+    source_tokens: int | None = None
+    day_tokens: int | None = None
+    call_tokens: int | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "Budgets":
         """The budgets that the settings name."""
-        return cls(settings.budget_run_usd, settings.budget_source_usd, settings.budget_day_usd)
+        return cls(**{one.name: getattr(settings, f"budget_{one.name}") for one in fields(cls)})
 
     def __bool__(self) -> bool:
-        return any(limit is not None for limit in (self.run_usd, self.source_usd, self.day_usd))
+        return any(getattr(self, one.name) is not None for one in fields(self))
 
-    def check(self, provider: str, spent: SpentUsd, charge: Charge, more_usd: float) -> None:
-        """Raise `BudgetExceededError` if a further call would exceed a budget."""
+    @property
+    def needs_price(self) -> bool:
+        """Whether one of them is in money."""
+        return any(limit is not None for limit in (self.run_usd, self.source_usd, self.day_usd, self.call_usd))
+
+    def check_call(self, provider: str, usd: float, tokens: int) -> None:
+        """Raise if one call alone would cost more than a call may."""
+        _refuse_beyond(provider, "call", "one call", (self.call_usd, 0.0, usd), (self.call_tokens, 0, tokens))
+
+    def check(self, provider: str, spent: SpentUsd, charge: Charge, more_usd: float, more_tokens: int = 0) -> None:
+        """Raise if what is in flight, together with a call that is about to be made, would exceed a budget."""
         checked = (
-            ("run", self.run_usd, spent.by_run, "this run", charge.run_id is not None),
-            ("source", self.source_usd, spent.for_source, "this source in 30 days", charge.source_id is not None),
-            ("day", self.day_usd, spent.by_day, "one day", True),
+            ("run", "this run", charge.run_id, (self.run_usd, spent.by_run), (self.run_tokens, spent.tokens_by_run)),
+            (
+                *("source", "this source in 30 days", charge.source_id),
+                *((self.source_usd, spent.for_source), (self.source_tokens, spent.tokens_for_source)),
+            ),
+            ("day", "one day", 0, (self.day_usd, spent.by_day), (self.day_tokens, spent.tokens_by_day)),
         )
-        for scope, limit, so_far, what, applies in checked:
-            if applies and limit is not None and so_far + more_usd > limit:
-                budget = f"{limit:g} USD for {what}, of which {so_far:.4f} are spent"
-                raise BudgetExceededError(f"{provider} was not called: the budget is {budget}.", scope=scope)
+        for scope, what, applies, usd, tokens in checked:
+            if applies is not None:
+                _refuse_beyond(provider, scope, what, (*usd, more_usd), (*tokens, more_tokens))
+
+
+class Purse:
+    """What one piece of work may spend in all, whatever else is allowed; calls that are out count as spent."""
+
+    def __init__(self, *, usd: float | None = None, tokens: int | None = None) -> None:
+        self.usd, self.tokens = usd, tokens
+        self.spent_usd, self.spent_tokens, self.calls = 0.0, 0, 0
+
+    def reserve(self, provider: str, usd: float, tokens: int) -> None:
+        """Count a call before it is made; raises if it would exceed the purse."""
+        limits = (self.usd, self.spent_usd, usd), (self.tokens, self.spent_tokens, tokens)
+        _refuse_beyond(provider, "run", "this run", *limits)
+        self.settle(usd, tokens)
+
+    def settle(self, usd: float, tokens: int) -> None:
+        """Correct what was reserved by what it really was."""
+        self.spent_usd += usd
+        self.spent_tokens += tokens
+
+
+_purse: ContextVar[Purse | None] = ContextVar("rowen_purse", default=None)
+
+
+@contextmanager
+def paid_from(purse: Purse) -> Iterator[None]:
+    """Let the calls that are made inside be paid from a purse, also those of tasks started inside."""
+    token = _purse.set(purse)
+    try:
+        yield
+    finally:
+        _purse.reset(token)
+
+
+def current_purse() -> Purse | None:
+    """The purse that a call which is made now is paid from."""
+    return _purse.get()
+
+
+Limit = tuple[float | None, float, float]
+"""What may be spent, what is spent, and what is about to be."""
+
+
+def _refuse_beyond(provider: str, scope: str, what: str, usd: Limit, tokens: Limit) -> None:
+    for (limit, spent, more), unit, form in ((usd, "USD", ".4f"), (tokens, "tokens", ",.0f")):
+        if limit is not None and spent + more > limit:
+            budget = f"{limit:g} {unit} for {what}, of which {spent:{form}} are spent"
+            raise BudgetExceededError(f"{provider} was not called: the budget is {budget}.", scope=scope)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rowen.enrich.ledger import SOURCE_PERIOD, Budgets, Ledger, NoLedger, current_charge
+from rowen.enrich.ledger import SOURCE_PERIOD, Budgets, Ledger, NoLedger, current_charge, current_purse
 from rowen.errors import (
     BudgetExceededError,
     CircuitOpenError,
@@ -104,6 +104,7 @@ class Provider:
         client: Callable[[], Awaitable["Client"]],
         settings: Settings,
         ledger: Ledger | None = None,
+        headers: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], datetime] = _utc_now,
@@ -116,18 +117,20 @@ class Provider:
         self._settings = settings
         self._budgets = Budgets.of(settings)
         self._ledger: Ledger = ledger if ledger is not None else NoLedger()
+        self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._clock = clock
         self._sleep = sleep
         self._now = now
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
         self._begun_usd = self._settled_usd = 0.0
+        self._begun_tokens = self._settled_tokens = 0
         self._recording: set[asyncio.Task[None]] = set()
 
     async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
         """The JSON object that answers; raises a `ProviderError` where there is none to be had."""
         body = json.dumps(question).encode()
         charge = current_charge()
-        async with self._within_budgets(call, charge):
+        async with self._within_purse(call), self._within_budgets(call, charge):
             tried = 0
             while True:
                 tried += 1
@@ -149,27 +152,48 @@ class Provider:
         await asyncio.gather(*self._recording, return_exceptions=True)
 
     @asynccontextmanager
+    async def _within_purse(self, call: PaidCall) -> AsyncIterator[None]:
+        """Reserve what a call may cost; what each attempt really costs is settled as it is recorded."""
+        purse = current_purse()
+        if purse is None:
+            yield
+            return
+        if purse.usd is not None and call.price is None:
+            raise self._priceless(call)
+        usd, tokens = (call.price.of(call.expected) if call.price else 0.0), sum(call.expected)
+        purse.reserve(self.name, usd, tokens)
+        try:
+            yield
+        finally:
+            purse.settle(-usd, -tokens)
+
+    def _priceless(self, call: PaidCall) -> BudgetExceededError:
+        told = f"{self.name} was not called: there is a budget, and nobody knows the price of {call.model}."
+        return BudgetExceededError(told, scope="price")
+
+    @asynccontextmanager
     async def _within_budgets(self, call: PaidCall, charge: Charge) -> AsyncIterator[None]:
         if not self._budgets:
             yield
             return
-        if call.price is None:
-            raise BudgetExceededError(
-                f"{self.name} was not called: there is a budget, and nobody knows the price of {call.model}.",
-                scope="price",
-            )
-        usd = call.price.of(call.expected)
+        if self._budgets.needs_price and call.price is None:
+            raise self._priceless(call)
+        usd, tokens = (call.price.of(call.expected) if call.price else 0.0), sum(call.expected)
+        self._budgets.check_call(self.name, usd, tokens)
         now = self._now()
         day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         # What ends while the ledger is read may be missing in it, and so still counts as in flight.
-        settled_usd = self._settled_usd
+        settled_usd, settled_tokens = self._settled_usd, self._settled_tokens
         spent = await self._ledger.spent(charge, day=day, source_since=now - SOURCE_PERIOD)
-        self._budgets.check(self.name, spent, charge, self._begun_usd - settled_usd + usd)
+        more_usd, more_tokens = self._begun_usd - settled_usd + usd, self._begun_tokens - settled_tokens + tokens
+        self._budgets.check(self.name, spent, charge, more_usd, more_tokens)
         self._begun_usd += usd
+        self._begun_tokens += tokens
         try:
             yield
         finally:
             self._settled_usd += usd
+            self._settled_tokens += tokens
 
     async def _may_retry(self, problem: ProviderDownError, tried: int) -> bool:
         if isinstance(problem.__cause__, CircuitOpenError) or tried >= self._settings.fetch_tries:
@@ -206,7 +230,7 @@ class Provider:
         return await client.request(
             "POST",
             url,
-            headers={"Content-Type": "application/json"},
+            headers=self._headers,
             accept="application/json",
             credentials=self._credentials,
             body=body,
@@ -238,9 +262,9 @@ class Provider:
                 # The body is not repeated: some providers put a part of the key there.
                 return "denied", ProviderKeyError(f"{self.name} does not accept the key (status {status}).")
             case 400 | 413 | 422:
-                return "refused", ProviderRefusedError(
-                    f"{self.name} refused (status {status}): {_reason(response.body)}"
-                )
+                why, about = _named_reason(response.body)
+                told = f"{self.name} refused (status {status}): {_reason(response.body)}"
+                return "refused", ProviderRefusedError(told, reason=why, about=about)
             case 408 | 425 | 429:
                 message = f"{self.name} asks to wait (status {status})."
                 return "busy", ProviderDownError(message, retry_in_s=retry_in_s, busy=True)
@@ -257,6 +281,10 @@ class Provider:
 
     def _start_recording(self, attempt: _Attempt, call: PaidCall, charge: Charge) -> "asyncio.Task[None]":
         assert attempt.result is not None  # noqa: S101 (the caller looked)
+        usd = None if call.price is None else call.price.of(attempt.usage)
+        if (purse := current_purse()) is not None:
+            purse.settle(usd or 0.0, sum(attempt.usage))
+            purse.calls += 1
         entry = LedgerEntry(
             at=self._now(),
             purpose=call.purpose,
@@ -264,7 +292,7 @@ class Provider:
             model=call.model,
             inputs=call.inputs,
             usage=attempt.usage,
-            usd=None if call.price is None else call.price.of(attempt.usage),
+            usd=usd,
             latency_s=self._clock() - attempt.started_s,
             result=attempt.result,
             status=attempt.status,
@@ -281,6 +309,20 @@ class Provider:
             await self._ledger.record(entry)
         except StoreError as problem:
             log.warning("a call of %s is missing in the ledger: %s", self.name, problem)
+
+
+def _named_reason(body: bytes) -> tuple[str | None, str | None]:
+    """The provider's own code for why it refuses, and the parameter that it means."""
+    try:
+        error = json.loads(body).get("error")
+    except (ValueError, RecursionError, AttributeError):
+        return None, None
+    if not isinstance(error, dict):
+        return None, None
+    words = [error.get(name) for name in ("code", "type", "status")]
+    code = next((word for word in words if isinstance(word, str)), None)
+    about = error.get("param")
+    return code, about if isinstance(about, str) else None
 
 
 def _reason(body: bytes) -> str:

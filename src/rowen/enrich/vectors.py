@@ -22,9 +22,16 @@ _ASK_DOCTOR = Hint(
 )
 
 
-def units(vectors: Sequence[Any], *, name: str, count: int, dimensions: int | None) -> npt.NDArray[np.float32]:
-    """The vectors of one answer as unit vectors; raises where one of them could not be searched by."""
-    if len(vectors) != count:
+def units(
+    vectors: Sequence[Any], *, name: str, count: int, dimensions: int | None, parts: Sequence[int] | None = None
+) -> npt.NDArray[np.float32]:
+    """The vectors of one answer as unit vectors; raises where one of them could not be searched by.
+
+    There is one a text, or as many as `parts` says.
+    """
+    if parts is not None and (len(parts) != count or min(parts, default=1) < 1):
+        raise _bad(name, f"gave vectors for {sum(part > 0 for part in parts)} of {count} texts")
+    if len(vectors) != (count if parts is None else sum(parts)):
         raise _bad(name, f"gave {len(vectors)} vectors for {count} texts")
     try:
         lengths = sorted({len(vector) for vector in vectors})

@@ -230,7 +230,7 @@ class Client:
             with exchange:
                 await exchange.drain()
                 target = join(wanted.target, location)
-                hops = (*hops, Hop(wanted.target.url, exchange.status, target.url))
+                hops = (*hops, Hop(wanted.target.url, exchange.status, target.url, exchange.headers))
                 _check(hops)
             wanted = wanted.redirected(exchange.status, target, self._clock() - exchange.started)
 

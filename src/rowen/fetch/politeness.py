@@ -11,7 +11,7 @@ from typing import Protocol
 from rowen.fetch.lru import LruCache
 from rowen.model.dates import http_date
 
-__all__ = ["Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
+__all__ = ["Lane", "Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
 
 # Up to half of a delay is added to it (the setting says so): at 0 two processes keep step for hours, at 1 a crawl takes
 # half again as long as its delay suggests.
@@ -35,8 +35,8 @@ class Permit(Protocol):
 class Pace(Protocol):
     """Decides when a request to a host may start.
 
-    `Throttle` decides for one process. One that several processes share has the same shape: whatever may have to wait
-    for a database is awaited, and `release` may be done later.
+    `Throttle` decides for one process, `SharedThrottle` for all that share a database: whatever may have to wait for it
+    is awaited, and what `release` does may be told to others later.
     """
 
     def pace(
@@ -60,7 +60,9 @@ class Pace(Protocol):
 
 
 @dataclass(slots=True)
-class _Lane:
+class Lane:
+    """The pace of one host, and who uses it: `users` wait for it or have an exchange with it."""
+
     concurrency: int
     gate: asyncio.Semaphore
     delay_s: float
@@ -68,7 +70,13 @@ class _Lane:
     free_at: float = float("-inf")
     users: int = 0
 
+    @property
+    def least_gap_s(self) -> float:
+        """The least time between the starts of two requests."""
+        return max(self.delay_s, self.crawl_delay_s)
+
     def gap_s(self, random: Random) -> float:
+        """The time from a start to the next one, never the same."""
         if not self.delay_s:
             return self.crawl_delay_s
         return max(self.delay_s * (1 + _JITTER * random.random()), self.crawl_delay_s)
@@ -78,7 +86,7 @@ class _Lane:
 class _HostPermit:
     """A permit of a lane; it goes back to the gate that it came from, whatever the lane's gate is by then."""
 
-    lane: _Lane
+    lane: Lane
     gate: asyncio.Semaphore
 
     def release(self) -> None:
@@ -106,7 +114,7 @@ class Throttle:
         self._clock = clock
         self._sleep = sleep
         self._random = random or Random()  # noqa: S311 - jitter, not a secret
-        self._lanes = LruCache[_Lane](most_hosts, self._is_idle)
+        self._lanes = LruCache[Lane](most_hosts, self._is_idle)
 
     @property
     def remembered(self) -> int:
@@ -146,22 +154,32 @@ class Throttle:
             lane.users -= 1
             raise
         try:
-            while (wait_s := lane.free_at - self._clock()) > 0:
-                await self._sleep(wait_s)
+            await self._turn(host, lane)
         except BaseException:
             permit.release()
             raise
-        if gap_s := lane.gap_s(self._random):
-            lane.free_at = self._clock() + gap_s
         return permit
 
-    def _lane(self, host: str) -> _Lane:
+    async def close(self) -> None:
+        """Nobody else is to be told."""
+
+    async def _turn(self, host: str, lane: Lane) -> None:
+        """Wait until one of those that were let in may start."""
+        while (wait_s := lane.free_at - self._clock()) > 0:
+            await self._sleep(wait_s)
+        self._note_start(lane)
+
+    def _note_start(self, lane: Lane, *, times: int = 1) -> None:
+        if gap_s := lane.gap_s(self._random) * times:
+            lane.free_at = self._clock() + gap_s
+
+    def _lane(self, host: str) -> Lane:
         return self._lanes.get(host) or self._lanes.put(host, self._new_lane())
 
-    def _new_lane(self) -> _Lane:
-        return _Lane(self._concurrency, asyncio.Semaphore(self._concurrency), self._delay_s)
+    def _new_lane(self) -> Lane:
+        return Lane(self._concurrency, asyncio.Semaphore(self._concurrency), self._delay_s)
 
-    def _is_idle(self, lane: _Lane) -> bool:
+    def _is_idle(self, lane: Lane) -> bool:
         return not lane.users and lane.free_at <= self._clock()
 
 

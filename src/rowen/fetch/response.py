@@ -1,7 +1,7 @@
 """What a request gives back."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -31,11 +31,12 @@ class RequestMeter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One redirect that was followed."""
+    """One redirect that was followed; some servers tell in its headers what they redirect to."""
 
     url: str
     status: int
     to: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def permanent(self) -> bool:

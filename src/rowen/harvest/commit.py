@@ -20,7 +20,7 @@ from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
 from rowen.model.source import Source
-from rowen.store import changes, chunks, embeddings, gone, items, moves, quarantine, runs, sources
+from rowen.store import changes, chunks, embeddings, gone, items, notes, quarantine, runs, sources, withdrawn
 from rowen.store.database import Connection, Database
 
 __all__ = ["Committer"]
@@ -44,7 +44,11 @@ class _Turn(NamedTuple):
 
 @dataclass(slots=True)
 class Committer:
-    """Writes the plans of one run."""
+    """Writes the plans of one run; `created` are the items that were new.
+
+    It `restores` the history of those that return, where the source has withdrawn ones. It `forgets` what was noted
+    beside an earlier cursor, with the first checkpoint of a run that began without one.
+    """
 
     database: Database
     source: Source
@@ -53,6 +57,9 @@ class Committer:
     revisions_kept: int
     seen: Seen
     failed: set[Hash]
+    restores: bool = False
+    forgets: bool = False
+    created: Seen = field(default_factory=Seen)
     clock: Callable[[], float] = time.monotonic
     _waiting: Checkpoint | None = None
     _cursor: Cursor = field(init=False)
@@ -81,7 +88,10 @@ class Committer:
     async def finish(self) -> None:
         """Write the checkpoint that still waits, unless the cursor is there already."""
         waiting, self._waiting = self._waiting, None
-        if waiting is None or (waiting.cursor == self._cursor and waiting.version in (None, self.source.version)):
+        if waiting is None:
+            return
+        is_there = waiting.cursor == self._cursor and waiting.version in (None, self.source.version)
+        if is_there and not waiting.notes:
             return
         await self._commit_in_turn(Plan(checkpoint=waiting))
 
@@ -106,7 +116,8 @@ class Committer:
                 counts.update(part.counts)
                 counts.update(await self._commit(part, turn))
         self._moved_at = self.clock()
-        self._cursor = plan.checkpoint.cursor if plan.checkpoint is not None else self._cursor
+        if plan.checkpoint is not None:
+            self._cursor, self.forgets = plan.checkpoint.cursor, False
         return counts
 
     async def _write(self, c: Connection, plan: Plan, turn: _Turn) -> Counter[str]:
@@ -124,22 +135,29 @@ class Committer:
         if plan.checkpoint is not None:
             checkpoint = plan.checkpoint
             await sources.move_cursor(c, self.source.id, checkpoint.cursor, version=checkpoint.version)
+            if self.forgets:
+                await notes.forget(c, self.source.id)
+            await notes.write(c, self.source.id, checkpoint.notes)
+            counts["rows_written"] += len(checkpoint.notes)
         await changes.append(c, self.source, self.run_id, lines)
         marks = len(plan.marked) + len(plan.unmarked)
         counts["rows_written"] += len(plan.writes) + len(plan.checks) + len(fresh) + marks + len(lines)
-        for item_id in ids.values():
-            self.seen.add(item_id)
+        self.seen.add_all(ids.values())
+        self.created.add_all(ids[write.key] for write in plan.writes if write.stored is None)
         self.failed.update(key for key, _ in plan.failed)
         return counts
 
     async def _write_items(self, c: Connection, plan: Plan) -> dict[bytes, int]:
         """Write the items; returns the ids of all that are written."""
+        if plan.writes:
+            await embeddings.share_passages(c)
         fresh = [(write.key, write.document) for write in plan.writes if write.stored is None]
         ids = await items.insert(c, self.source.id, fresh, chunker=self.recipe.chunker)
+        if self.restores and ids:
+            await withdrawn.restore(c, self.source.id, list(ids.values()), kept=self.revisions_kept)
         known = [(write, write.stored) for write in plan.writes if write.stored is not None]
         revised = [stored.id for write, stored in known if write.verdict.revised]
         await items.keep_revisions(c, revised, kept=self.revisions_kept)
-        await moves.rekey(c, [(stored.id, write.key) for write, stored in known if write.moved_from is not None])
         await items.update(
             c,
             [(stored.id, write.document, write.verdict.revised) for write, stored in known],
@@ -174,10 +192,10 @@ def _edit(write: Write, item_id: int, stored: dict[int, list[chunks.StoredChunk]
 
 def _lines(plan: Plan) -> Iterator[changes.LogLine]:
     for write in plan.writes:
-        if kind := "moved" if write.moved_from is not None else _ANNOUNCED.get(write.verdict.outcome):
+        if kind := _ANNOUNCED.get(write.verdict.outcome):
             document = write.document
             hashes = document.content_hash, document.record_hash
-            yield changes.LogLine(kind, write.key, document.url, document.title, *hashes, write.moved_from)
+            yield changes.LogLine(kind, write.key, document.url, document.title, *hashes)
 
 
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
@@ -197,4 +215,4 @@ def _later(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | Non
     """The later of two checkpoints, with the version that was told last."""
     if one is None or other is None:
         return other or one
-    return replace(other, version=other.version or one.version)
+    return replace(other, version=other.version or one.version, notes={**one.notes, **other.notes})

@@ -1,6 +1,7 @@
-"""Passages get their vectors: newest first, each text once, every answer stored as it comes.
+"""Texts get their vectors: titles and openings first, then what was searched for, of like ones the newest.
 
-What is taken at a time is one batch: a few requests side by side. A crash loses at most that much paid work.
+Each is sent once, and every answer stored as it comes. What is taken at a time is one batch: a few requests side by
+side. A crash loses at most that much paid work.
 """
 
 import asyncio
@@ -9,14 +10,22 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from rowen.enrich.base import Embedder
-from rowen.errors import CircuitOpenError, EmbedderDownError, EmbeddingError, TextsRefusedError
+from rowen.enrich.ledger import charged_to
+from rowen.errors import (
+    BudgetExceededError,
+    CircuitOpenError,
+    EmbedderDownError,
+    EmbeddingError,
+    TextsRefusedError,
+)
 from rowen.harvest.embedder import EmbeddedTexts, Embedders
 from rowen.settings import Settings
-from rowen.store import embeddings, vector_index
-from rowen.store.database import Database, in_our_words
-from rowen.store.embeddings import Claim, Model, PendingText
+from rowen.store import embeddings, vector_index, wanted
+from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.embeddings import Claim, Depth, Model, PendingText
 
 __all__ = ["Embedding", "Spent", "batches"]
 
@@ -55,9 +64,10 @@ class Spent:
 
 
 @dataclass(slots=True)
-class _Backlog:
-    """Ranges of passage ids that are still to be looked through; the newest stands last."""
+class _Layer:
+    """Ranges of ids that are still to be looked through at one depth; the newest stands last."""
 
+    depth: Depth
     seen_to: int
     spans: list[tuple[int, int]] = field(default_factory=list)
 
@@ -71,7 +81,20 @@ class _Backlog:
         """Note what was found at the top of the newest range."""
         low, _ = self.spans.pop()
         if len(found) == wanted:
-            self.spans.append((low, found[-1].chunk_id - 1))
+            self.spans.append((low, found[-1].id - 1))
+
+
+class _Backlog:
+    """What is still to be looked through: titles of all items first, then their openings, then the rest."""
+
+    def __init__(self, covered_to: int) -> None:
+        self._layers = [_Layer(depth, covered_to) for depth in Depth]
+
+    def next(self, last: int) -> _Layer | None:
+        """Where to look next, given the highest id that there is; None if all was looked through."""
+        for layer in self._layers:
+            layer.grow(last)
+        return next((layer for layer in self._layers if layer.spans), None)
 
 
 class Embedding:
@@ -107,6 +130,7 @@ class Embedding:
         self._writing = asyncio.Lock()
         self._dimensions = model.dimensions
         self._backlog = _Backlog(model.covered_to)
+        self._over_budget: dict[int, EmbeddingError] = {}
         self._stopped = asyncio.Event()
         self._longest_wait_s = max(settings.cb_max_recovery_timeout_secs, settings.retry_after_limit_s)
         self._store_s = self._started = 0.0
@@ -131,25 +155,36 @@ class Embedding:
             self._report()
             await self._mind_index(loading=True)
         await self._mind_index(loading=False)
+        for exceeded in self._over_budget.values():
+            raise exceeded
         self.done = not self._stopped.is_set() and self._left != 0
         return self.done
 
     async def _next(self) -> list[PendingText]:
-        """The newest passages without a vector, each text once; none if all have theirs."""
+        """The most useful texts without a vector, each once, of like ones the newest; none if all have theirs."""
         limits = self._embedder.limits
-        wanted = limits.texts * limits.concurrency
-        wanted = wanted if self._left is None else min(wanted, self._left)
-        while wanted:
+        most = limits.texts * limits.concurrency
+        most = most if self._left is None else min(most, self._left)
+        while most:
             async with self._database.connection() as c:
-                self._backlog.grow(await embeddings.last_passage(c))
-                if not self._backlog.spans:
+                layer = self._backlog.next(await embeddings.last_passage(c))
+                found = await self._searched_for(c, layer, most)
+                if layer is None and not found:
                     break
-                low, high = self._backlog.spans[-1]
-                found = await embeddings.pending(c, self.model.id, above=low, upto=high, limit=wanted)
-            self._backlog.narrow(found, wanted)
-            if found:
-                return list({passage.text_hash: passage for passage in found}.values())
+                if layer is not None and not found:
+                    low, high = layer.spans[-1]
+                    found = await embeddings.pending(c, self.model.id, layer.depth, above=low, upto=high, limit=most)
+                    layer.narrow(found, most)
+            within = [passage for passage in found if passage.source_id not in self._over_budget]
+            if within:
+                return list({passage.text_hash: passage for passage in within}.values())
         return []
+
+    async def _searched_for(self, c: Connection, layer: _Layer | None, most: int) -> list[PendingText]:
+        """What was asked for, as soon as all titles and openings have their vectors: by these everything is found."""
+        if layer is not None and layer.depth is not Depth.PASSAGES:
+            return []
+        return await wanted.pending(c, self.model, limit=most, without=self._over_budget)
 
     async def _embed(self, passages: list[PendingText]) -> None:
         """One batch: requests side by side, all of them awaited, the first failure raised."""
@@ -158,14 +193,25 @@ class Embedding:
 
         async def one(part: list[PendingText]) -> None:
             async with places:
-                if not self._stopped.is_set():
-                    await self._embed_part(part)
+                if not self._stopped.is_set() and part[0].source_id not in self._over_budget:
+                    with charged_to(source_id=part[0].source_id):
+                        await self._embed_within_budget(part)
 
-        parts = batches(passages, texts=limits.texts, tokens=limits.tokens)
-        results = await asyncio.gather(*(one(part) for part in parts), return_exceptions=True)
+        by_source = groupby(sorted(passages, key=lambda one: one.source_id), key=lambda one: one.source_id)
+        parts = [batches(list(those), texts=limits.texts, tokens=limits.tokens) for _, those in by_source]
+        results = await asyncio.gather(*(one(part) for of in parts for part in of), return_exceptions=True)
         problems = [result for result in results if isinstance(result, BaseException)]
         for problem in sorted(problems, key=lambda problem: isinstance(problem, EmbedderDownError)):
             raise problem
+
+    async def _embed_within_budget(self, part: list[PendingText]) -> None:
+        """Embed texts of one source; where its budget is used up, the others go on and its texts wait."""
+        try:
+            await self._embed_part(part)
+        except EmbeddingError as problem:
+            if not isinstance(problem.__cause__, BudgetExceededError) or problem.__cause__.scope != "source":
+                raise
+            self._over_budget[part[0].source_id] = problem
 
     async def _embed_part(self, part: list[PendingText]) -> None:
         blank = [passage for passage in part if not passage.text.strip()]
@@ -207,7 +253,7 @@ class Embedding:
         async with self._writing:
             await self._learn_dimensions(answer.dimensions)
             started = time.monotonic()
-            await self._claim.store([(p.text_hash, vector) for p, vector in zip(part, answer.vectors, strict=True)])
+            await self._claim.store([(p.text_hash, those) for p, those in zip(part, answer.vectors, strict=True)])
             self._store_s += time.monotonic() - started
         self._count(part, answer)
 

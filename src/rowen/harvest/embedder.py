@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rowen.enrich import registry
-from rowen.enrich.base import Embedder, EmbedderTools, Spec
+from rowen.enrich.base import WAITING, Embedder, EmbedderTools, Spec
 from rowen.enrich.ledger import Ledger, NoLedger
 from rowen.errors import (
     AddressRefusedError,
@@ -33,8 +34,6 @@ __all__ = ["Choice", "EmbeddedTexts", "Embedders", "in_embedding_words", "spec_o
 
 DEFAULT = Spec("local")
 
-_WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
-
 
 class Choice(NamedTuple):
     """The embedder to use, None for none, and what the user should know about it."""
@@ -44,9 +43,9 @@ class Choice(NamedTuple):
 
 
 class EmbeddedTexts(NamedTuple):
-    """Unit vectors as they are stored, and what they cost."""
+    """Unit vectors as they are stored, for each text one or several, and what they cost."""
 
-    vectors: list[bytes]
+    vectors: list[list[bytes]]
     dimensions: int
     tokens: int
     truncated: int
@@ -109,9 +108,13 @@ class Embedders:
             raise in_embedding_words(problem) from problem
         from rowen.enrich.vectors import packed, units
 
-        found = units(answer.vectors, name=embedder.name, count=len(texts), dimensions=dimensions)
+        found = units(
+            answer.vectors, name=embedder.name, count=len(texts), dimensions=dimensions, parts=answer.parts or None
+        )
+        vectors = iter(packed(found))
+        by_text = [list(islice(vectors, count)) for count in answer.parts or [1] * len(texts)]
         truncated = max(answer.truncated, sum(len(text) > most for text in texts))
-        return EmbeddedTexts(packed(found), found.shape[1], answer.tokens, truncated)
+        return EmbeddedTexts(by_text, found.shape[1], answer.tokens, truncated)
 
     def circuits(self) -> dict[str, Stats]:
         """What the circuits of the providers have seen in this process."""
@@ -155,7 +158,7 @@ def _outdated(active: str, now: str) -> Hint:
 
 def in_embedding_words(problem: FetchError) -> EmbeddingError:
     """What a failed exchange means for embedding."""
-    words: dict[str, Any] = {"hint": problem.hint or _WAITING}
+    words: dict[str, Any] = {"hint": problem.hint or WAITING}
     if isinstance(problem, AddressRefusedError) or not (problem.retryable or isinstance(problem, CircuitOpenError)):
         return EmbeddingError(str(problem), **words)
     if isinstance(problem, CircuitOpenError):

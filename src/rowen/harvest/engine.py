@@ -13,17 +13,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowen.connectors import registry
-from rowen.connectors.base import Meter, Tools
-from rowen.harvest import agreements
+from rowen.connectors.base import Confirms, Connector, Meter, Options, Tools
+from rowen.harvest import agreements, narrow
 from rowen.harvest.background import BackgroundEmbedding
 from rowen.harvest.embedder import Embedders
-from rowen.harvest.prepare import Workers
+from rowen.harvest.language_models import LanguageModels, facts_wanted
+from rowen.harvest.prepare import FactWorkers, Workers
 from rowen.harvest.recipes import recipes
 from rowen.harvest.run import Harvest, Order
+from rowen.model.facts import FactsWanted
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import terms
+from rowen.store import carried_schemas, terms
 from rowen.store.database import Database
 from rowen.store.ledger import ProviderLedger
 from rowen.store.listener import Listener
@@ -31,7 +33,7 @@ from rowen.store.listener import Listener
 if TYPE_CHECKING:
     from rowen.fetch.breaker import Breakers
     from rowen.fetch.client import Client
-    from rowen.fetch.politeness import Pace
+    from rowen.fetch.politeness import Throttle
 
 __all__ = ["Engine", "Observer", "Order", "Work"]
 
@@ -58,11 +60,12 @@ class Engine:
         self.workers = Workers(settings.workers)
         self.embedders = Embedders(settings, ProviderLedger(self.database))
         self.embedding = BackgroundEmbedding(settings, self.database, self.embedders)
+        self.language_models = LanguageModels(settings, ProviderLedger(self.database))
         self.listener = Listener(self.database)
         self._works: set[Work] = set()
-        self._live: set[Harvest] = set()
+        self._live: dict[Harvest, Work] = {}
         self._places: asyncio.Semaphore | None = None
-        self._pace: Pace | None = None
+        self._pace: Throttle | None = None
         self._breakers: Breakers | None = None
 
     async def open(self) -> None:
@@ -73,9 +76,12 @@ class Engine:
     async def close(self) -> None:
         """End worker processes and embedding, and close the database."""
         await self.listener.close()
+        if self._pace is not None:
+            await self._pace.close()
         await self.workers.close()
         await self.embedding.close()
         await self.embedders.close()
+        await self.language_models.close()
         await self.database.close()
 
     @property
@@ -97,10 +103,15 @@ class Engine:
     def stop(self) -> None:
         """End all that is live soon: runs as cancelled, embedding after the requests that are out."""
         for work in self._works:
-            work.stopped = True
-        for harvest in self._live:
-            harvest.stop()
+            self.end(work)
         self.embedding.stop()
+
+    def end(self, work: Work) -> None:
+        """End the runs of one piece of work soon, as cancelled."""
+        work.stopped = True
+        for harvest, of in self._live.items():
+            if of is work:
+                harvest.stop()
 
     async def run(
         self, source: Source, order: Order, *, observe: Observer | None = None, work: Work | None = None
@@ -112,54 +123,105 @@ class Engine:
         run = await self._harvest(source, order, observe, work)
         if order.dry_run:
             return run
+        await terms.note(self.database, run.tally.chunks_written + run.tally.deleted)
         if run.status != "cancelled":
             await self.embedding.settle(work, self._embedded_observer(source, run.tally, observe))
-        await terms.note(self.database, run.tally.chunks_written + run.tally.deleted)
         return await self.embedding.record_spend(run, source.id)
+
+    async def confirm(self, source: Source) -> None:
+        """Ask whether there is such a source, where its kind can tell; raises `SourceGoneError` where there is none.
+
+        It is for what a user names at this moment, with options of his own: nobody else has agreed to them yet.
+        """
+        options = registry.check_options(source.kind, dict(source.options))
+        if issubclass(registry.connector(source.kind), Confirms):
+            connector = self._connector(source, options, Meter())
+            assert isinstance(connector, Confirms)  # noqa: S101 (its class is one)
+            await connector.confirm()
+
+    async def look(self, source: Source) -> None:
+        """Begin to read a source, and leave it at the first thing that is seen; raises where it cannot be read."""
+        agreements.refuse_strange(self.settings, source)
+        harvest = self._assembled(source, Order(dry_run=True), None)
+        assert self._places is not None  # noqa: S101 (the engine is open)
+        async with self._places:
+            await harvest.look()
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None, work: Work) -> Run:
         agreements.refuse_strange(self.settings, source)
-        harvest = self._assembled(source, order, observe if order.dry_run else self._waking(observe))
+        if order.only:
+            narrow.refuse_unable(registry.connector(source.kind), source)
+        async with self.database.connection() as c:
+            facts = facts_wanted(await carried_schemas.carried(c, source.id))
+        harvest = self._assembled(source, order, observe if order.dry_run else self._waking(observe), facts)
         assert self._places is not None  # noqa: S101 (the engine is open)
         async with self._places:
-            self._live.add(harvest)
+            self._live[harvest] = work
             if work.stopped:
                 harvest.stop()
             try:
                 async with self.embedding.behind():
                     return await harvest.run()
             finally:
-                self._live.discard(harvest)
+                del self._live[harvest]
 
-    def _assembled(self, source: Source, order: Order, observe: Observer | None) -> Harvest:
+    def _assembled(
+        self, source: Source, order: Order, observe: Observer | None, facts: FactsWanted | None = None
+    ) -> Harvest:
         options = registry.check_options(source.kind, dict(source.options))
-        meter, bound = Meter(), self.settings.for_source(source.url)
-        tools = Tools(
-            read=self.workers.read,
-            meter=meter,
-            client=lambda: self._client(meter, bound),
-            parse=self.workers.call,
-            settings=bound,
-        )
+        meter = Meter()
+        workers = FactWorkers(self.workers, facts) if facts else self.workers
+        # Pages are read again when other facts are wanted of them.
+        reading = {**options.reading(), **({"facts": facts} if facts else {})}
         return Harvest(
             self.database,
             source,
-            registry.connector(source.kind)(source.url, options, tools),
+            self._connector(source, options, meter, workers),
             order=order,
             settings=self.settings,
-            recipe=recipes(source.kind, options.reading()),
-            workers=self.workers,
+            recipe=recipes(source.kind, reading),
+            workers=workers,
             meter=meter,
             observe=observe,
         )
 
-    def _client(self, meter: Meter, settings: Settings) -> Client:
-        """A client for one run; all of them keep one pace and one set of circuits."""
+    def _connector(
+        self, source: Source, options: Options, meter: Meter, workers: Workers | FactWorkers | None = None
+    ) -> Connector:
+        bound, readers = self.settings.for_source(source.url), workers or self.workers
+        tools = Tools(
+            read=readers.read,
+            meter=meter,
+            client=lambda: self.client(meter, bound),
+            parse=readers.call,
+            settings=bound,
+        )
+        return registry.connector(source.kind)(source.url, options, tools)
+
+    def client_for(self, source: Source) -> Client:
+        """A client for a question about a source that belongs to no run."""
+        return self.client(Meter(), self.settings.for_source(source.url))
+
+    def client(self, meter: Meter, settings: Settings) -> Client:
+        """A client for one piece of work; all keep one pace, with those of other processes, and one set of circuits."""
         from rowen.fetch.client import Client
 
-        client = Client(settings, meter=meter, throttle=self._pace, breakers=self._breakers)
-        self._pace, self._breakers = client.throttle, client.breakers
+        client = Client(settings, meter=meter, throttle=self._shared_pace(), breakers=self._breakers)
+        self._breakers = client.breakers
         return client
+
+    def _shared_pace(self) -> Throttle:
+        if self._pace is None:
+            from rowen.fetch.shared_pace import SharedThrottle
+            from rowen.store.host_slots import HostSlotTable
+
+            self._pace = SharedThrottle(
+                HostSlotTable(self.database),
+                delay_s=self.settings.host_delay_s,
+                concurrency=self.settings.host_concurrency,
+                longest_s=self.settings.retry_after_limit_s,
+            )
+        return self._pace
 
     def _waking(self, observe: Observer | None) -> Observer:
         """Tell the embedder, too, that something was stored."""

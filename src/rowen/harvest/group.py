@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from rowen.model.caps import LONGEST_URL
 from rowen.model.hashes import Hash
-from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Whole
+from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged
 from rowen.model.url import key as key_of
 
 __all__ = ["Group", "observed_url"]
@@ -21,8 +21,7 @@ MAX_UNCHANGED = 10_000
 class Group:
     """At most 500 items or 4 MB that have to be looked into; what is unchanged weighs almost nothing.
 
-    `whole` tells that from here on all that the source has is shown. Of what is said of an item to be gone and to be
-    there, the last word counts, as it does from group to group.
+    Of what is said of an item to be gone and to be there, the last word counts, as it does from group to group.
     """
 
     fetched: list[Document | Raw] = field(default_factory=list)
@@ -32,7 +31,6 @@ class Group:
     failed: list[Failed] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
-    whole: bool = False
     size_bytes: int = 0
     keys: set[Hash] = field(default_factory=set)
 
@@ -82,8 +80,6 @@ class Group:
                 self.gone.pop(observation.url, None)
             case Checkpoint():
                 self.checkpoint = observation
-            case Whole():
-                self.whole = True
 
     @property
     def full(self) -> bool:
@@ -105,7 +101,6 @@ class Group:
             or self.failed
             or self.skipped
             or self.checkpoint
-            or self.whole
         )
 
 

@@ -1,14 +1,15 @@
 """What a connector may know of its source, answered from the store in batches."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
-from rowen.connectors.base import Held
+from rowen.connectors.base import FailedBefore, Held
 from rowen.harvest.recipes import Recipes
 from rowen.model.item import Cursor
 from rowen.model.run import Mode
 from rowen.model.source import Source
 from rowen.model.url import key
-from rowen.store import items
+from rowen.store import items, notes
 from rowen.store.database import Database
 
 __all__ = ["StoredKnown"]
@@ -18,7 +19,8 @@ class StoredKnown:
     """The flow's side of `Known`.
 
     It remembers the ids of what was looked up until the flow takes them, so that an item which turns out to be
-    unchanged is not looked up twice. With `distrust`, validators are withheld: every item is read and compared.
+    unchanged is not looked up twice. With `distrust`, validators are withheld: every item is read and compared. It
+    `forgets` what was noted beside another cursor, until this run has written one.
     """
 
     def __init__(
@@ -30,18 +32,19 @@ class StoredKnown:
         recipes: Recipes,
         distrust: bool,
         count: int,
-        unsettled: bool,
+        failed: Sequence[FailedBefore],
         losable: int,
     ) -> None:
         self.mode = mode
         self.cursor: Cursor = source.cursor if mode == "incremental" else None
         self.count = count
-        self.unsettled = unsettled
+        self.failed = failed
         self.losable = losable
         self._database = database
         self._source_id = source.id
         self._recipes = recipes
         self._distrust = distrust
+        self.forgets = self.cursor is None
         self._ids: dict[str, int] = {}
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
@@ -62,6 +65,15 @@ class StoredKnown:
             return {url: held._replace(etag=None, last_modified=None) for url, held in found.items()}
         return found
 
+    async def stored_as(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """Which of these URLs name items that we hold, and the URLs that those are stored under."""
+        by_key = {key(url): url for url in urls}
+        async with self._database.connection() as connection:
+            rows = await items.held(
+                connection, self._source_id, list(by_key), recipes=self._recipes.current, old=self._recipes.old
+            )
+        return {by_key[row[0]]: row[2] for row in rows}
+
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
         """All that we hold, in batches."""
         async with self._database.connection() as connection:
@@ -70,6 +82,21 @@ class StoredKnown:
             ):
                 self._ids.update((row.url, row.id) for row in batch)
                 yield [self._visible(row) for row in batch]
+
+    async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """The notes of these names."""
+        if self.forgets or not names:
+            return {}
+        async with self._database.connection() as connection:
+            return await notes.recall(connection, self._source_id, room, names)
+
+    async def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
+        """All notes of a room, in batches."""
+        if self.forgets:
+            return
+        async with self._database.connection() as connection:
+            async for batch in notes.every(connection, self._source_id, room):
+                yield batch
 
     def _visible(self, row: items.HeldRow) -> Held:
         links = tuple(row.links.split("\n")) if row.links else ()

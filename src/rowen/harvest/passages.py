@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rowen.model.chunk import Chunk
+from rowen.model.hashes import text_hash
 from rowen.store.chunks import NewChunk, StoredChunk
 
 __all__ = ["Edit", "first_edit", "plan_edit"]
@@ -55,10 +56,10 @@ def _match(stored: Sequence[StoredChunk], chunks: Sequence[Chunk]) -> list[Store
     """For each new passage the stored one with the same text and headings, first come first served."""
     pool: dict[tuple[bytes, tuple[str, ...], str | None], deque[StoredChunk]] = defaultdict(deque)
     for old in stored:
-        pool[old.text_hash, old.heading, old.anchor].append(old)
+        pool[old.exact_hash, old.heading, old.anchor].append(old)
     found: list[StoredChunk | None] = []
     for chunk in chunks:
-        candidates = pool.get((chunk.text_hash, chunk.heading, chunk.anchor))
+        candidates = pool.get((text_hash(chunk.text), chunk.heading, chunk.anchor))
         found.append(candidates.popleft() if candidates else None)
     return found
 

@@ -1,13 +1,12 @@
 """A group of observations becomes a plan: what each one amounts to, and what has to be written for it."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from rowen.harvest import sieve
 from rowen.harvest.group import Group
 from rowen.harvest.known import StoredKnown
-from rowen.harvest.moves import Movers
 from rowen.harvest.prepare import Workers
 from rowen.harvest.recipes import Recipes
 from rowen.harvest.seen import Seen
@@ -21,21 +20,22 @@ from rowen.model.twins import DATASET
 from rowen.model.url import key as key_of
 from rowen.store import items
 from rowen.store.database import Database
+from rowen.store.held import Pending
 from rowen.store.items import Check, Stored
+from rowen.store.moves import Arrival, arrival
 
 __all__ = ["Plan", "Planner", "Write"]
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One document on its way into the store; `moved_from` is the URL of the item that it was before."""
+    """One document on its way into the store."""
 
     key: Hash
     document: Document
     verdict: sieve.Verdict
     stored: Stored | None
     chunks: list[Chunk]
-    moved_from: str | None = None
 
     @property
     def renamed(self) -> bool:
@@ -71,15 +71,14 @@ class Plan:
     @property
     def apart(self) -> bool:
         """Whether it may be written while earlier plans are: none of them can touch the same rows."""
-        in_order = self.marked or self.unmarked or self.failed or self.released
-        return not (in_order or any(write.moved_from for write in self.writes))
+        return not (self.marked or self.unmarked or self.failed or self.released)
 
 
 class Planner:
     """Turns groups into plans, one after the other; knows what the run has seen so far.
 
     `gone` are the items that are marked: by this run, or by an earlier one and not seen since. `held` is how many items
-    there were when the run began, `marked_before` how many marks.
+    there were when the run began, `marked_before` how many marks, `pending` what earlier runs left undecided.
     """
 
     def __init__(
@@ -92,12 +91,14 @@ class Planner:
         workers: Workers,
         quarantined: set[Hash],
         gone: Iterable[int] = (),
+        pending: Pending,
         chronological: bool = False,
     ) -> None:
         self.seen = Seen()
         self.gone = Seen()
         self.marked_before = self.gone.add_all(gone)
         self.held = known.count
+        self.pending = pending
         self.failed: set[Hash] = set()
         self._database = database
         self._source = source
@@ -108,16 +109,33 @@ class Planner:
         self._chronological = chronological
         self._unsettled: set[Hash] = set()
         self._arriving: set[Hash] = set()
-        self._leaving: set[Hash] = set()
-        self._movers = Movers(database, source, held=known.count, seen=self.seen)
+        self._arrivals: dict[Hash, Arrival] = {}
 
     def settle(self, plan: Plan) -> None:
         """Note that a plan was committed."""
         self._unsettled.difference_update(plan.keys)
         self._arriving.difference_update(write.key for write in plan.writes if write.stored is None)
-        moved = [write for write in plan.writes if write.moved_from is not None]
-        self._arriving.difference_update(write.key for write in moved)
-        self._leaving.difference_update(key_of(write.moved_from or "") for write in moved)
+
+    @property
+    def met(self) -> int:
+        """How many items the run met: seen, failed, or new and not stored, as in a dry run."""
+        return len(self.seen) + len(self.failed) + len(self._arriving)
+
+    @property
+    def returned(self) -> list[int]:
+        """The items that were held back and have been seen again."""
+        return [item_id for item_id in self.pending.held if item_id in self.seen]
+
+    def note_arrivals(self, plan: Plan) -> None:
+        """Note what would be created, and is not: it may be what moved."""
+        for write in plan.writes:
+            if write.stored is None and write.document.media_type == DATASET:
+                self._arrivals[write.key] = arrival(write.document)
+
+    @property
+    def arrivals(self) -> Sequence[Arrival]:
+        """The datasets that a dry run would create."""
+        return list(self._arrivals.values())
 
     async def plan(self, group: Group, settled: Callable[[], Awaitable[None]]) -> Plan:
         """What is to be done for a group; `settled` waits until all earlier plans are committed."""
@@ -125,18 +143,19 @@ class Planner:
         if not self._unsettled.isdisjoint(group.keys):
             await settled()
         self._unsettled |= group.keys
-        self._movers.trusted = self._movers.trusted or group.whole
         fetched = [(key_of(item.url), item) for item in group.fetched]
         gone = [key_of(url) for url in group.gone]
-        leaving = self._leaving and any(key in self._leaving for key, _ in fetched)
-        if leaving or any(key in self._arriving or key in self._leaving for key in gone):
+        if any(key in self._arriving for key in gone):
             await settled()
         unknown = self._pass_unchanged(group.unchanged, plan)
+        # What arrives while the store is asked may be committed, and settled, before the answer is looked at.
+        arriving = self._arriving.intersection(key for key, _ in fetched)
         stored = await self._stored(group, [*(key for key, _ in fetched), *gone], unknown)
         self._recheck([*group.rechecked, *unknown], stored, plan)
         plan.gone = {key: stored[key].id for key in gone if key in stored}
         self._release(gone, plan)
-        await self._look_into(fetched, stored, plan)
+        await self._look_into([one for one in fetched if one[0] not in arriving or one[0] in stored], stored, plan)
+        plan.counts["duplicates"] += sum(key in arriving and key not in stored for key, _ in fetched)
         for failed in group.failed:
             self._fail(key_of(failed.url), failed, stored, plan)
         for skipped in group.skipped:
@@ -228,17 +247,16 @@ class Planner:
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored], plan: Plan
     ) -> None:
         uncut: list[Write] = []
-        moved = await self._moved(documents, stored, plan)
-        for key, document, chunks in documents:
-            moved_from, row = moved.get(key) or (None, stored.get(key))
-            verdict = sieve.judge(document, row, self._recipes)
+        reread = await self._same_records(documents, stored)
+        judged = [(document, stored.get(key), key in reread) for key, document, _ in documents]
+        for (key, document, chunks), verdict in zip(documents, await self._verdicts(judged), strict=True):
+            row = stored.get(key)
             plan.counts[verdict.outcome] += 1
-            plan.counts["moved"] += moved_from is not None
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
             self._recover(key, plan)
             self._release([key], plan)
             if verdict.write_item:
-                write = Write(key, document, verdict, row, chunks or [], moved_from)
+                write = Write(key, document, verdict, row, chunks or [])
                 plan.writes.append(write)
                 if verdict.write_chunks and chunks is None:
                     uncut.append(write)
@@ -251,17 +269,39 @@ class Planner:
             elif isinstance(answer, Passages):
                 write.chunks.extend(answer.chunks)
 
-    async def _moved(
-        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored], plan: Plan
-    ) -> dict[Hash, tuple[str | None, Stored | None]]:
-        """Which documents are items of ours under other keys."""
-        new = [(key, one) for key, one, _ in documents if one.media_type == DATASET and key not in stored]
-        found = await self._movers.find(new, fetched=len(documents), gone=list(plan.gone))
-        left = {key_of(url) for url, _ in found.values()}
-        self._leaving.update(left)
-        self._unmark((row.id for _, row in found.values()), plan)
-        plan.gone = {key: item_id for key, item_id in plan.gone.items() if key not in left}
-        return dict(found)
+    async def _same_records(
+        self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored]
+    ) -> set[Hash]:
+        """Of the datasets that another release has read, those whose own records are what they were."""
+        rows = {
+            key: (stored[key].id, document.record.get("source"))
+            for key, document, _ in documents
+            if document.media_type == DATASET
+            and key in stored
+            and sieve.is_reread(document, stored[key], self._recipes)
+        }
+        if not rows:
+            return set()
+        async with self._database.connection() as connection:
+            before = await items.records(connection, [item_id for item_id, _ in rows.values()])
+        return {key for key, (item_id, source) in rows.items() if before.get(item_id) == source}
+
+    async def _verdicts(self, documents: list[tuple[Document, Stored | None, bool]]) -> list[sieve.Verdict]:
+        """The outcome of each document; what it said before is read only where its title stayed and not the rest."""
+        verdicts = [sieve.judge(document, row, self._recipes, same_record=same) for document, row, same in documents]
+        doubtful = {
+            at: row.id
+            for at, (document, row, _) in enumerate(documents)
+            if row is not None and verdicts[at].outcome is Outcome.UPDATED and row.title == document.title
+        }
+        if not doubtful:
+            return verdicts
+        async with self._database.connection() as c:
+            said = await items.said(c, list(doubtful.values()))
+        for at, item_id in doubtful.items():
+            if item_id in said and sieve.only_marked_otherwise(documents[at][0], said[item_id]):
+                verdicts[at] = replace(verdicts[at], outcome=Outcome.AMENDED)
+        return verdicts
 
     def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:
         plan.writes.remove(write)

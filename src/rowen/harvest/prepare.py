@@ -8,6 +8,7 @@ import asyncio
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from rowen.content import readers
@@ -15,10 +16,11 @@ from rowen.content.read import is_document
 from rowen.errors import ItemError
 from rowen.harvest.answers import unpickle
 from rowen.harvest.worker import LENGTH, Answer, Call, Prepared, Raised, Refused, Result, Task, Text, Uncut, prepare_all
+from rowen.model.facts import FactsWanted
 from rowen.model.item import Document, Raw
 from rowen.programs import environment, isolated_python, start
 
-__all__ = ["Workers"]
+__all__ = ["FactWorkers", "Workers"]
 
 # A batch is what one worker reads at a time: enough that its way there and back hardly counts (0.1 ms), little enough
 # that two workers share a group evenly.
@@ -119,6 +121,29 @@ class Workers:
             for worker in self._all:
                 self._idle.put_nowait(worker)
         return self._idle
+
+
+class FactWorkers(Workers):
+    """The same processes, for a source of whose pages facts are wanted beside their text."""
+
+    def __init__(self, workers: Workers, facts: FactsWanted) -> None:
+        self._workers = workers
+        self._facts = facts
+
+    async def prepare(self, tasks: Sequence[Task]) -> list[Answer]:
+        """Each task's document and passages, with the facts in its record."""
+        return await self._workers.prepare([self._wanting(task) for task in tasks])
+
+    async def close(self) -> None:
+        """Leave the processes to their owner."""
+
+    def _wanting(self, task: Task) -> Task:
+        match task:
+            case Uncut(raw):
+                return Uncut(replace(raw, facts=self._facts))
+            case Raw():
+                return replace(task, facts=self._facts)
+        return task
 
 
 class _Worker:

@@ -7,13 +7,16 @@ and so slows the connector; memory holds a few groups, whatever the size of the 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from rowen.connectors.base import Connector, Meter
-from rowen.errors import RowenError, SourceError
+from rowen.connectors.base import Connector, FailedBefore, Meter
+from rowen.errors import PortionReadError, RowenError, SourceError
+from rowen.fetch.target import redact
+from rowen.harvest import narrow
 from rowen.harvest.collector import seldom_collecting
 from rowen.harvest.commit import Committer
 from rowen.harvest.group import Group
@@ -21,13 +24,28 @@ from rowen.harvest.known import StoredKnown
 from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.prepare import Workers
 from rowen.harvest.recipes import Recipes
-from rowen.harvest.sweep import Guard, sweep
-from rowen.model.item import Complete, FellBack, Incomplete, Observation
+from rowen.harvest.seen import Seen
+from rowen.harvest.stages import together
+from rowen.harvest.sweep import Guard, Swept, rehearse, sweep
+from rowen.model.item import (
+    Checkpoint,
+    Complete,
+    Failed,
+    FellBack,
+    Fetched,
+    Gone,
+    Incomplete,
+    Namesakes,
+    Observation,
+    Skipped,
+    Unchanged,
+)
 from rowen.model.outside import message
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import gone, items, quarantine, runs, sources, twins
+from rowen.store import gone, items, quarantine, runs, sources, twins, withdrawn
+from rowen.store import held as held_store
 from rowen.store.database import Database
 
 __all__ = ["Harvest", "Order"]
@@ -38,12 +56,13 @@ QUEUE_GROUPS = 1
 WRITERS = 3
 # A slow source is searchable after a second, and a fast one fills its groups in less.
 PATIENCE_S = 1.0
-# A task that has not ended by then has lost its cancellation; a transaction ends in a fraction of it.
-PERSISTENCE_S = 5.0
 # Who watches or cancels a run from elsewhere waits no longer; a row of 1 kB at that pace costs the database nothing.
 RENEWAL_S = 5.0
+# Somebody waits at the terminal. A portal that needs longer for its first page may be well; it is said what was seen.
+LOOK_S = 30.0
 
 _ENDINGS = frozenset({Complete, Incomplete})
+_NOTES = frozenset({FellBack, Namesakes})
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +75,19 @@ class Order:
     distrust: bool = False
     accept_deletions: bool = False
     dry_run: bool = False
+    job: int | None = None
+    most_items: int | None = None
+    only: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, source: Source, *, full: bool = False, only: Sequence[str] = (), **how: Any) -> "Order":
+        """The order for a source as it stands: what was never seen whole, and cannot be resumed, is read in full.
+
+        A look at `only` some items never sees a source whole, and leaves its cursor as it is.
+        """
+        first = source.last_complete_at is None and source.cursor is None
+        mode: Mode = "full" if (full or first) and not only else "incremental"
+        return cls(mode, full, only=tuple(dict.fromkeys(only)), **how)
 
 
 class Harvest:
@@ -74,7 +106,7 @@ class Harvest:
         meter: Meter,
         observe: Callable[[Source, Tally], None] | None = None,
     ) -> None:
-        self.tally = Tally()
+        self.tally = Tally(only=len(order.only))
         self._database = database
         self._source = source
         self._connector = connector
@@ -106,33 +138,53 @@ class Harvest:
         if self._order.dry_run:
             return await self._dry_run(started)
         lease = await runs.Lease.take(
-            self._database, self._source, mode=self._order.mode, lease_s=self._settings.lease_s
+            self._database, self._source, mode=self._order.mode, lease_s=self._settings.lease_s, job=self._order.job
         )
         try:
             status = await self._flow(lease)
         except BaseException as problem:
             self._tick(started)
             with suppress(RowenError):
-                await lease.close("failed", complete=False, tally=self.tally, error=_reason(problem))
+                await lease.close("failed", complete=False, tally=self.tally, problem=_problem(problem))
             raise
         self._tick(started)
         complete = self._complete is not None and status == "completed"
-        await lease.close(status, complete=complete, tally=self.tally, error=_reason(self._trouble))
+        await lease.close(status, complete=complete, tally=self.tally, problem=_problem(self._trouble))
         async with self._database.connection() as connection:
             run = await runs.get(connection, lease.run_id)
         log.info("run closed", extra={"fields": run.to_json()})
         return run
 
+    async def look(self) -> None:
+        """Begin to pull, until something is seen; raises where nothing can be read. Nothing is written."""
+        await self._planner()
+        failed: Failed | None = None
+        try:
+            async with asyncio.timeout(LOOK_S), aclosing(self._observations) as observations:
+                with self._bugs_named():
+                    async for observation in observations:
+                        if isinstance(observation, Incomplete):
+                            raise SourceError(observation.why)
+                        if isinstance(observation, Fetched | Unchanged | Gone):
+                            return
+                        if isinstance(observation, Failed):
+                            failed = failed or observation
+        except TimeoutError:
+            raise SourceError(f"{redact(self._source.url)} showed nothing within {LOOK_S:.0f} s.") from None
+        if failed is not None:
+            raise SourceError(failed.error, hint=failed.hint)
+
     async def _dry_run(self, started: float) -> Run:
         """Find out what a run would do; nothing is written, not even that it was tried."""
         planner = await self._planner()
-        await _together(self._pull(), self._plan(planner, readers=1), self._count(planner))
-        status = await self._finish(0, planner)
+        await together(self._pull(), self._plan(planner, readers=1), self._count(planner))
+        status = await self._finish(0, planner, Seen())
         self._tick(started)
         now = datetime.now(UTC)
-        complete = self._complete is not None and status == "completed"
-        source, mode = self._source, self._order.mode
-        return Run(0, source.name, source.kind, mode, status, complete, now, now, self.tally, _reason(self._trouble))
+        complete = self._complete is not None and status == "completed" and not self.tally.truncated
+        source, mode, problem = self._source, self._order.mode, _problem(self._trouble)
+        words, code = (problem.words, problem.code) if problem else (None, None)
+        return Run(0, source.name, source.kind, mode, status, complete, now, now, self.tally, words, code)
 
     async def _flow(self, lease: runs.Lease) -> Status:
         self.tally.rows_written += await twins.fill(self._database, self._source.id)
@@ -145,24 +197,29 @@ class Harvest:
             self._settings.revisions_kept,
             planner.seen,
             planner.failed,
+            restores=planner.pending.withdrawn_since is not None,
+            forgets=not self._resumes,
         )
         renewal = asyncio.create_task(self._renew(lease))
         try:
             with seldom_collecting():
                 writers = [self._commit(committer, planner) for _ in range(WRITERS)]
-                await _together(self._pull(), self._plan(planner, readers=WRITERS), *writers, watch=renewal)
+                await together(self._pull(), self._plan(planner, readers=WRITERS), *writers, watch=renewal)
                 await committer.finish()
+            return await self._finish(lease.run_id, planner, committer.created)
         finally:
             renewal.cancel()
             await asyncio.gather(renewal, return_exceptions=True)
-        return await self._finish(lease.run_id, planner)
 
     async def _planner(self) -> Planner:
         async with self._database.connection() as connection:
             held = await items.count(connection, self._source.id)
-            quarantined = await quarantine.keys(connection, self._source.id)
-            unsettled = await quarantine.is_unsettled(connection, self._source.id)
+            quarantined = await quarantine.failed(connection, self._source.id)
             marked = await gone.marked(connection, self._source.id)
+            pending = await held_store.pending(connection, self._source.id)
+            if self._order.only:
+                spent = await runs.deleted_since_whole(connection, self._source.id)
+                self._guard = replace(self._guard, spent=spent)
         known = StoredKnown(
             self._database,
             self._source,
@@ -170,10 +227,15 @@ class Harvest:
             recipes=self._recipe,
             distrust=self._order.distrust,
             count=held,
-            unsettled=unsettled,
+            failed=[FailedBefore(*one[1:]) for one in quarantined],
             losable=held if self._order.accept_deletions else self._guard.bound(held),
         )
-        self._observations: AsyncGenerator[Observation] = self._connector.pull(known)
+        self._observations: AsyncGenerator[Observation] = (
+            narrow.look(self._connector, known, self._order.only, skip=self._skip)
+            if self._order.only
+            else self._connector.pull(known)
+        )
+        self._known = known
         self._resumes = known.cursor is not None
         return Planner(
             self._database,
@@ -181,8 +243,9 @@ class Harvest:
             known=known,
             recipe=self._recipe,
             workers=self._workers,
-            quarantined=quarantined,
+            quarantined={one.key for one in quarantined},
             gone=marked,
+            pending=pending,
             chronological=self._chronological,
         )
 
@@ -205,20 +268,36 @@ class Harvest:
     async def _pull_all(self) -> None:
         if self._stopped:
             return
-        try:
+        with self._bugs_named():
             async with aclosing(self._observations) as observations:
                 async for observation in observations:
                     if type(observation) in _ENDINGS:
                         self._end(observation)
                         return
-                    if type(observation) is FellBack:
-                        self._fall_back(observation)
+                    if type(observation) in _NOTES:
+                        self._note(observation)
                         continue
                     if self._chronological and self._group.supersedes(observation):
                         await self._hand_over()
                         self._group.supersedes(observation)
                     if self._group.add(observation):
                         await self._hand_over()
+                    if type(observation) is Checkpoint and self._has_portion():
+                        return
+
+    def _has_portion(self) -> bool:
+        """Whether so much was stored that the rest is left to another run, which goes on from the cursor."""
+        most, stored = self._order.most_items, self.tally.created + self.tally.updated + self.tally.amended
+        if most is None or stored < most:
+            return False
+        self._trouble = PortionReadError(f"This job has read its share, {stored:,} new items; the next one goes on.")
+        return True
+
+    @contextmanager
+    def _bugs_named(self) -> Iterator[None]:
+        """Say which connector failed over what it did not expect: it may be anybody's."""
+        try:
+            yield
         except RowenError:
             raise
         except Exception as problem:
@@ -228,9 +307,19 @@ class Harvest:
                 hint="The next run looks at the source from its beginning.",
             ) from problem
 
-    def _fall_back(self, fallen: FellBack) -> None:
-        log.warning("fell back to a whole walk of %s: %s", self._source.name, fallen.why)
-        self.tally.fell_back += 1
+    def _note(self, told: Observation) -> None:
+        """Count what is said of the source as a whole."""
+        match told:
+            case Namesakes(shared, dropped):
+                self.tally.add({"shared": shared, "dropped": dropped})
+            case FellBack(why):
+                log.warning("fell back to a whole walk of %s: %s", self._source.name, why)
+                self.tally.fell_back += 1
+
+    def _skip(self, skipped: Skipped) -> None:
+        """Count what a narrow look leaves to a whole one: nothing is known of it, not even that it is there."""
+        log.info("left %s to a look at the whole source: %s", redact(skipped.url), skipped.why)
+        self.tally.skipped += 1
 
     def _end(self, ending: Observation) -> None:
         match ending:
@@ -261,6 +350,7 @@ class Harvest:
     async def _commit(self, committer: Committer, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:
             counts = await committer.commit(plan)
+            self._known.forgets = committer.forgets
             counts.update(plan.counts)
             self.tally.add(counts)
             planner.settle(plan)
@@ -270,6 +360,7 @@ class Harvest:
     async def _count(self, planner: Planner) -> None:
         while (plan := await self._plans.get()) is not None:
             self.tally.add(plan.counts)
+            planner.note_arrivals(plan)
             self._plans.task_done()
             self._report()
 
@@ -279,31 +370,71 @@ class Harvest:
             self._meter_to_tally()
             if await lease.renew(self.tally):
                 self.stop()
+            self._report()
 
-    async def _finish(self, run_id: int, planner: Planner) -> Status:
-        if self._crashed and not self._order.dry_run:
+    async def _finish(self, run_id: int, planner: Planner, created: Seen) -> Status:
+        if self._crashed and not (self._order.dry_run or self._order.only):
             await self._forget_cursor(run_id)
         if self._complete is not None:
-            self._doubt(self._complete, len(planner.seen) + len(planner.failed))
+            self._doubt(self._complete, planner.met)
         whole = self._complete is not None and self._trouble is None and not self._stopped
+        sweeps = whole and self._complete is not None and not self._complete.keeps_unseen
+        swept = Swept()
         # A run that somebody stopped leaves its marks: the next one decides, knowing more.
-        if not self._stopped and (whole or planner.gone or planner.marked_before):
-            swept = await sweep(
-                self._database,
-                self._source,
-                run_id,
-                planner=planner,
-                whole=whole,
-                guard=self._guard,
-                dry_run=self._order.dry_run,
-            )
-            self.tally.deleted = swept.deleted
-            self.tally.deletions_held = swept.held_back
-            self.tally.rows_written += swept.deleted
-        if not whole and planner.seen and self._status() != "completed" and not self._order.dry_run:
+        if not self._stopped and (sweeps or planner.gone or planner.marked_before or planner.returned):
+            swept = await self._sweep(run_id, planner, created, whole=sweeps)
+            self._add_swept(swept)
+        if whole and self._complete is not None:
+            self.tally.truncated, self.tally.generated = self._complete.beyond, self._complete.generated
+        elif self._status() == "completed" and not self._order.only:
+            held = planner.held + self.tally.created - self.tally.deleted - swept.joined
+            self.tally.not_asked = max(0, held - len(planner.seen))
+        if not self._order.dry_run:
+            if planner.pending.held and not sweeps:
+                self.tally.deletions_held = await self._still_held()
+            await self._tidy(run_id, planner, whole=whole)
+        return self._status()
+
+    async def _still_held(self) -> int:
+        """How many deletions wait, also those about which this run knows nothing."""
+        async with self._database.connection() as c:
+            return await held_store.waiting(c, self._source.id)
+
+    async def _tidy(self, run_id: int, planner: Planner, *, whole: bool) -> None:
+        """Note what a run that was not whole has reached; forget withdrawn copies that are too old."""
+        if not whole and planner.seen and self._status() != "completed" and not self._order.only:
             async with self._database.transaction() as c:
                 await items.touch(c, run_id, planner.seen)
-        return self._status()
+        days, since = self._settings.withdrawn_kept_days, planner.pending.withdrawn_since
+        if since is not None and since <= datetime.now(UTC) - timedelta(days=days):
+            async with self._database.transaction() as c:
+                await withdrawn.expire(c, self._source.id, days=days)
+
+    async def _sweep(self, run_id: int, planner: Planner, created: Seen, *, whole: bool) -> Swept:
+        if self._order.dry_run:
+            return await rehearse(
+                self._database, self._source, planner=planner, whole=whole, guard=self._guard, settings=self._settings
+            )
+        return await sweep(
+            self._database,
+            self._source,
+            run_id,
+            planner=planner,
+            created=created,
+            whole=whole,
+            guard=self._guard,
+            settings=self._settings,
+        )
+
+    def _add_swept(self, swept: Swept) -> None:
+        """Add what the end of the run did; what moved was not created after all."""
+        self.tally.moved += swept.moved
+        self.tally.created -= swept.amended + swept.updated
+        self.tally.amended += swept.amended
+        self.tally.updated += swept.updated
+        self.tally.deleted = swept.deleted
+        self.tally.deletions_held = swept.held_back
+        self.tally.rows_written += swept.moved + swept.deleted + swept.noted
 
     async def _forget_cursor(self, run_id: int) -> None:
         """Begin anew next time: what the connector failed over may stand in its cursor, and would stop it for ever."""
@@ -321,7 +452,7 @@ class Harvest:
             return "cancelled"
         if self._trouble is not None:
             return "partial" if self.tally.seen else "failed"
-        if self._complete is None and not self._resumes:
+        if self._complete is None and not (self._resumes or self._order.only):
             return "partial"
         return "completed"
 
@@ -340,33 +471,13 @@ class Harvest:
             self._observe(self._source, self.tally)
 
 
-async def _together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None] | None = None) -> None:
-    """Run the stages side by side; the first failure, also of the watched task, ends them all."""
-    tasks = [asyncio.create_task(stage) for stage in stages]
-    waiting: set[asyncio.Task[None]] = {*tasks, *([watch] if watch else [])}
-    try:
-        while not all(task.done() for task in tasks):
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-    finally:
-        await _end(tasks)
-
-
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they are over: a cancellation can get lost in code that is not ours."""
-    left = set(tasks)
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=PERSISTENCE_S)
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _reason(problem: BaseException | None) -> str | None:
+def _problem(problem: BaseException | None) -> runs.Problem | None:
     if problem is None:
         return None
     if isinstance(problem, asyncio.CancelledError):
-        return "cancelled at once"
+        return runs.Problem("cancelled at once")
     words = str(problem) or type(problem).__name__
-    return message(f"{words} {problem.hint}" if isinstance(problem, RowenError) and problem.hint else words)
+    if not isinstance(problem, RowenError):
+        return runs.Problem(message(words))
+    told = message(f"{words} {problem.hint}" if problem.hint else words)
+    return runs.Problem(told, problem.code, getattr(problem, "retry_in_s", None) or None)

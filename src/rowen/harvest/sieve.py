@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from rowen.harvest.recipes import Recipes
 from rowen.model.item import Document, Raw, Unchanged, Validators
 from rowen.model.run import Outcome
-from rowen.store.items import Check, Stored
+from rowen.model.words import words_of
+from rowen.store.items import Check, Said, Stored
 
-__all__ = ["Verdict", "judge", "recheck", "same_body", "unread_check"]
+__all__ = ["Verdict", "is_reread", "judge", "only_marked_otherwise", "recheck", "same_body", "unread_check"]
+
+_FENCES = ("```", "~~~")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +37,8 @@ def same_body(raw: Raw, stored: Stored | None, recipes: Recipes) -> bool:
     )
 
 
-def judge(document: Document, stored: Stored | None, recipes: Recipes) -> Verdict:
-    """The outcome of a document that was read."""
+def judge(document: Document, stored: Stored | None, recipes: Recipes, *, same_record: bool = False) -> Verdict:
+    """The outcome of a document that was read; `same_record` tells that its source's own record is the stored one."""
     if stored is None:
         return Verdict(outcome=Outcome.CREATED, write_item=True, write_chunks=True, write_check=True)
     recut = stored.chunker != recipes.chunker
@@ -44,9 +47,45 @@ def judge(document: Document, stored: Stored | None, recipes: Recipes) -> Verdic
         return Verdict(outcome=Outcome.UNCHANGED, write_item=recut, write_chunks=recut, write_check=checked)
     if document.content_hash == stored.content_hash:
         return Verdict(outcome=Outcome.AMENDED, write_item=True, write_chunks=recut, write_check=checked)
-    reread = not _is_current(stored, recipes) and _same_source_body(document.validators, stored)
+    same_source = same_record or _same_source_body(document.validators, stored)
+    reread = same_source and not _is_current(stored, recipes)
     outcome = Outcome.AMENDED if reread else Outcome.UPDATED
     return Verdict(outcome=outcome, write_item=True, write_chunks=True, write_check=checked, revised=True)
+
+
+def is_reread(document: Document, stored: Stored, recipes: Recipes) -> bool:
+    """Whether a record says something else than what is stored, which another reading made of it."""
+    return document.content_hash != stored.content_hash and not _is_current(stored, recipes)
+
+
+def only_marked_otherwise(document: Document, said: Said) -> bool:
+    """Whether a document has the words of the one that is stored, line by line: links lead elsewhere, marks differ.
+
+    Inside a fence every letter counts.
+    """
+    before, now = said.text.split("\n"), document.text.split("\n")
+    if len(before) != len(now) or (said.title, sorted(set(said.tags))) != (document.title, sorted(set(document.tags))):
+        return False
+    fence = ""
+    for old, new in zip(before, now, strict=True):
+        body = old.lstrip()
+        if old != new and (fence or body.startswith(_FENCES) or _plain(old) != _plain(new)):
+            return False
+        if fence:
+            fence = "" if body.startswith(fence) else fence
+        elif body.startswith(_FENCES):
+            fence = body[:3]
+    return True
+
+
+def _plain(line: str) -> tuple[int, str]:
+    """How far a line is indented, and its words: alone, what is indented in a list would be taken for code.
+
+    Within inline code, how many spaces there are depends on where the source of a page breaks its lines.
+    """
+    body = line.lstrip()
+    words = words_of(body)
+    return len(line) - len(body), " ".join(words.split()) if "`" in body else words
 
 
 def _is_current(stored: Stored, recipes: Recipes) -> bool:

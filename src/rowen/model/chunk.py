@@ -4,13 +4,17 @@ from dataclasses import dataclass, field
 
 from rowen.model.caps import anchor_within, heading_within
 from rowen.model.hashes import Hash, text_hash
+from rowen.model.words import words_of
 
 __all__ = ["Chunk"]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One passage. Its heading path and anchor stand beside the text, not inside what is hashed."""
+    """One passage. Its heading path and anchor stand beside the text, not inside what is hashed.
+
+    `text_hash` is over its words: what has the same words has the same vectors, wherever its links lead.
+    """
 
     text: str
     heading: tuple[str, ...] = ()
@@ -21,4 +25,4 @@ class Chunk:
         put = object.__setattr__
         put(self, "heading", tuple(map(heading_within, self.heading)))
         put(self, "anchor", anchor_within(self.anchor))
-        put(self, "text_hash", text_hash(self.text))
+        put(self, "text_hash", text_hash(words_of(self.text)))

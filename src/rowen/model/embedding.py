@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["EmbeddingEstimate", "EmbeddingProgress", "EmbeddingReport", "ModelStatus"]
+__all__ = ["EmbeddingEstimate", "EmbeddingProgress", "EmbeddingReport", "FetchedModel", "ModelStatus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,19 @@ class EmbeddingReport:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchedModel:
+    """A sentence model that was fetched from a hub, with the SHA-256 of each of its files."""
+
+    name: str
+    revision: str
+    folder: str
+    size_bytes: int
+    files: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """How a model and its vectors are doing."""
+    """How a model and its vectors are doing; `coverage` is the share of all passages that wait for no vector of it."""
 
     name: str
     state: str
@@ -55,3 +66,4 @@ class ModelStatus:
     refused: int
     indexed: bool
     trouble: Any
+    coverage: float = 1.0

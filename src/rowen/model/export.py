@@ -8,7 +8,10 @@ __all__ = ["Export"]
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A snapshot that was written; `changes` counts what differs from an earlier one, where one was given."""
+    """A snapshot that was written; `changes` counts what differs from an earlier one, where one was given.
+
+    `withdrawn` counts the last copies of deleted items, where they were asked for.
+    """
 
     to: Path
     form: str
@@ -18,3 +21,4 @@ class Export:
     bytes: int
     last_change: int
     changes: dict[str, int] | None = None
+    withdrawn: int | None = None

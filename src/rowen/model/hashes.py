@@ -35,7 +35,7 @@ def body_hash(body: bytes) -> Hash:
 
 
 def text_hash(text: str) -> Hash:
-    """One passage, exactly as stored: embeddings are kept by it."""
+    """One text, letter by letter. Of a passage its words are hashed, and embeddings kept by that."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

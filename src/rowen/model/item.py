@@ -13,6 +13,7 @@ from rowen.model.caps import (
     tags_within,
     title_within,
 )
+from rowen.model.facts import FactsWanted
 from rowen.model.hashes import Hash, body_hash, content_hash, record_hash
 from rowen.model.outside import header, letters, message
 from rowen.model.record import storable, storable_cursor
@@ -29,16 +30,21 @@ __all__ = [
     "Fetched",
     "Gone",
     "Incomplete",
+    "Namesakes",
+    "NoteName",
     "Observation",
     "Raw",
     "Skipped",
     "Unchanged",
     "Validators",
-    "Whole",
 ]
 
 Cursor: TypeAlias = Any
 """Where a listing may be resumed: any JSON value, opaque to all but its connector."""
+
+
+NoteName: TypeAlias = tuple[str, str]
+"""The name of what is remembered beside a cursor, after the room that it stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,8 @@ class Raw:
     """A body as the origin sent it, not yet read into a document.
 
     `name` is the file name whose ending tells the format where the media type does not; `title` stands in
-    where the body has none of its own. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
+    where the body has none of its own. `select` and `ignore` are CSS selectors of the parts to keep and to drop;
+    `facts` are those that are wanted of a page's markup.
     """
 
     url: str
@@ -120,6 +127,7 @@ class Raw:
     last_modified: str | None = None
     select: str | None = None
     ignore: str | None = None
+    facts: FactsWanted | None = None
     body_hash: Hash = field(init=False)
 
     def __post_init__(self) -> None:
@@ -187,11 +195,14 @@ class Skipped:
 class Checkpoint:
     """All that was yielded before may be considered read: a later run may resume from `cursor`.
 
-    `version` is that of what was read, where the source as a whole has one; None leaves the last one.
+    `version` is that of what was read, where the source as a whole has one; None leaves the last one. `notes` are kept
+    beside the cursor, by room and name, where there may be too many of them to be written each time; a note of None is
+    forgotten. They belong to the cursor: whoever starts without one has none.
     """
 
     cursor: Cursor
     version: str | None = None
+    notes: Mapping[NoteName, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cursor", storable_cursor(self.cursor))
@@ -199,18 +210,18 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """From here on, all that the source has is shown: what does not turn up has gone, or goes by another name.
+class Complete:
+    """The whole source was seen: what was not yielded is gone. `expected` is the count that the source declared.
 
-    Only then is a new dataset that says what a held one says taken for that one under another identifier.
+    `beyond` counts what the source is known to have beyond a limit that was set: such a run is over, but not complete.
+    `generated` counts what a documentation generator wrote for its own search, and was left out. With `keeps_unseen`
+    all was seen that the source shows at present, and what it no longer shows stays: a feed is a window, no listing.
     """
 
-
-@dataclass(frozen=True, slots=True)
-class Complete:
-    """The whole source was seen: what was not yielded is gone. `expected` is the count that the source declared."""
-
     expected: int | None = None
+    beyond: int = 0
+    generated: int = 0
+    keeps_unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +238,22 @@ class FellBack:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Namesakes:
+    """How many records have the identifier of another one and say something else.
+
+    `shared` are items of their own, `dropped` were left out, since nothing tells for good which is which.
+    """
+
+    shared: int = 0
+    dropped: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.shared or self.dropped)
+
+
 Observation: TypeAlias = (
-    Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | Whole | FellBack | Complete | Incomplete
+    Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | FellBack | Namesakes | Complete | Incomplete
 )
 
 

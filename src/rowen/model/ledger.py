@@ -28,10 +28,11 @@ class Price(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """On whose account a call goes: the run and the source that need it, if one alone does."""
+    """On whose account a call goes: the run and the source that need it, if one alone does; what it is about."""
 
     run_id: int | None = None
     source_id: int | None = None
+    subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,6 @@ class SpentUsd(NamedTuple):
     by_run: float = 0.0
     for_source: float = 0.0
     by_day: float = 0.0
+    tokens_by_run: int = 0
+    tokens_for_source: int = 0
+    tokens_by_day: int = 0

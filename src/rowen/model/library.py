@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Case", "Entry", "Overview", "Revision"]
+__all__ = ["Case", "Entry", "Following", "HeldDeletion", "Overview", "Revision"]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One item as it is stored."""
+    """One item as it is stored, or its last copy if it was withdrawn."""
 
     id: int
     source: str
@@ -26,6 +26,7 @@ class Entry:
     created_at: datetime
     updated_at: datetime
     checked_at: datetime
+    withdrawn_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,12 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """How a source is doing."""
+    """How a source is doing.
+
+    `truncated` counts what its last run knew of beyond a limit. `coverage` is the share of its passages that wait for
+    no vector, None without a model. `stale` is the share of its items that are expected to be stale now, None if it was
+    never seen whole.
+    """
 
     name: str
     kind: str
@@ -54,6 +60,46 @@ class Overview:
     last_run_at: datetime | None
     last_complete_at: datetime | None
     last_error: str | None
+    truncated: int = 0
+    coverage: float | None = None
+    stale: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How a feed or an event stream is followed.
+
+    `state` is `running`, `paused`, `failing` (the last run did not see it whole), `replicating` (not all of it was read
+    yet) or `following`. `last_new_at` is when a run last stored something new of it, `last_member_at` the latest time
+    that a member tells. `polling_s` is how often the source wants to be asked, `hubs` are those that tell of changes.
+    """
+
+    source: str
+    kind: str
+    state: str
+    last_poll_at: datetime | None
+    last_new_at: datetime | None
+    last_member_at: str | None = None
+    pages: int | None = None
+    members: int | None = None
+    polling_s: float | None = None
+    hubs: tuple[str, ...] = ()
+    last_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDeletion:
+    """One item that its source no longer shows, and that was not deleted.
+
+    `told` says that the source called it gone itself, `kept_at` that somebody wants it kept.
+    """
+
+    source: str
+    url: str
+    title: str
+    since: datetime
+    told: bool
+    kept_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,35 @@
 """What a user asks for, and what is found."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, TypedDict, overload
 
+from rowen.model.condition import Condition
 from rowen.model.text import normalise
 
-__all__ = ["Answer", "Filters", "Hit", "Narrowing", "Passage", "Query", "Twin", "pairs", "plain", "spaced"]
+__all__ = [
+    "Answer",
+    "Filters",
+    "Hit",
+    "Narrowing",
+    "Passage",
+    "Query",
+    "Twin",
+    "language_code",
+    "pairs",
+    "plain",
+    "spaced",
+]
 
 MAX_TERMS = 48
 """A long question has thirty words; each costs a look into the index, so that a pasted page must not ask for all."""
+
+MAX_TYPED = 10 * MAX_TERMS
+"""What is read of a pasted text, repetitions included: by then it has said what it is about."""
 
 # Longer than the longest word of any language, German compounds included; the index has no longer ones.
 _TERM_CHARS = 200
@@ -29,7 +46,8 @@ _UNSPACED = re.compile(
 class Query:
     """Words that weigh by their rarity, prefixes (`word*`), phrases that must stand there, words that must not.
 
-    `lexemes` are words as the index writes them; nobody types those.
+    `lexemes` are words as the index writes them; nobody types those. `times` says how often a word was typed, where it
+    was more than once: then it weighs more.
     """
 
     words: tuple[str, ...] = ()
@@ -37,24 +55,28 @@ class Query:
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     lexemes: tuple[str, ...] = ()
+    times: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> "Query":
         """Read a query as typed; nothing in it can be an error."""
         found: dict[str, list[str]] = {"words": [], "prefixes": [], "phrases": [], "excluded": []}
-        for kind, term in _terms(normalise(text)):
-            if sum(map(len, found.values())) >= MAX_TERMS:
-                break
-            if term not in found[kind]:
+        typed: Counter[str] = Counter()
+        for kind, term in islice(_terms(normalise(text)), MAX_TYPED):
+            if term in found[kind]:
+                typed[term] += kind == "words"
+            elif sum(map(len, found.values())) < MAX_TERMS:
                 found[kind].append(term)
-        return cls(**{kind: tuple(terms) for kind, terms in found.items()})
+        times = {term: again + 1 for term, again in typed.items() if again}
+        return cls(**{kind: tuple(terms) for kind, terms in found.items()}, times=times)
 
     def __bool__(self) -> bool:
         return bool(self.words or self.prefixes or self.phrases or self.lexemes)
 
     def replacing(self, words: Mapping[str, str]) -> "Query":
         """The same query with other words in the place of some."""
-        return replace(self, words=tuple(words.get(word, word) for word in self.words))
+        times = {words.get(word, word): times for word, times in self.times.items()}
+        return replace(self, words=tuple(words.get(word, word) for word in self.words), times=times)
 
 
 def plain(text: str) -> str:
@@ -101,6 +123,11 @@ def spaced(text: str) -> str:
     return _UNSPACED.sub(" ", text).strip()
 
 
+def language_code(code: str) -> str:
+    """A language as languages are compared: pt_BR is pt-br."""
+    return code.lower().replace("_", "-")
+
+
 class Narrowing(TypedDict, total=False):
     """The filters by name, beside sources and versions."""
 
@@ -111,6 +138,7 @@ class Narrowing(TypedDict, total=False):
     since: datetime | None
     until: datetime | None
     path: str | None
+    where: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +152,7 @@ class Filters:
     since: datetime | None = None
     until: datetime | None = None
     path: str | None = None
+    where: Sequence[Condition] = ()
     without_item: int | None = None
 
 
@@ -141,7 +170,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The same thing in another source."""
+    """The same thing in another source, or elsewhere in the same one."""
 
     url: str
     title: str
@@ -154,7 +183,8 @@ class Hit:
     """One item that answers a query, with its best passage first.
 
     `words` are those of the query that were found, `similarity` is that of the nearest passage by meaning; the ranks
-    are those of each part alone, and None where it did not find the item.
+    are those of each part alone, and None where it did not find the item. `held` says that the source no longer shows
+    the item, whose deletion was held back.
     """
 
     url: str
@@ -171,13 +201,15 @@ class Hit:
     vector_rank: int | None = None
     kind: str = ""
     language: str | None = None
+    held: bool = False
     further: tuple[Passage, ...] = ()
     twins: tuple[Twin, ...] = ()
 
     @property
     def link(self) -> str:
-        """The URL that leads to the passage."""
-        return self.link_to(self.anchor)
+        """The URL that leads to the passage; the top of a file needs no anchor."""
+        top = self.heading == (self.title,) and self.url.startswith("file:")
+        return self.link_to(None if top else self.anchor)
 
     @property
     def path(self) -> str:
@@ -187,7 +219,7 @@ class Hit:
 
     def link_to(self, anchor: str | None) -> str:
         """The URL that leads to a place in the item."""
-        return f"{self.url}#{anchor}" if anchor and self.url.startswith("http") else self.url
+        return f"{self.url}#{anchor}" if anchor and self.url.startswith(("http", "file:")) else self.url
 
 
 @dataclass(frozen=True, slots=True)

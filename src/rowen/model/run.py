@@ -10,7 +10,9 @@ __all__ = ["Change", "ChangeKind", "Mode", "Outcome", "Run", "Status", "Tally"]
 
 Mode: TypeAlias = Literal["full", "incremental"]
 Status: TypeAlias = Literal["running", "completed", "partial", "cancelled", "failed"]
-ChangeKind: TypeAlias = Literal["created", "updated", "amended", "deleted", "moved"]
+ChangeKind: TypeAlias = Literal[
+    "created", "updated", "amended", "deleted", "moved", "failing", "recovered", "extracted", "matched"
+]
 
 
 class Outcome(StrEnum):
@@ -27,7 +29,12 @@ class Outcome(StrEnum):
 
 @dataclass(slots=True)
 class Tally:
-    """A run's counts, its cost, and the cost it avoided."""
+    """A run's counts, its cost, and the cost it avoided.
+
+    `not_asked` counts items that the source's own listing spoke for; `truncated` what is known of beyond a limit;
+    `generated` what documentation generators wrote for their own search, and was left out. `only` is how many items the
+    run was asked to look at, if it was a narrow look.
+    """
 
     created: int = 0
     updated: int = 0
@@ -37,9 +44,15 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     duplicates: int = 0
+    shared: int = 0
+    dropped: int = 0
     moved: int = 0
     deletions_held: int = 0
     fell_back: int = 0
+    not_asked: int = 0
+    truncated: int = 0
+    generated: int = 0
+    only: int = 0
 
     requests: int = 0
     not_modified: int = 0
@@ -53,6 +66,15 @@ class Tally:
     embeddings_truncated: int = 0
     embedding_tokens: int = 0
     embedding_usd: float = 0.0
+
+    extracted: int = 0
+    extractions_same: int = 0
+    extractions_failed: int = 0
+    extractions_pending: int = 0
+    extraction_calls: int = 0
+    extraction_tokens: int = 0
+    extraction_usd: float = 0.0
+    extraction_calls_avoided: int = 0
 
     stopped_at_validator: int = 0
     stopped_at_body: int = 0
@@ -82,7 +104,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One pass over one source."""
+    """One pass over one source.
+
+    `error_code` is the class of its error, `retry_at` when the source may be asked again, if it said so; `job` is the
+    job that it was done for.
+    """
 
     id: int
     source: str
@@ -94,6 +120,9 @@ class Run:
     finished_at: datetime | None
     tally: Tally
     error: str | None = None
+    error_code: str | None = None
+    retry_at: datetime | None = None
+    job: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The run with its tally's counts beside its own fields."""
@@ -108,12 +137,18 @@ class Run:
             "started_at": self.started_at.isoformat(),
             "finished_at": self.finished_at.isoformat() if self.finished_at else None,
             "error": self.error,
+            "error_code": self.error_code,
+            "retry_at": self.retry_at.isoformat() if self.retry_at else None,
+            "job": self.job,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One numbered line of the append-only log."""
+    """One numbered line of the append-only log.
+
+    Of facts that were extracted, `schema` says as what, and `diff` which fields differ, as JSON pointers with values.
+    """
 
     number: int
     kind: ChangeKind
@@ -123,3 +158,5 @@ class Change:
     at: datetime
     run: int | None = None
     moved_from: str | None = None
+    schema: str | None = None
+    diff: list[dict[str, Any]] | None = None

@@ -15,7 +15,12 @@ SourceAction: TypeAlias = Literal["added", "changed", "paused", "resumed", "unch
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One thing we keep a copy of."""
+    """One thing we keep a copy of; `truncated` counts what its last run knew of beyond a limit.
+
+    `due_at` is when it is to be looked at again, None if only somebody who asks makes it due. `failures` counts how
+    often in a row it could not be read; with many of them it is called failing, since `failing_since`. `stale` is the
+    share of its items that are expected to be stale now, None if it was never seen whole.
+    """
 
     id: int
     name: str
@@ -31,6 +36,11 @@ class Source:
     deletions_held: int = 0
     last_run_at: datetime | None = None
     last_complete_at: datetime | None = None
+    truncated: int = 0
+    due_at: datetime | None = None
+    failures: int = 0
+    failing_since: datetime | None = None
+    stale: float | None = None
 
     @property
     def family(self) -> str:

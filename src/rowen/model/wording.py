@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-__all__ = ["age", "count", "moment", "seconds", "size"]
+__all__ = ["age", "count", "moment", "percent", "seconds", "size"]
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -10,6 +10,11 @@ _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 def count(number: int, noun: str) -> str:
     """A number with its noun: 1 file, 1,200 files."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def percent(share: float) -> str:
+    """A share, never rounded up to a whole that it is not: 99.9 % is 99 %."""
+    return "under 1 %" if 0 < share < 0.01 else f"{int(share * 100 + 1e-9)} %"
 
 
 def size(size_bytes: float) -> str:

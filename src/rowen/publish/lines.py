@@ -5,12 +5,15 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from rowen.publish.row import COLUMNS, ExportRow, Identity
 
-__all__ = ["CsvWriter", "JsonLinesWriter"]
+__all__ = ["WITHDRAWN", "CsvWriter", "JsonLinesWriter", "WithdrawnLines", "harmless"]
+
+WITHDRAWN = "withdrawn.jsonl"
 
 # What spreadsheets take for a formula; also after white space, which they drop.
 _FORMULA = re.compile(r"\s*[=+\-@]|[\t\r]")
@@ -68,8 +71,26 @@ class JsonLinesWriter(_Lines):
         self._identity.writelines(json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in identities)
 
 
-def _json_line(row: ExportRow) -> str:
+class WithdrawnLines:
+    """The last copies of deleted items, apart from what is there, as JSON lines whatever the format of the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self._out = (folder / WITHDRAWN).open("w", encoding="utf-8", newline="", errors="surrogatepass")
+        self.items = 0
+
+    def write(self, rows: Sequence[tuple[ExportRow, datetime]]) -> None:
+        """Write rows, each with the moment at which it was withdrawn."""
+        self._out.writelines(_json_line(row, withdrawn_at=_moment(at)) for row, at in rows)
+        self.items += len(rows)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._out.close()
+
+
+def _json_line(row: ExportRow, **more: str) -> str:
     facts: dict[str, Any] = {**row, "first_seen": _moment(row["first_seen"]), "updated_at": _moment(row["updated_at"])}
+    facts |= more
     # The record is JSON as it comes from the database, and need not be read to be written.
     record = facts.pop("record")
     return f'{json.dumps(facts, ensure_ascii=False)[:-1]}, "record": {record}}}\n'
@@ -99,7 +120,7 @@ class CsvWriter(_Lines):
     def write(self, rows: Sequence[ExportRow]) -> None:
         """Write rows."""
         cells = (map(_cell, row.values()) for row in rows)
-        self._table.writerows(map(_harmless, row) for row in cells) if self._excel else self._table.writerows(cells)
+        self._table.writerows(map(harmless, row) for row in cells) if self._excel else self._table.writerows(cells)
 
     def identify(self, identities: Sequence[Identity]) -> None:
         """Write which items these were."""
@@ -117,7 +138,8 @@ def _cell(value: Any) -> str:
     return _moment(value)
 
 
-def _harmless(cell: str) -> str:
+def harmless(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic.fields import FieldInfo
 
@@ -11,8 +11,11 @@ from rowen.connectors import registry
 from rowen.errors import Hint, RefusedError, UsageError, action
 from rowen.fetch.credentials import references, shown
 from rowen.harvest import agreements
+from rowen.model.schedule import Schedule
 from rowen.model.source import AppliedSource, Source, SourceState
+from rowen.service.carrying import SchemaStep, plan_schemas, write_schemas
 from rowen.service.declarations import Declared, read
+from rowen.service.schedules import plan_source
 from rowen.settings import Settings
 from rowen.store import sources
 from rowen.store.database import Connection, Database
@@ -33,17 +36,23 @@ async def apply(
     async with database.transaction() as c:
         await sources.take_turns(c)
         held = await sources.every(c)
-        plan = list(_plan(declared, held, prune=prune))
+        plan = await _with_schemas(c, path, list(_plan(declared, held, prune=prune)))
         if not trust:
             _refuse_reaches(path, plan)
         if not dry_run:
             await _write(c, plan)
     for one in declared if trust and not dry_run else ():
         agreements.agree(settings, one.kind, one.url, one.options)
-    return [replace(applied, schedule=one.schedule) if one else applied for applied, one, _ in plan]
+    return [replace(applied, schedule=_text(one.schedule)) if one else applied for applied, one, *_ in plan]
 
 
-Step = tuple[AppliedSource, Declared | None, Source | None]
+class Step(NamedTuple):
+    """What becomes of one source: as declared, as held, and what it is to carry, if that changes."""
+
+    applied: AppliedSource
+    one: Declared | None
+    source: Source | None
+    schemas: SchemaStep | None = None
 
 
 def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> Iterator[Step]:
@@ -54,12 +63,12 @@ def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) 
         source = by_name.get(one.name) or _renamed(one, left)
         if source is None:
             paused = {"state": (None, "paused")} if one.enabled is False else {}
-            yield AppliedSource(one.name, "added", one.kind, one.url, paused), one, None
+            yield Step(AppliedSource(one.name, "added", one.kind, one.url, paused), one, None)
         elif (source.kind, source.url) != (one.kind, one.url):
             wrong.append(f"  {one.name} is kept as {source.kind} {source.url}, and declared as {one.kind} {one.url}.")
         else:
             left = [other for other in left if other is not source]
-            yield _compare(one, source), one, source
+            yield Step(_compare(one, source), one, source)
     if wrong:
         raise UsageError(
             "A source cannot become another one. Nothing was changed.\n" + "\n".join(wrong),
@@ -67,14 +76,42 @@ def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) 
         )
     if prune:
         for source in left:
-            yield AppliedSource(source.name, "removed", source.kind, source.url, items=source.items), None, source
+            removed = AppliedSource(source.name, "removed", source.kind, source.url, items=source.items)
+            yield Step(removed, None, source)
+
+
+async def _with_schemas(c: Connection, path: Path, plan: Sequence[Step]) -> list[Step]:
+    """The plan with what the sources are to carry; all that is wrong with that is told at once."""
+    made, wrong = [], []
+    for step in plan:
+        found = None
+        if step.one is not None and step.one.schemas is not None:
+            try:
+                found = await plan_schemas(c, step.one.schemas, step.source.id if step.source else None)
+            except UsageError as problem:
+                wrong.append(f"  {step.one.name}: {problem}{f' {problem.hint}' if problem.hint else ''}")
+        made.append(step if found is None else step._replace(applied=_carrying(step, found), schemas=found))
+    if wrong:
+        raise UsageError(f"{path} declares schemas that cannot be carried. Nothing was changed.\n" + "\n".join(wrong))
+    return made
+
+
+def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
+    """What is told of a source whose schemas change."""
+    applied, source = step.applied, step.source
+    changes = {**applied.changes, "schemas": (found.before, found.after)}
+    if source is None:
+        return replace(applied, changes=changes)
+    if applied.action in ("paused", "resumed"):
+        changes["state"] = (source.state, "paused" if applied.action == "paused" else "active")
+    return replace(applied, action="changed", changes=changes)
 
 
 def _refuse_reaches(path: Path, plan: Sequence[Step]) -> None:
     """Refuse what reaches for this machine's secrets or folders and was not agreed to before."""
     wrong = [
         f"  {one.name}: {reach}, for {one.url}"
-        for _, one, source in plan
+        for _, one, source, _ in plan
         if one is not None
         for reach in sorted(_reaches(one.kind, one.options) - _reaches(one.kind, source.options if source else {}))
     ]
@@ -110,8 +147,8 @@ def _compare(one: Declared, source: Source) -> AppliedSource:
         before, after = source.options.get(name), one.options.get(name)
         if before != after:
             changes[name] = (shown(before, name), shown(after, name))
-    if one.schedule != source.schedule:
-        changes["schedule"] = (source.schedule, one.schedule)
+    if one.schedule != (Schedule.parse(source.schedule) if source.schedule else None):
+        changes["schedule"] = (source.schedule, _text(one.schedule))
     state = _state(one, source)
     if changes:
         moved = {"state": (source.state, state)} if state != source.state else {}
@@ -128,18 +165,22 @@ def _state(one: Declared, source: Source) -> SourceState:
 
 
 async def _write(c: Connection, plan: Sequence[Step]) -> None:
-    for applied, one, source in plan:
+    for applied, one, source, carrying in plan:
         if one is None or applied.action == "unchanged":
             continue
+        schedule = _text(one.schedule)
+        before = source.schedule if source else None
         if source is None:
-            source = await sources.add(
-                c, one.name, kind=one.kind, url=one.url, options=one.options, schedule=one.schedule
-            )
-        elif applied.action == "changed":
+            source = await sources.add(c, one.name, kind=one.kind, url=one.url, options=one.options, schedule=schedule)
+        elif applied.changes.keys() - {"schemas", "state"}:
             await _edit(c, one, source)
+        if carrying is not None:
+            await write_schemas(c, source.id, carrying)
+        if schedule != before:
+            await plan_source(c, source, schedule)
         if (state := _state(one, source)) != source.state:
             await sources.set_state(c, source.id, state)
-    await sources.remove_all(c, [source for _, one, source in plan if one is None and source is not None])
+    await sources.remove_all(c, [source for _, one, source, _ in plan if one is None and source is not None])
 
 
 async def _edit(c: Connection, one: Declared, source: Source) -> None:
@@ -149,9 +190,13 @@ async def _edit(c: Connection, one: Declared, source: Source) -> None:
         source.id,
         name=one.name,
         options=one.options,
-        schedule=one.schedule,
+        schedule=_text(one.schedule),
         keep_cursor=_listing(source) == after.listing(),
     )
+
+
+def _text(schedule: Schedule | None) -> str | None:
+    return str(schedule) if schedule else None
 
 
 def _listing(source: Source) -> dict[str, Any] | None:

@@ -56,6 +56,11 @@ class Changes:
         async with self._database.connection() as c:
             return await changes.last_number(c)
 
+    async def start_of_last(self, count: int, *, source: str | None = None) -> int:
+        """The number after which the newest lines begin, so many of them."""
+        async with self._database.connection() as c:
+            return await changes.number_of_last(c, count, source=source)
+
 
 def _moment(since: datetime | timedelta) -> datetime:
     return datetime.now(UTC) - since if isinstance(since, timedelta) else since

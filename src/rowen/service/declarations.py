@@ -10,27 +10,30 @@ from typing import Any
 from rowen.connectors import registry
 from rowen.errors import ConfigurationError, Hint, NotFoundError, UsageError, action
 from rowen.fetch.credentials import exposed, exposed_in
-from rowen.service.schedule import schedule_of
+from rowen.model.schedule import Schedule
+from rowen.service.carrying import DeclaredSchema, declared_schemas
 
 __all__ = ["Declared", "read"]
 
 # The second is the word of other harvesters.
 _LISTS = ("source", "portals")
-_KEYS = ("name", "url", "kind", "type", "profile", "language", "every", "cron", "enabled", "options", "description")
+_WHEN = ("every", "cron", "tz", "during")
+_KEYS = ("name", "url", "kind", "type", "profile", "language", *_WHEN, "enabled", "options", "schemas", "description")
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
 _NAME = re.compile(r"[^\s/\\:~\x00-\x1f][^/\\\x00-\x1f]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One source as it is to be; `enabled` None leaves it paused or active as it is."""
+    """One source as it is to be; `enabled` None leaves it paused or active as it is, `schemas` None what it carries."""
 
     name: str
     kind: str
     url: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    schedule: str | None = None
+    schedule: Schedule | None = None
     enabled: bool | None = None
+    schemas: tuple[DeclaredSchema, ...] | None = None
 
 
 def read(path: Path) -> list[Declared]:
@@ -110,8 +113,8 @@ def _unknown(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
-    kinds: dict[str, type] = {**dict.fromkeys(_KEYS, str), "enabled": bool, "options": dict}
-    words = {str: "a text", bool: "true or false", dict: "a table"}
+    kinds: dict[str, type] = {**dict.fromkeys(_KEYS, str), "enabled": bool, "options": dict, "schemas": list}
+    words = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
     for name, value in entry.items():
         if name in kinds and not isinstance(value, kinds[name]):
             yield f"{name} must be {words[kinds[name]]}."
@@ -125,8 +128,6 @@ def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
         yield "kind and type mean the same: give one."
     if "kind" not in entry and "type" not in entry:
         yield f"kind is missing. The kinds are: {', '.join(registry.kinds())}."
-    if "every" in entry and "cron" in entry:
-        yield "every and cron are two schedules: give one."
 
 
 def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -150,8 +151,9 @@ def _declared(entry: Mapping[str, Any]) -> Declared:
         kind=kind,
         url=url,
         options=checked.model_dump(mode="json", exclude_defaults=True),
-        schedule=schedule_of(entry),
+        schedule=Schedule.declared(**{key: entry[key] for key in _WHEN if key in entry}),
         enabled=entry.get("enabled"),
+        schemas=declared_schemas(entry["schemas"]) if "schemas" in entry else None,
     )
 
 

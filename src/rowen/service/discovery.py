@@ -1,4 +1,4 @@
-"""What kind of source is at an address that looks like any web site's: it is asked, briefly."""
+"""What somebody adds is looked at, briefly: what kind an address that may be any site's is, and if a package exists."""
 
 import asyncio
 import logging
@@ -6,11 +6,21 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rowen.connectors import registry
-from rowen.errors import FetchError, SourceError
+from rowen.errors import (
+    ConfigurationError,
+    FetchError,
+    Hint,
+    RowenError,
+    SourceError,
+    SourceGoneError,
+    UsageError,
+    action,
+)
+from rowen.harvest.engine import Engine
 from rowen.model.source import Source
 from rowen.settings import Settings
 
-__all__ = ["Announce", "Discovery", "discover", "kept_as"]
+__all__ = ["Announce", "Discovery", "Unconfirmed", "confirm", "discover", "kept_as"]
 
 LIMIT_S = 20.0
 """Twelve requests to a slow portal; a person who typed `rowen add` waits that long once."""
@@ -25,14 +35,49 @@ _HINT = "Nothing was added. Try again later, or name its kind with --kind: then 
 log = logging.getLogger(__name__)
 
 
+_NAMES = {
+    "arcgis": "an ArcGIS Hub",
+    "ckan": "a CKAN portal",
+    "csw": "a CSW catalog",
+    "datajson": "a data.json",
+    "dcat": "a DCAT catalog",
+    "feed": "a feed",
+    "ldes": "an event stream",
+    "oai": "an OAI-PMH repository",
+    "opendatasoft": "an OpenDataSoft portal",
+    "sdmx": "an SDMX service",
+    "socrata": "a Socrata portal",
+    "sparql": "a SPARQL endpoint",
+    "stac": "a STAC catalog",
+}
+
+
 class Discovery(NamedTuple):
     """What an address turned out to be."""
 
     kind: str
     url: str
 
+    @property
+    def words(self) -> Hint:
+        """What was found, and how to have it otherwise."""
+        found = f"Found {_NAMES.get(self.kind, 'a source')} at {self.url}: kind {self.kind}. "
+        return Hint(found, action("add", self.url, kind="web"), " crawls the site instead.")
 
-Announce = Callable[[Discovery], None]
+
+class Unconfirmed(NamedTuple):
+    """What was added although nobody could tell whether it is there, and why."""
+
+    address: str
+    why: str
+
+    @property
+    def words(self) -> Hint:
+        """What is not known, and what follows."""
+        return Hint(f"Nobody could tell whether there is {self.address}: {self.why} It is kept; a sync will tell.")
+
+
+Announce = Callable[[Discovery | Unconfirmed], None]
 
 
 async def discover(url: str, settings: Settings) -> Discovery | None:
@@ -60,6 +105,23 @@ async def discover(url: str, settings: Settings) -> Discovery | None:
     if found is None and (probe.status >= 500 or probe.status == _BUSY):
         raise SourceError(f"{redact(url)} answered with status {probe.status}.", hint=_HINT)
     return Discovery(*found) if found else None
+
+
+async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirmed | None:
+    """Ask whether there is what somebody wants to add; raises where there is none. Who cannot be asked says nothing."""
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            await engine.confirm(source)
+    except SourceGoneError as problem:
+        raise SourceGoneError(f"{problem} Nothing was added.", hint=problem.hint) from problem
+    except RowenError as problem:
+        # That pip or npm are not set up says nothing of the package; other mistakes are those of who adds it.
+        if isinstance(problem, UsageError) and not isinstance(problem, ConfigurationError):
+            raise
+        return Unconfirmed(address, str(problem))
+    except TimeoutError:
+        return Unconfirmed(address, f"there was no answer in {LIMIT_S:.0f} s.")
+    return None
 
 
 def kept_as(url: str, sources: Iterable[Source]) -> Source | None:

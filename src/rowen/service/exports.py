@@ -21,6 +21,7 @@ from rowen.version import __version__
 if TYPE_CHECKING:
     from rowen.publish.coverage import Coverage
     from rowen.publish.formats import Format, SnapshotWriter
+    from rowen.publish.lines import WithdrawnLines
     from rowen.publish.manifest import Earlier
     from rowen.store.exports import Exported, Snapshot
 
@@ -29,7 +30,9 @@ __all__ = ["Exports"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items"})
+# A page's facts have a kilobyte: as many as a statement fetches at no noticeable cost.
+_FACTS_AT_ONCE = 1_000
+_RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items", "withdrawn"})
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class _Work:
     folder: Path
     writer: SnapshotWriter
     now: datetime
+    withdrawn: WithdrawnLines | None = None
     last_change: int = 0
     written: list[_Written] = field(default_factory=list)
     changes: dict[str, Counter[str]] | None = None
@@ -59,6 +63,7 @@ class Exports:
 
     def __init__(self, engine: Engine) -> None:
         self._database = engine.database
+        self._withdrawn_days = engine.settings.withdrawn_kept_days
 
     async def export(
         self,
@@ -68,15 +73,18 @@ class Exports:
         sources: Sequence[str] = (),
         previous: Path | None = None,
         excel: bool = False,
+        withdrawn: bool = False,
         now: datetime | None = None,
     ) -> Export:
         """Write all items, or those of some sources, into a new folder, which is there whole or not at all.
 
         `previous` is the folder of an earlier export: what changed since then is written as well. `excel` makes CSV
-        safe for spreadsheets.
+        safe for spreadsheets. With `withdrawn`, the last copies of items that were deleted not long ago are written
+        into a file of their own.
         """
         from rowen.publish.folder import new_folder
         from rowen.publish.formats import FORMATS, writer
+        from rowen.publish.lines import WithdrawnLines
         from rowen.publish.manifest import checked
 
         if form not in FORMATS:
@@ -87,12 +95,40 @@ class Exports:
         earlier = await asyncio.to_thread(checked, previous) if previous is not None else None
         with new_folder(to) as folder:
             work = _Work(form, folder, writer(form, folder, excel=excel), now or datetime.now(UTC))
+            work.withdrawn = WithdrawnLines(folder) if withdrawn else None
             try:
                 await self._fill(work, frozenset(sources))
             except BaseException:
                 work.writer.abandon()
                 raise
+            finally:
+                if work.withdrawn is not None:
+                    work.withdrawn.close()
             return await _in_thread(_finish, work, to, earlier, frozenset(sources))
+
+    async def export_extractions(
+        self, form: str, to: Path, *, schema: str | None = None, sources: Sequence[str] = (), excel: bool = False
+    ) -> Export:
+        """Write the facts in force into a new folder, a file for each schema: as JSON lines, CSV or Parquet."""
+        from rowen.model.schema import SchemaRef
+        from rowen.publish.facts import FactFiles
+        from rowen.publish.folder import new_folder
+        from rowen.store import changes
+        from rowen.store.extractions import current_in_batches
+
+        await self._need(sources)
+        name = None if schema is None else SchemaRef.parse(schema).name
+        with new_folder(to) as folder:
+            files = FactFiles(form, folder, excel=excel)
+            async with self._database.transaction() as c:
+                last = await changes.last_number(c)
+                batches = current_in_batches(c, name=name, sources=list(sources), size=_FACTS_AT_ONCE)
+                async with aclosing(batches) as found:
+                    async for batch in found:
+                        await _in_thread(files.write, batch)
+            await _in_thread(files.close)
+            size_bytes = sum(path.stat().st_size for path in folder.iterdir())
+        return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
 
     async def _need(self, names: Sequence[str]) -> None:
         async with self._database.connection() as c:
@@ -109,6 +145,7 @@ class Exports:
             for source in await index.sources():
                 if not names or source.name in names:
                     await _write_source(work, index, source, _file_name(source.name, taken))
+                    await _write_withdrawn(work, index.withdrawn(source.id, days=self._withdrawn_days), source)
         await _in_thread(work.writer.close)
 
 
@@ -120,6 +157,17 @@ async def _write_source(work: _Work, index: Snapshot, source: Exported, file: st
     async with aclosing(index.rows(source.id)) as batches, aclosing(_ahead(batches)) as ahead:
         async for rows in ahead:
             await _in_thread(_write, work.writer, written, rows)
+
+
+async def _write_withdrawn(work: _Work, copies: AsyncGenerator[list[tuple[Any, ...]]], source: Exported) -> None:
+    from rowen.publish.row import StoredRow, row_of
+
+    if work.withdrawn is None:
+        return
+    async with aclosing(copies) as batches:
+        async for rows in batches:
+            made = [(row_of(StoredRow(*row[:-1]), source.name, source.kind), row[-1]) for row in rows]
+            await _in_thread(work.withdrawn.write, made)
 
 
 def _write(writer: SnapshotWriter, written: _Written, rows: list[tuple[Any, ...]]) -> None:
@@ -202,6 +250,7 @@ def _finish(work: _Work, to: Path, earlier: Earlier | None, chosen: frozenset[st
         bytes=sum(one["bytes"] for one in files),
         last_change=work.last_change,
         changes=None if work.changes is None else _counts(totals),
+        withdrawn=None if work.withdrawn is None else work.withdrawn.items,
     )
 
 
@@ -217,6 +266,7 @@ def _coverage(work: _Work, whole: Coverage) -> dict[str, Any]:
                 "last_complete_at": _moment(one.source.last_complete_at),
                 "deletions_held": one.source.deletions_held,
                 "quarantined": one.source.quarantined,
+                "truncated": one.source.truncated,
             }
             for one in work.written
         ],
@@ -263,15 +313,16 @@ def _provenance(one: _Written) -> dict[str, Any]:
         else {
             "run": source.run_id,
             "status": source.run_status,
-            "complete": source.run_complete,
+            "complete": source.run_complete and not source.truncated,
             "started_at": _moment(source.run_started_at),
         },
         "last_complete_at": _moment(source.last_complete_at),
         "complete": source.run_status == "completed"
         and source.last_complete_at is not None
-        and not (source.deletions_held or source.quarantined),
+        and not (source.deletions_held or source.quarantined or source.truncated),
         "deletions_held": source.deletions_held,
         "quarantined": source.quarantined,
+        "truncated": source.truncated,
     }
 
 

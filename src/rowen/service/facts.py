@@ -7,12 +7,20 @@ from typing import Any
 from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, ModelStatus
+from rowen.model.diff import ItemDiff
+from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.export import Export
-from rowen.model.library import Case, Entry, Overview, Revision
+from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
+from rowen.model.health import Health
+from rowen.model.job import Job, LiveWorker, QueueDepth
+from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit
 from rowen.model.run import Change, Run
+from rowen.model.saved import SavedNews, SavedSearch
+from rowen.model.schema import Schema, SchemaComparison
 from rowen.model.source import AppliedSource, Source
+from rowen.model.webhook import Delivery, Webhook
 
 __all__ = ["fact"]
 
@@ -38,6 +46,11 @@ def _source(source: Source) -> dict[str, Any]:
         "created_at": source.created_at,
         "last_run_at": source.last_run_at,
         "last_complete_at": source.last_complete_at,
+        "truncated": source.truncated,
+        "due_at": source.due_at,
+        "failures": source.failures,
+        "failing_since": source.failing_since,
+        "stale": source.stale,
     }
 
 
@@ -75,6 +88,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "passages": hit.passages,
         "kind": hit.kind,
         "language": hit.language,
+        "held": hit.held,
         "words": list(hit.words),
         "similarity": hit.similarity,
         "keyword_rank": hit.keyword_rank,
@@ -105,15 +119,97 @@ def _revision(revision: Revision) -> dict[str, Any]:
     }
 
 
+@fact.register
+def _diff(diff: ItemDiff) -> dict[str, Any]:
+    plain = asdict(diff)
+    return {**plain, "title": {"before": diff.title[0], "after": diff.title[1]}}
+
+
+@fact.register
+def _webhook(webhook: Webhook) -> dict[str, Any]:
+    plain = asdict(webhook)
+    wants = plain.pop("wants")
+    del plain["id"], plain["ahead"]
+    return {**plain, **wants}
+
+
+@fact.register
+def _saved(saved: SavedSearch) -> dict[str, Any]:
+    plain = asdict(saved)
+    del plain["id"]
+    return plain
+
+
+@fact.register
+def _schema(schema: Schema) -> dict[str, Any]:
+    return {
+        "name": schema.name,
+        "version": schema.version,
+        "definition": dict(schema.definition),
+        "bundled": schema.bundled,
+        "created_at": schema.created_at,
+    }
+
+
+@fact.register
+def _comparison(comparison: SchemaComparison) -> dict[str, Any]:
+    return {**asdict(comparison), "changes": [change._asdict() for change in comparison.changes]}
+
+
+@fact.register
+def _extracted(found: Extracted) -> dict[str, Any]:
+    return {**asdict(found), "data": _dumped(found.data), "evidence": [one._asdict() for one in found.evidence]}
+
+
+@fact.register
+def _extraction(one: Extraction) -> dict[str, Any]:
+    told = {"diff": [change.to_json() for change in one.diff], "evidence": [place._asdict() for place in one.evidence]}
+    return {**asdict(one), **told}
+
+
+@fact.register
+def _carried(carried: CarriedSchema) -> dict[str, Any]:
+    return {**asdict(carried), "state": carried.state}
+
+
+@fact.register
+def _extraction_report(report: ExtractionReport) -> dict[str, Any]:
+    return {**asdict(report), "avoided": report.avoided}
+
+
+@fact.register
+def _costs(costs: Costs) -> dict[str, Any]:
+    lines = [line._asdict() for line in costs.lines]
+    return {"since": costs.since, "usd": costs.usd, "avoided_usd": costs.avoided_usd, "lines": lines}
+
+
+def _dumped(data: Any) -> Any:
+    """Data that may be a model of Pydantic, as plain values."""
+    return data.model_dump(mode="json") if hasattr(data, "model_dump") else data
+
+
 @fact.register(Change)
+@fact.register(Delivery)
 @fact.register(DatabaseStatus)
 @fact.register(EmbeddingEstimate)
 @fact.register(EmbeddingReport)
 @fact.register(Export)
+@fact.register(FetchedModel)
+@fact.register(Health)
+@fact.register(HeldDeletion)
+@fact.register(Job)
+@fact.register(LiveWorker)
 @fact.register(ModelStatus)
+@fact.register(SavedNews)
+@fact.register(Following)
 @fact.register(Overview)
 @fact.register(Case)
+@fact.register(QueueDepth)
+@fact.register(Poked)
+@fact.register(PushAccess)
+@fact.register(PushVerdict)
 @fact.register(ServerStatus)
+@fact.register(Subscription)
 @fact.register(Tidied)
 def _plain(thing: Any) -> dict[str, Any]:
     return asdict(thing)

@@ -2,17 +2,20 @@
 
 import difflib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
+from rowen.model.diff import DiffForm, ItemDiff, hunks_of
+from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Revision
 from rowen.model.twins import TwinGroup
 from rowen.model.url import file_url, key
-from rowen.store import library
+from rowen.store import library, withdrawn
 from rowen.store import twins as twin_store
 
-__all__ = ["Items"]
+__all__ = ["Items", "diff_of", "key_of"]
 
 
 class Items:
@@ -20,11 +23,19 @@ class Items:
 
     def __init__(self, engine: Engine) -> None:
         self._database = engine.database
+        self._withdrawn_days = engine.settings.withdrawn_kept_days
 
     async def get(self, url: str, *, source: str | None = None) -> Entry:
-        """One item by its URL, or the path of its file."""
+        """One item by its URL, or the path of its file; the last copy of one that was deleted not long ago."""
         async with self._database.connection() as c:
-            found = [entry for entry in await library.entries(c, _key(url)) if source in (None, entry.source)]
+            held = await library.entries(c, key_of(url))
+            if not held and "#" in url:
+                # The link of a search result leads to a passage; of a file its name is what stands before.
+                held = await library.entries(c, key_of(url.rpartition("#")[0]))
+            found = [entry for entry in held if source in (None, entry.source)]
+            if not found:
+                copies = await withdrawn.entries(c, key_of(url), days=self._withdrawn_days)
+                found = [entry for entry in copies if source in (None, entry.source)]
         if not found:
             raise NotFoundError(
                 f"Nothing is held of {url!r}.", hint=Hint(action("search"), " finds items by their words.")
@@ -41,25 +52,69 @@ class Items:
         """All texts that an item had, oldest first."""
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
+            if entry.withdrawn_at is not None:
+                return await withdrawn.revisions(c, entry.id)
             return await library.revisions(c, entry.id)
 
     async def diff(
-        self, url: str, *, source: str | None = None, older: int | None = None, newer: int | None = None
+        self,
+        url: str,
+        *,
+        source: str | None = None,
+        older: int | None = None,
+        newer: int | None = None,
+        form: DiffForm = "unified",
     ) -> str:
-        """What changed between two texts of an item, by default the last two, as a unified diff."""
-        texts = {revision.number: revision for revision in await self.history(url, source=source)}
-        newer = max(texts) if newer is None else newer
-        older = newer - 1 if older is None else older
-        if newer not in texts or (older not in texts and older != 0):
-            raise NotFoundError(f"Revision {older} or {newer} of {url!r} is not kept; there are {sorted(texts)}.")
-        before = texts[older].text.splitlines() if older else []
+        """What changed between two texts of an item, by default the last two, as a unified diff or as HTML."""
+        if form == "html":
+            from rowen.publish.diffs import as_html
+
+            return as_html(await self.compare(url, source=source, older=older, newer=newer))
+        before, after = _two(url, await self.history(url, source=source), older, newer)
         lines = difflib.unified_diff(
-            before, texts[newer].text.splitlines(), f"revision {older}", f"revision {newer}", lineterm=""
+            before.text.splitlines(),
+            after.text.splitlines(),
+            f"revision {before.number}",
+            f"revision {after.number}",
+            lineterm="",
         )
         return "\n".join(lines)
 
+    async def compare(
+        self, url: str, *, source: str | None = None, older: int | None = None, newer: int | None = None
+    ) -> ItemDiff:
+        """The same by line and word, with title and tags."""
+        entry = await self.get(url, source=source)
+        before, after = _two(url, await self.history(url, source=source), older, newer)
+        return diff_of(entry, before, after)
 
-def _key(url: str) -> bytes:
+
+def diff_of(entry: Entry, before: Revision, after: Revision) -> ItemDiff:
+    """What changed between two revisions of an item."""
+    return ItemDiff(
+        entry.url,
+        entry.source,
+        before.number,
+        after.number,
+        (before.title, after.title),
+        tuple(sorted(set(after.tags) - set(before.tags))),
+        tuple(sorted(set(before.tags) - set(after.tags))),
+        hunks_of(before.text, after.text),
+    )
+
+
+def _two(url: str, history: Sequence[Revision], older: int | None, newer: int | None) -> tuple[Revision, Revision]:
+    """The two revisions that are meant; before the first there was nothing."""
+    texts = {revision.number: revision for revision in history}
+    newer = max(texts) if newer is None else newer
+    older = newer - 1 if older is None else older
+    if newer not in texts or (older not in texts and older != 0):
+        raise NotFoundError(f"Revision {older} or {newer} of {url!r} is not kept; there are {sorted(texts)}.")
+    return texts.get(older) or Revision(0, texts[newer].at, "", "", []), texts[newer]
+
+
+def key_of(url: str) -> Hash:
+    """The key of an item that is given by its URL, or by the path of its file."""
     if "://" not in url and not url.startswith("pkg:"):
         return key(file_url(_absolute(url)))
     try:

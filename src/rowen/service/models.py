@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, Spec
+from rowen.enrich.hub import fetch_model, hub_address
 from rowen.errors import EmbeddingError, UsageError
 from rowen.harvest.background import POLL_S
 from rowen.harvest.embed import Embedding, Spent
 from rowen.harvest.embedder import DEFAULT, spec_of, wanted_spec
 from rowen.harvest.engine import Engine
 from rowen.model.database import Tidied
-from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, ModelStatus
+from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.store import embeddings, vector_care, vector_index
-from rowen.store.embeddings import Model
+from rowen.store.database import Connection
+from rowen.store.embeddings import Model, VectorCoverage
 
 __all__ = ["Models"]
 
@@ -75,6 +77,13 @@ class Models:
             hint=error.hint if error else None,
         )
 
+    async def fetch(self, name: str) -> FetchedModel:
+        """Download a sentence model, `owner/model[@revision]`, from the hub of the settings into the data folder."""
+        from rowen.fetch.client import Client
+
+        async with Client(self._settings.for_source(hub_address(self._settings))) as client:
+            return await fetch_model(name, client, self._settings)
+
     def remarks(self) -> list[str]:
         """What the user should know about the embedding behind the last sync."""
         return [told for told in (self._embedding.remark, self._embedding.trouble) if told]
@@ -82,19 +91,7 @@ class Models:
     async def every(self) -> list[ModelStatus]:
         """All models that there are vectors of; the active one is searched."""
         async with self._database.connection() as c:
-            return [
-                ModelStatus(
-                    model.name,
-                    model.state,
-                    model.dimensions,
-                    await embeddings.stored(c, model.id),
-                    (await embeddings.amount(c, model)).texts,
-                    await embeddings.refused(c, model.id),
-                    (await vector_index.state(c, model.id)).valid,
-                    model.trouble,
-                )
-                for model in await embeddings.every(c)
-            ]
+            return [await _status(c, model) for model in await embeddings.every(c)]
 
     async def drop_old(self) -> int:
         """Forget the models that are neither searched nor being made; returns how many vectors went with them."""
@@ -178,3 +175,18 @@ class Models:
     async def _switch(self, model: Model) -> bool:
         async with self._database.transaction() as c:
             return await embeddings.activate(c, model)
+
+
+async def _status(c: Connection, model: Model) -> ModelStatus:
+    by_source = (await embeddings.coverage_by_source(c, model)).values()
+    return ModelStatus(
+        model.name,
+        model.state,
+        model.dimensions,
+        await embeddings.stored(c, model.id),
+        (await embeddings.amount(c, model)).texts,
+        await embeddings.refused(c, model.id),
+        (await vector_index.state(c, model.id)).valid,
+        model.trouble,
+        VectorCoverage(sum(one.passages for one in by_source), sum(one.waiting for one in by_source)).share,
+    )

@@ -65,4 +65,4 @@ class QuestionVectors:
         limit_s = None if embedder.limits.heavy else self._settings.embedder_question_limit_s
         async with asyncio.timeout(limit_s):
             answer = await self._embedders.ask(embedder, [text], dimensions=model.dimensions, question=True)
-        return written(answer.vectors[0])
+        return written(answer.vectors[0][0])

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
-from rowen.errors import Hint, NotFoundError, RefusedError, action
+from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, action
 from rowen.harvest.engine import Engine, Observer, Order, Work
+from rowen.jobs import schedule
 from rowen.model.library import Case
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.source import Source
 from rowen.model.twins import host_of
+from rowen.model.url import file_url
+from rowen.service.extractions import Extractions
 from rowen.service.paging import decoded, page_of
 from rowen.service.sources import Announce, Sources
-from rowen.store import quarantine, runs
+from rowen.store import due, quarantine, runs
 from rowen.store import sources as source_store
 
-__all__ = ["Runs", "Turns"]
+__all__ = ["Runs", "Turns", "named"]
 
 
 class Runs:
     """Bringing sources up to date."""
 
-    def __init__(self, engine: Engine, sources: Sources) -> None:
+    def __init__(self, engine: Engine, sources: Sources, extractions: Extractions) -> None:
         self._engine = engine
         self._database = engine.database
         self._sources = sources
+        self._extractions = extractions
 
     async def sync(
         self,
@@ -37,10 +43,14 @@ class Runs:
         full: bool = False,
         accept_deletions: bool = False,
         dry_run: bool = False,
+        only: Sequence[str] = (),
         observe: Observer | None = None,
         found: Announce | None = None,
     ) -> Run:
-        """Bring one source up to date. `target` is its name, or an address, which is added if it is new."""
+        """Bring one source up to date. `target` is its name, or an address, which is added if it is new.
+
+        With `only`, just the items at these URLs are looked at again; what is not held yet is counted as skipped.
+        """
         async with self._engine.work() as work:
             return await self._sync(
                 work,
@@ -50,6 +60,7 @@ class Runs:
                 full=full,
                 accept_deletions=accept_deletions,
                 dry_run=dry_run,
+                only=only,
             )
 
     async def sync_all(
@@ -59,21 +70,22 @@ class Runs:
         observe: Observer | None = None,
         finished: Callable[[str, Run | Exception], None] | None = None,
         found: Announce | None = None,
+        only: Sequence[str] = (),
         **how: bool,
     ) -> list[Run | Exception]:
-        """Bring several sources up to date side by side, all active ones by default.
+        """Bring several sources up to date side by side; by default all active ones, those first that are due.
 
         One that fails does not hold the others: its error stands in its place. `finished` is told of each as soon as it
         is done. After `stop`, those that have not begun are left out.
         """
         held = await self._sources.every()
-        targets = list(names) or [source.name for source in held if source.state == "active"]
+        targets = list(names) or [source.name for source in await self.in_turn()]
         turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in held})
         results: dict[int, Run | Exception] = {}
 
         async def sync_in_turn(work: Work) -> None:
             while (place := turns.take()) is not None:
-                sync = self._sync(work, targets[place], observe=observe, found=found, **how)
+                sync = self._sync(work, targets[place], observe=observe, found=found, only=only, **how)
                 [result] = await asyncio.gather(sync, return_exceptions=True)
                 turns.give_back(place)
                 if not isinstance(result, Run | Exception):
@@ -94,6 +106,13 @@ class Runs:
                 await asyncio.gather(*tasks, return_exceptions=True)
         ids = {source.name: source.id for source in await self._sources.every()}
         return [await self._embedded_since(results[place], ids) for place in sorted(results)]
+
+    async def in_turn(self) -> list[Source]:
+        """All active sources in the order in which they should be looked at: the longest due first, then by name."""
+        active = [source for source in await self._sources.every() if source.state == "active"]
+        async with self._database.connection() as c:
+            now = await due.clock(c)
+        return sorted(active, key=lambda source: min(source.due_at or now, now))
 
     def stop(self) -> None:
         """End all that is live in this process soon, runs as cancelled; what is asked for afterwards is done."""
@@ -137,14 +156,41 @@ class Runs:
         return page_of(found, limit, listing, lambda item: [item.last_at.isoformat(), item.url, item.source])
 
     async def _sync(
-        self, work: Work, target: str, *, observe: Observer | None, found: Announce | None, **how: bool
+        self,
+        work: Work,
+        target: str,
+        *,
+        observe: Observer | None,
+        found: Announce | None,
+        only: Sequence[str] = (),
+        **how: bool,
     ) -> Run:
-        source = await self._sources.find_or_add(target, keep=not how.get("dry_run"), found=found)
+        source, is_new = await self._sources.find_or_add(target, keep=not (how.get("dry_run") or only), found=found)
+        if only and not source.id:
+            raise NotFoundError(f"{target!r} is no source yet, so there is nothing to look at again.")
         if source.state == "paused":
             raise RefusedError(
                 f"Source {source.name!r} is paused.", hint=Hint(action("resume", source.name), " takes it in again.")
             )
-        return await self._engine.run(source, _order(source, **how), observe=observe, work=work)
+        order = Order.of(source, only=[named(source, url) for url in only], **how)
+        run = await self._engine.run(source, order, observe=observe, work=work)
+        if not how.get("dry_run"):
+            run = await self._extractions.after_run(source, run, work)
+        if not (how.get("dry_run") or only):
+            await schedule.settle(self._database, self._engine.settings, source, run)
+        if is_new and run.status == "failed":
+            await self._drop_if_never_found(source)
+        return run
+
+    async def _drop_if_never_found(self, source: Source) -> None:
+        """Forget a source that was only now added, if there is nothing at its address; what is down is kept."""
+        try:
+            await self._engine.look(source)
+        except SourceGoneError as problem:
+            await self._sources.remove(source.name)
+            raise SourceGoneError(f"{problem} Nothing was added.", hint=problem.hint) from problem
+        except RowenError:
+            return
 
     async def _embedded_since(self, result: Run | Exception, ids: Mapping[str, int]) -> Run | Exception:
         """A run with what was embedded for it after it had ended, while others went on."""
@@ -153,9 +199,11 @@ class Runs:
         return await self._engine.embedding.record_spend(result, ids[result.source])
 
 
-def _order(source: Source, *, full: bool = False, accept_deletions: bool = False, dry_run: bool = False) -> Order:
-    first = source.last_complete_at is None and source.cursor is None
-    return Order("full" if full or first else "incremental", full, accept_deletions, dry_run)
+def named(source: Source, url: str) -> str:
+    """The URL that somebody means by what they typed: of a file, its path will do."""
+    if source.kind == "files" and not url.startswith("file:"):
+        return file_url(os.fsencode(Path(url).expanduser().absolute()))
+    return url.strip()
 
 
 class Turns:

@@ -1,23 +1,27 @@
 """What answers a question: by words, by meaning, or both."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
-from rowen.errors import NotFoundError, UsageError
+from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
+from rowen.model.condition import Condition
 from rowen.model.excerpt import within
-from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, plain
+from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, language_code, plain
 from rowen.model.source import Source
 from rowen.model.version import VersionSpec
+from rowen.model.wording import percent
 from rowen.service.items import Items
 from rowen.service.paging import decoded, encoded
 from rowen.service.question_vectors import QuestionVector, QuestionVectors
-from rowen.store import embeddings, search, terms
+from rowen.store import embeddings, search, terms, wanted
 from rowen.store import filters as filter_store
+from rowen.store import held as held_store
 from rowen.store import sources as source_store
 from rowen.store import twins as twin_store
+from rowen.store.copies import copies
 from rowen.store.database import Connection
 from rowen.store.ranking import Meaning
 from rowen.store.search import RankedItem
@@ -28,6 +32,8 @@ __all__ = ["Search"]
 TELLING_WORDS = 12
 # Each is a look through all words of the index; who mistypes more than four has typed something else.
 MOST_CORRECTED = 4
+# From here on, fewer than one candidate in ten keeps its place by words: nobody would see the difference.
+LOW_COVERAGE = 0.9
 
 
 class Search:
@@ -83,6 +89,8 @@ class Search:
     ) -> Answer:
         """The items that are most like one that is held, by meaning and by the words that tell it from others."""
         entry = await self._items.get(url, source=source)
+        if entry.withdrawn_at is not None:
+            raise NotFoundError(f"{url!r} was withdrawn: only what is still held can be compared.")
         async with self._database.connection() as c:
             query = Query(lexemes=tuple(await terms.telling(c, entry.id, limit=TELLING_WORDS)))
             model = await embeddings.active(c)
@@ -111,7 +119,7 @@ async def _answer(
     """What answers, and the place where the ranking goes on; None at its end."""
     began = time.perf_counter()
     meaning, notes = _meaning(question)
-    # Twice as many, since datasets that several sources list become one hit.
+    # Twice as many, since datasets and texts that several sources have become one hit.
     ask: dict[str, Any] = {"limit": 2 * limit, "filters": filters, "meaning": meaning, "vector": question.vector}
     ask |= {"after": (start.score, start.item) if start else None, "depth": 2 * limit}
     found, explanation = await search.search(c, query, **ask)
@@ -120,10 +128,14 @@ async def _answer(
     if corrected:
         found, explanation = await search.search(c, query.replacing(corrected), **ask)
         explanation.pop("unknown")
+    notes += _words_only(explanation["coverage"]) if meaning else ()
+    found = await _marked(c, found)
     grouped = await _grouped(c, found, start.shown if start else frozenset())
     hits, shown = [hit for hit, *_ in grouped[:limit]], {name for _, _, name in grouped[:limit] if name}
     last = grouped[limit - 1][1] if len(grouped) > limit else found[-1] if len(found) == 2 * limit else None
     rest = [*last.place, *sorted(shown | (start.shown if start else frozenset()))] if last else None
+    if question.model is not None and not question.model.complete:
+        await wanted.note(c, question.model, [one.item_id for _, one, _ in grouped[:limit]])
     explanation |= {"search_ms": round((time.perf_counter() - began) * 1000, 1)}
     explanation |= {"model": question.model.name if meaning and question.model else None, "unknown": unknown}
     return Answer(tuple(hits), corrected, notes, explanation), rest
@@ -133,27 +145,47 @@ def _meaning(question: QuestionVector) -> tuple[Meaning | None, tuple[str, ...]]
     if question.trouble is not None:
         return None, (f"Searched by words only: {question.trouble}",)
     if question.vector is None or question.model is None or question.model.dimensions is None:
-        return None, ()
+        return None, _words_only(None if question.model is None else 0)
     return Meaning(question.model.id, question.model.dimensions, question.model.weight), ()
+
+
+def _words_only(coverage: float | None) -> tuple[str, ...]:
+    """What should be known while many of the candidates have no vector."""
+    if coverage is None or coverage >= LOW_COVERAGE:
+        return ()
+    told = f"{percent(coverage)} of what has the words has vectors so far, the rest is ranked by words only; "
+    return (Hint(told, action("embed"), ", or the next sync, goes on."),)
+
+
+async def _marked(c: Connection, found: Sequence[RankedItem]) -> list[RankedItem]:
+    """The same, those marked whose deletion was held back."""
+    ids = await held_store.among(c, [one.item_id for one in found]) if found else set()
+    return [replace(one, hit=replace(one.hit, held=True)) if one.item_id in ids else one for one in found]
 
 
 async def _grouped(
     c: Connection, found: Sequence[RankedItem], shown_before: frozenset[str]
 ) -> list[tuple[Hit, RankedItem, str | None]]:
-    """The hits, those of one dataset in several sources as one: the original if it was found, else the best.
+    """The hits, those of one dataset or one text as one: the original if it was found, else the best.
 
     With each hit stand its place in the ranking and the name of its group.
     """
     datasets = [one.item_id for one in found if one.dataset]
     groups = await twin_store.groups(c, datasets) if datasets else {}
+    alike = await copies(c, [one.item_id for one in found if one.item_id not in groups])
     hits: list[tuple[Hit, RankedItem, str | None]] = []
     shown = set(shown_before)
     by_id = {one.item_id: one for one in found}
     for one in found:
         group = groups.get(one.item_id)
-        if group is None:
+        same = alike.get(one.item_id)
+        if group is None and same is None:
             hits.append((one.hit, one, None))
-        elif group.name not in shown:
+        elif same is not None and same.name not in shown:
+            shown.add(same.name)
+            also = tuple(Twin(copy.url, copy.title, copy.source) for copy in same.items if copy.id != one.item_id)
+            hits.append((replace(one.hit, twins=also), one, same.name))
+        elif group is not None and group.name not in shown:
             shown.add(group.name)
             chosen = by_id.get(group.original.id, one)
             others = [member for member in group.members if member.id != chosen.item_id]
@@ -168,19 +200,40 @@ def _plain(narrowing: Narrowing) -> dict[str, Any]:
 
 
 async def _filters(c: Connection, names: Sequence[str] | None, version: str | None, narrowing: Narrowing) -> Filters:
-    """The filters as the store knows them; an unknown source is an error, an unknown tag merely has no items."""
+    """The filters as the store knows them.
+
+    A source, kind or language that nothing has is an error, since no other words would find more; tags are many, and an
+    unknown one merely has no items.
+    """
     rest: dict[str, Any] = dict(narrowing)
     kinds = rest.pop("kinds", None)
+    rest["where"] = [Condition.parse(text) for text in rest.pop("where", ())]
+    if narrowing.get("languages"):
+        _check_languages(narrowing["languages"], await filter_store.languages(c))
     if not names and not kinds and version is None:
         return Filters(**rest)
     held = await filter_store.sources(c)
     for name in set(names or ()) - {source.name for source in held}:
         await source_store.get(c, name)
+    _check_kinds(kinds or (), {source.kind for source in held})
     chosen = [s for s in held if (not names or s.name in names) and (not kinds or s.kind in kinds)]
     if version is not None:
         meant = _of_version(chosen, version)
         chosen = [source for source in chosen if source.name in meant]
     return Filters(source_ids=[source.id for source in chosen], **rest)
+
+
+def _check_kinds(kinds: Sequence[str], held: Collection[str]) -> None:
+    for kind in kinds:
+        if held and kind not in held:
+            raise NotFoundError(f"No source is of the kind {kind!r}.", hint=f"There are: {', '.join(sorted(held))}.")
+
+
+def _check_languages(asked: Sequence[str], held: Collection[str]) -> None:
+    for code in asked:
+        if not any(f"{one}-".startswith(f"{language_code(code)}-") for one in map(language_code, held)):
+            there = f"There are: {', '.join(sorted(held))}." if held else "No item names its language."
+            raise NotFoundError(f"No item is in the language {code!r}.", hint=there)
 
 
 def _of_version(held: list[Source], version: str) -> list[str]:

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rowen.connectors import registry
 from rowen.errors import NotFoundError, RefusedError, UsageError
@@ -11,13 +12,15 @@ from rowen.fetch.credentials import references
 from rowen.fetch.target import parse
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
-from rowen.model.library import Overview
+from rowen.model.library import Following, Overview
 from rowen.model.page import Page
+from rowen.model.run import Run
 from rowen.model.source import AppliedSource, Source
 from rowen.service.apply import apply
-from rowen.service.discovery import Announce, discover, kept_as
+from rowen.service.discovery import Announce, confirm, discover, kept_as
 from rowen.service.paging import decoded, page_of
-from rowen.store import library, sources, terms
+from rowen.service.schedules import When, plan_source, wanted
+from rowen.store import due, embeddings, library, runs, sources, terms
 
 __all__ = ["Announce", "Sources"]
 
@@ -28,6 +31,7 @@ class Sources:
     """What there is a copy of."""
 
     def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._database = engine.database
         self._settings = engine.settings
 
@@ -48,7 +52,28 @@ class Sources:
     async def overview(self) -> list[Overview]:
         """How all sources are doing."""
         async with self._database.connection() as c:
-            return await library.overview(c)
+            model = await embeddings.active(c)
+            waiting = await embeddings.coverage_by_source(c, model) if model else {}
+            found = await library.overview(c)
+        if model is None:
+            return found
+        return [
+            replace(source, coverage=waiting[source.name].share if source.name in waiting else 1.0) for source in found
+        ]
+
+    async def following(self, name: str) -> Following | None:
+        """How a feed or an event stream is followed; None for a source that is neither."""
+        async with self._database.connection() as c:
+            source = await sources.get(c, name)
+            told = getattr(registry.connector(source.kind), "told", None)
+            if told is None:
+                return None
+            new_at = await library.last_new_at(c, source.id)
+            last = next(iter(await runs.recent(c, source=source.name, limit=1)), None)
+        facts = told(source.cursor)
+        state = _state(source, last, is_whole=facts.pop("is_whole", True))
+        error = last.error if last else None
+        return Following(source.name, source.kind, state, source.last_run_at, new_at, last_error=error, **facts)
 
     async def add(
         self,
@@ -58,37 +83,61 @@ class Sources:
         kind: str | None = None,
         options: Mapping[str, Any] | None = None,
         found: Announce | None = None,
+        **when: Unpack[When],
     ) -> Source:
-        """Keep a copy of something from now on; the first sync reads it.
+        """Keep a copy of something from now on; the first sync reads it, or a worker if it has a schedule.
 
-        An address that may be any site's is asked what it is, unless a kind is named; `found` is told.
+        Unless a kind is named, an address that may be any site's is asked what it is, and the registry of a package
+        whether there is one; `found` is told what came of it.
         """
         registry.refuse_secrets(options or {})
+        schedule = wanted(None, when)
         named = registry.recognise(address, kind)[1]
         held = await self.every()
+        ask = kind is None and self._settings.probe
         kind, url = await self._recognise(address, kind, () if name else held, found=found)
         if any(references(options or {})):
             _check_named(named, url)
-        return await self._keep(kind, url, held, name=name, options=options)
+        if name is None:
+            _refuse_kept(kind, url, held)
+        if ask:
+            new = Source(0, name or _name_from(url), kind, url, options=dict(options or {}))
+            unsure = await confirm(self._engine, new, address=address)
+            if unsure is not None and found is not None:
+                found(unsure)
+        return await self._keep(kind, url, held, name=name, options=options, schedule=schedule)
 
-    async def edit(self, name: str, *, rename: str | None = None, options: Mapping[str, Any] | None = None) -> Source:
-        """Change a source's name or options; an option set to None goes back to its default."""
+    async def edit(
+        self,
+        name: str,
+        *,
+        rename: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        **when: Unpack[When],
+    ) -> Source:
+        """Change a source's name, options or schedule; an option set to None goes back to its default.
+
+        `every="none"` takes the schedule away; a time zone or hours alone change the schedule that there is.
+        """
         source = await self.get(name)
+        schedule = wanted(source.schedule, when)
         registry.refuse_secrets(options or {})
-        wanted = {**source.options, **(options or {})}
-        wanted = {option: value for option, value in wanted.items() if value is not None}
-        checked = registry.check_options(source.kind, wanted)
+        chosen = {**source.options, **(options or {})}
+        chosen = {option: value for option, value in chosen.items() if value is not None}
+        checked = registry.check_options(source.kind, chosen)
         before = registry.check_options(source.kind, dict(source.options))
         stored = checked.model_dump(mode="json", exclude_defaults=True)
-        async with self._database.connection() as c:
+        async with self._database.transaction() as c:
             await sources.edit(
                 c,
                 source.id,
                 name=rename or source.name,
                 options=stored,
-                schedule=source.schedule,
+                schedule=schedule,
                 keep_cursor=checked.listing() == before.listing(),
             )
+            if schedule != source.schedule:
+                await plan_source(c, source, schedule)
         agreements.agree_again(self._settings, source, stored, given=options or ())
         return await self.get(rename or source.name)
 
@@ -98,9 +147,10 @@ class Sources:
             await sources.set_state(c, (await sources.get(c, name)).id, "paused")
 
     async def resume(self, name: str) -> None:
-        """Take a paused source in again."""
+        """Take a paused source in again; if it came due meanwhile, a worker reads it now, once."""
         async with self._database.connection() as c:
             await sources.set_state(c, (await sources.get(c, name)).id, "active")
+            await due.announce(c)
 
     async def remove(self, name: str) -> int:
         """Forget a source with all its items; returns how many."""
@@ -120,10 +170,15 @@ class Sources:
         """
         return await apply(self._database, self._settings, path, dry_run=dry_run, prune=prune, trust=trust)
 
-    async def find_or_add(self, target: str, *, keep: bool = True, found: Announce | None = None) -> Source:
-        """The source of this name or address; an address that is new becomes a source, for good if it is to be kept."""
+    async def find_or_add(
+        self, target: str, *, keep: bool = True, found: Announce | None = None
+    ) -> tuple[Source, bool]:
+        """The source of this name or address, and whether it was added now: an address that is new becomes a source.
+
+        One that is not to be kept is none for good.
+        """
         try:
-            return await self.get(target)
+            return await self.get(target), False
         except NotFoundError:
             if not _looks_like_an_address(target):
                 raise
@@ -131,13 +186,14 @@ class Sources:
         kind, url = await self._recognise(target, None, held, found=found)
         for source in held:
             if (source.kind, source.url) == (kind, url):
-                return source
-        return await self._keep(kind, url, held) if keep else Source(0, _name_from(url), kind, url)
+                return source, False
+        return (await self._keep(kind, url, held), True) if keep else (Source(0, _name_from(url), kind, url), False)
 
-    def check(self, source: Source) -> None:
-        """Whether a source's root and options still make sense; raises where they do not. Nothing is read."""
+    async def check(self, source: Source) -> None:
+        """Whether a source can be read at this moment; raises where it cannot. Nothing is stored."""
         registry.recognise(source.url, source.kind)
         registry.check_options(source.kind, dict(source.options))
+        await self._engine.look(source)
 
     async def _keep(
         self,
@@ -147,19 +203,17 @@ class Sources:
         *,
         name: str | None = None,
         options: Mapping[str, Any] | None = None,
+        schedule: str | None = None,
     ) -> Source:
         checked = registry.check_options(kind, dict(options or {}))
         stored = checked.model_dump(mode="json", exclude_defaults=True)
-        if name is None and (kept := next((one for one in held if (one.kind, one.url) == (kind, url)), None)):
-            raise UsageError(
-                f"{url} is kept already, as {kept.name!r}.",
-                hint="Give the second one a --name, if it is meant to have other options.",
-            )
         free = name or _free_name(url, {source.name for source in held})
-        async with self._database.connection() as c:
-            source = await sources.add(c, free, kind=kind, url=url, options=stored, schedule=None)
+        async with self._database.transaction() as c:
+            source = await sources.add(c, free, kind=kind, url=url, options=stored, schedule=schedule)
+            if schedule is not None:
+                await plan_source(c, source, schedule)
         agreements.agree(self._settings, kind, url, stored)
-        return source
+        return await self.get(free)
 
     async def _recognise(
         self, address: str, kind: str | None, held: Iterable[Source], *, found: Announce | None
@@ -176,6 +230,14 @@ class Sources:
         if found is not None:
             found(discovery)
         return discovery
+
+
+def _refuse_kept(kind: str, url: str, held: Iterable[Source]) -> None:
+    if kept := next((one for one in held if (one.kind, one.url) == (kind, url)), None):
+        raise UsageError(
+            f"{url} is kept already, as {kept.name!r}.",
+            hint="Give the second one a --name, if it is meant to have other options.",
+        )
 
 
 def _check_named(named: str, found: str) -> None:
@@ -213,3 +275,13 @@ def _name_from(url: str) -> str:
     while len(parts) > 1 and _USUAL.fullmatch(parts[-1]):
         parts.pop()
     return re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"
+
+
+def _state(source: Source, last: Run | None, *, is_whole: bool) -> str:
+    if source.state == "paused":
+        return "paused"
+    if last is not None and last.status == "running":
+        return "running"
+    if last is not None and last.status in ("failed", "partial"):
+        return "failing"
+    return "following" if is_whole and last is not None else "replicating"

@@ -1,13 +1,14 @@
 """What a run, a source or a model amounts to, in words, and what to do next."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rowen.errors import Hint, action
 from rowen.model.embedding import ModelStatus
+from rowen.model.health import Health
 from rowen.model.library import Overview
 from rowen.model.run import Outcome, Run, Status, Tally
-from rowen.model.wording import count, seconds, size
+from rowen.model.wording import count, moment, seconds, size
 
 __all__ = [
     "cost",
@@ -15,9 +16,11 @@ __all__ = [
     "noun",
     "price",
     "remarks",
+    "remarks_on_health",
     "remarks_on_model",
     "remarks_on_source",
     "spared",
+    "stale_share",
     "together",
 ]
 
@@ -29,9 +32,14 @@ def noun(kind: str) -> str:
     return "file" if kind == "files" else "item"
 
 
-def counts(tally: Tally) -> list[tuple[str, Outcome]]:
-    """How many items came to each outcome; what did not occur is left out."""
-    return [(f"{number:,} {outcome}", outcome) for outcome in Outcome if (number := int(getattr(tally, outcome)))]
+def counts(tally: Tally) -> list[tuple[str, str]]:
+    """How many items came to each outcome, and how many to none, each with its name; what did not occur is left out."""
+    told = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(tally, outcome)))]
+    if tally.not_asked:
+        told.append((f"{tally.not_asked:,} not asked for one by one", "not_asked"))
+    if tally.truncated:
+        told.append((f"{tally.truncated:,} or more beyond the limit", "truncated"))
+    return told
 
 
 def cost(tally: Tally) -> str:
@@ -40,6 +48,9 @@ def cost(tally: Tally) -> str:
     read += [f"read {size(tally.bytes)}" if tally.bytes else "read nothing"]
     wrote = [f"wrote {count(tally.chunks_written, 'passage')}"] if tally.chunks_written else []
     wrote += [f"embedded {tally.embedded:,}{price(tally.embedding_usd)}"] if tally.embedded else []
+    if tally.extracted or tally.extraction_calls:
+        calls = f" by {count(tally.extraction_calls, 'call')}" if tally.extraction_calls else " without a call"
+        wrote += [f"extracted facts of {tally.extracted:,}{calls}{price(tally.extraction_usd)}"]
     return ", ".join([f"{', '.join(read)} in {seconds(tally.seconds)}", *wrote])
 
 
@@ -56,6 +67,7 @@ def spared(tally: Tally, thing: str) -> str:
         ("storing", tally.stopped_at_content, thing),
         ("rewriting", tally.chunks_kept, "passage"),
         ("embedding", tally.embeddings_reused, "passage"),
+        ("asking a model", tally.extraction_calls_avoided, "time"),
     )
     told = [f"{verb} {count(number, what)}" for verb, number, what in savings if number]
     return f"spared {', '.join(told)}" if told else ""
@@ -65,7 +77,9 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
     """What the reader should know of a run, or do next."""
     tally, name = run.tally, run.source
     items = noun(run.kind)
-    if run.status == "cancelled":
+    if run.status == "cancelled" and dry:
+        yield Hint(f"{name}: stopped early; nothing was stored.")
+    elif run.status == "cancelled":
         yield Hint(f"{name}: stopped early; what was read is kept, and the next sync goes on from there.")
     if run.status == "partial":
         why = (run.error or "the source did not prove that this was all of it").rstrip(".")
@@ -74,17 +88,54 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
         )
     if tally.fell_back:
         yield Hint(f"{name}: the source does not tell reliably what was modified, so it was read whole.")
+    if tally.truncated:
+        yield _truncated(name, tally.truncated)
+    if tally.generated:
+        yield Hint(
+            f"{name}: {count(tally.generated, 'name')} of a documentation generator's own search were left out. ",
+            action("edit", name, option="generated=true"),
+            " takes them in.",
+        )
     if tally.moved:
         yield Hint(f"{name}: {count(tally.moved, items)} have other addresses now; their history is kept.")
+    if tally.shared:
+        yield Hint(
+            f"{name}: {count(tally.shared, items)} share their identifiers with others; each is kept for itself."
+        )
+    if tally.dropped:
+        again = count(tally.dropped, "record")
+        yield Hint(f"{name}: {again} came again and said something else: of each identifier only the first is kept.")
+    if tally.only and tally.skipped:
+        yield Hint(
+            f"{name}: {count(tally.skipped, 'URL')} left alone: not among its {items}s, or not to be judged alone. ",
+            action("sync", name),
+            " looks at everything.",
+        )
     if tally.deletions_held:
         yield _held(run)
     if tally.failed and not dry:
         yield Hint(
             f"{name}: {count(tally.failed, items)} could not be read. ", action("quarantine", name), " says why."
         )
+    if tally.extractions_failed:
+        unread = count(tally.extractions_failed, items)
+        yield Hint(f"{name}: no facts could be had of {unread}. ", action("extract", source=name), " says why.")
+    if tally.extractions_pending:
+        waiting = count(tally.extractions_pending, items)
+        yield Hint(
+            f"{name}: {waiting} wait to be extracted; ", action("extract", source=name), ", or a worker, goes on."
+        )
     if tally.embeddings_pending:
-        waiting = count(tally.embeddings_pending, "passage")
+        waiting = count(tally.embeddings_pending, "text")
         yield Hint(f"{name}: {waiting} found by words only so far; ", action("embed"), ", or the next sync, goes on.")
+
+
+def _truncated(name: str, beyond: int) -> Hint:
+    return Hint(
+        f"{name}: its limit of pages was reached; {count(beyond, 'page')} or more were left out. ",
+        action("edit", name, option="max_pages=N"),
+        " raises it.",
+    )
 
 
 def _held(run: Run) -> Hint:
@@ -98,7 +149,9 @@ def _held(run: Run) -> Hint:
     return Hint(
         f"{run.source}: {vanished} vanished and were kept: more than a run deletes unasked. ",
         action("sync", run.source, accept_deletions=True),
-        " lets them go.",
+        " lets them go, ",
+        action("held", run.source),
+        " shows them.",
     )
 
 
@@ -115,6 +168,12 @@ def together(runs: list[Run], *, of: int, expected: int) -> str:
     return f"{count(expected, 'source')}: {told}; {became}."
 
 
+def stale_share(sources: Iterable[Overview]) -> float | None:
+    """The share of all items that are expected to be stale now; None if nothing was seen whole yet."""
+    known = [(source.stale, source.items) for source in sources if source.stale is not None]
+    return sum(stale * items for stale, items in known) / max(1, sum(items for _, items in known)) if known else None
+
+
 def remarks_on_source(source: Overview) -> Iterator[Hint]:
     """What somebody should do about a source."""
     name = source.name
@@ -129,14 +188,36 @@ def remarks_on_source(source: Overview) -> Iterator[Hint]:
         yield Hint(f"{name}: the last run {ended}{why}; ", again, " tries again.")
     elif source.last_status == "cancelled":
         yield Hint(f"{name}: the last run was stopped early; ", again, " goes on.")
+    if source.truncated:
+        yield _truncated(name, source.truncated)
     if source.quarantined:
         unread = count(source.quarantined, "item")
         yield Hint(f"{name}: {unread} could not be read; ", action("quarantine", name), " says why.")
     if source.deletions_held:
         held = count(source.deletions_held, "item")
         yield Hint(
-            f"{name}: {held} vanished and were kept; ", action("sync", name, accept_deletions=True), " lets them go."
+            f"{name}: {held} vanished and were kept; ",
+            action("sync", name, accept_deletions=True),
+            " lets them go, ",
+            action("held", name),
+            " shows them.",
         )
+
+
+def remarks_on_health(health: Health) -> Iterator[Hint]:
+    """What somebody should do about what is due, fails or waits."""
+    if health.queue.paused:
+        yield Hint("The queue is paused, and no job begins; ", action("jobs resume"), " goes on.")
+    elif health.oldest_due is not None and not health.workers:
+        late = seconds(health.oldest_due.late_s)
+        yield Hint(f"{health.oldest_due.source}: due for {late}, and no worker runs; ", action("worker"), " reads it.")
+    for source in health.failing:
+        if source.failing_since is not None:
+            since = f"failing since {moment(source.failing_since)}, {source.failures:,} times in a row"
+            then = f"; it is tried again at {moment(source.due_at)}" if source.due_at else ""
+            yield Hint(f"{source.source}: {since}{then}.")
+    for circuit in health.circuits:
+        yield Hint(f"{circuit.source}: its circuit is open, job {circuit.job} waits until {moment(circuit.until)}.")
 
 
 def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:
@@ -146,7 +227,7 @@ def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:
         told = f" (circuit of {', '.join(circuits)})" if circuits else ""
         yield Hint(f"{model.name}: embedding stopped{told}: {model.trouble['error']}")
     if model.pending and model.state == "active":
-        waiting = count(model.pending, "passage")
+        waiting = count(model.pending, "text")
         yield Hint(f"{model.name}: {waiting} found by words only so far; ", action("embed"), " goes on.")
     if model.state == "building":
         yield Hint(

@@ -1,7 +1,8 @@
 """The change log: an outbox whose lines become visible in the order of their numbers.
 
 A writer takes the log's lock as the last lock of its transaction and keeps it to the commit. So number n is
-committed before n + 1 is given out, and a reader that has seen n never finds a smaller one later.
+committed before n + 1 is given out, and a reader that has seen n never finds a smaller one later. Times never fall as
+numbers rise, although transactions begin in another order than they log: who reads by time misses nothing either.
 """
 
 from collections.abc import Sequence
@@ -22,12 +23,19 @@ __all__ = [
     "append",
     "last_number",
     "number_before",
+    "number_of_last",
     "read",
     "read_batch",
 ]
 
 _CHANNEL = "rowen_change"
 LISTEN = f"listen {_CHANNEL}"
+# Workers are told only where a receiver waits to be called.
+_TELL = """
+select pg_notify('rowen_change', '')
+ union all
+select pg_notify('rowen_due', '') where exists (select from webhook where state = 'active')
+"""
 
 
 class LogLine(NamedTuple):
@@ -40,6 +48,8 @@ class LogLine(NamedTuple):
     content_hash: Hash | None = None
     record_hash: Hash | None = None
     moved_from: str | None = None
+    schema: str | None = None
+    diff: str | None = None
 
 
 async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[LogLine]) -> None:
@@ -51,16 +61,19 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
     await c.execute(
         """
         insert into change (number, source_id, source, run_id, kind, key, url, title, content_hash, record_hash,
-                            moved_from)
-        select (select coalesce(max(number), 0) from change) + row_number() over (order by line.ordinal),
+                            moved_from, schema, diff, at)
+        select coalesce(last.number, 0) + row_number() over (order by line.ordinal),
                %s, %s, %s, line.kind, line.key, line.url, line.title, line.content_hash, line.record_hash,
-               line.moved_from
-          from unnest(%b::text[], %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::text[])
-               with ordinality as line(kind, key, url, title, content_hash, record_hash, moved_from, ordinal)
+               line.moved_from, line.schema, line.diff::jsonb, greatest(now(), last.at)
+          from unnest(%b::text[], %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::text[],
+                      %b::text[], %b::text[])
+               with ordinality as line(kind, key, url, title, content_hash, record_hash, moved_from, schema, diff,
+                                       ordinal)
+          left join (select number, at from change order by number desc limit 1) last on true
         """,
         [source.id, source.name, run_id, *columns],
     )
-    await c.execute(f"notify {_CHANNEL}")
+    await c.execute(_TELL)
 
 
 async def read(c: Connection, *, after: int = 0, limit: int | None = None, source: str | None = None) -> list[Change]:
@@ -69,13 +82,26 @@ async def read(c: Connection, *, after: int = 0, limit: int | None = None, sourc
         c,
         Change,
         """
-        select number, kind, url, title, source, at, run_id as run, moved_from
+        select number, kind, url, title, source, at, run_id as run, moved_from, schema, diff
           from change
          where number > %(after)s and (%(source)s::text is null or source = %(source)s)
          order by number limit %(limit)s
         """,
         {"after": after, "limit": limit, "source": source},
     )
+
+
+async def number_of_last(c: Connection, count: int, *, source: str | None = None) -> int:
+    """The number after which so many lines follow."""
+    number = await scalar(
+        c,
+        """
+        select number - 1 from change where %(source)s::text is null or source = %(source)s
+         order by number desc offset %(count)s - 1 limit 1
+        """,
+        {"count": count, "source": source},
+    )
+    return int(number or 0)
 
 
 class LogBatch(NamedTuple):

@@ -12,11 +12,11 @@ __all__ = ["NewChunk", "StoredChunk", "delete", "insert", "move", "of_item", "re
 
 
 class StoredChunk(NamedTuple):
-    """What tells whether a stored passage may stay as it is."""
+    """What tells whether a stored passage may stay as it is: every letter of it, not its words alone."""
 
     id: int
     position: int
-    text_hash: Hash
+    exact_hash: Hash
     heading: tuple[str, ...]
     anchor: str | None
 
@@ -34,13 +34,13 @@ async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[Store
     found: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
     those = await all_rows(
         c,
-        "select item_id, id, position, text_hash, heading, anchor from chunk"
+        "select item_id, id, position, sha256(convert_to(text, 'UTF8')), heading, anchor from chunk"
         " where item_id = any(%s) order by item_id, position",
         [list(item_ids)],
         binary=True,
     )
-    for item_id, chunk_id, position, text_hash, heading, anchor in those:
-        found[item_id].append(StoredChunk(chunk_id, position, text_hash, tuple(heading), anchor))
+    for item_id, chunk_id, position, exact_hash, heading, anchor in those:
+        found[item_id].append(StoredChunk(chunk_id, position, exact_hash, tuple(heading), anchor))
     return found
 
 

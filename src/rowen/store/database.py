@@ -30,8 +30,9 @@ RUN_CONNECTIONS = 5
 LEASE_CONNECTIONS = 1
 # Questions of doors, and one to spare.
 DOOR_CONNECTIONS = 2
-# Outside of the pool, for as long as they are needed: the claim of the embedder, the listener to the change log.
-OWN_CONNECTIONS = 2
+# Outside of the pool, for as long as they are needed: the claim of the embedder, the listener to the change log, the
+# pulse of a worker.
+OWN_CONNECTIONS = 3
 # Left to other processes, such as a search beside a sync; they wait for each other when there are more.
 SPARE_CONNECTIONS = 6
 
@@ -62,6 +63,8 @@ class Connections:
         return self.taken - OWN_CONNECTIONS
 
 
+# A busy machine may need as long between two statements; nobody who is well needs longer.
+SHORTEST_IDLE_S = 4.0
 CROWDED_S = 0.2
 """How long to wait before asking a full server again: a session of ours ends in less than that."""
 
@@ -121,7 +124,7 @@ class Database:
             max_size=self.connections.pooled,
             open=False,
             timeout=self.settings.database_patience_s,
-            configure=_configure,
+            configure=self._configure,
             check=_alive,
             kwargs=self._options,
         )
@@ -156,11 +159,23 @@ class Database:
         with in_our_words(self.place):
             connection = await self._connected()
             try:
-                await _configure(connection)
+                await self._configure(connection)
             except BaseException:
                 await connection.close()
                 raise
             return connection
+
+    async def _configure(self, connection: Connection) -> None:
+        """Make a session ours. A process that is frozen inside a transaction is thrown out with the end of its lease.
+
+        The locks of that transaction would otherwise keep the run from being taken over.
+        """
+        idle_s = max(self.settings.lease_s, SHORTEST_IDLE_S)
+        await connection.set_autocommit(True)
+        await connection.execute(f"set search_path to {SCHEMA}, public")
+        await connection.execute(
+            f"set timezone to 'UTC'; set idle_in_transaction_session_timeout to '{int(idle_s * 1000)}ms'".encode()
+        )
 
     async def _connected(self) -> Connection:
         """A new connection; where the server has none left, one is waited for."""
@@ -264,12 +279,6 @@ async def _server_connections(connection: Connection) -> tuple[int, int]:
 
 async def _alive(connection: Connection) -> None:
     await AsyncConnectionPool.check_connection(connection)
-
-
-async def _configure(connection: Connection) -> None:
-    await connection.set_autocommit(True)
-    await connection.execute(f"set search_path to {SCHEMA}, public")
-    await connection.execute("set timezone to 'UTC'")
 
 
 def without_password(conninfo: str) -> tuple[str, dict[str, str]]:

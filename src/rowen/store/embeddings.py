@@ -1,30 +1,37 @@
 """Models and their vectors: which texts still need one, and storing each exactly once.
 
-Two locks keep the books right. Whoever stores passages holds a share of the passages' lock to the end of his
-transaction; who has it alone therefore sees every passage there is, and may write down up to where all have vectors.
-And only the holder of a model's claim embeds under it, so that nobody pays for what another has in hand.
+Passages and titles are texts, and numbered together. Two locks keep the books right. Whoever stores them holds a share
+of the passages' lock to the end of his transaction; who has it alone therefore sees every text there is, and may write
+down up to where all have vectors. And only the holder of a model's claim embeds under it, so that nobody pays for what
+another has in hand.
 """
 
 import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
+from rowen.model.words import words_of
 from rowen.store.database import Connection, Database, in_our_words
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
 __all__ = [
+    "WITHOUT_VECTOR",
     "Amount",
     "Claim",
+    "Depth",
     "Model",
     "PendingText",
+    "VectorCoverage",
     "activate",
     "active",
     "amount",
     "cover",
+    "coverage_by_source",
     "drop",
     "every",
     "find",
@@ -38,6 +45,7 @@ __all__ = [
     "register",
     "reused",
     "set_dimensions",
+    "share_passages",
     "stored",
 ]
 
@@ -51,7 +59,10 @@ _COPY_END = struct.pack("!h", -1)
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A way to turn texts into vectors; vectors of two models cannot be compared."""
+    """A way to turn texts into vectors; vectors of two models cannot be compared.
+
+    It is `complete` if all texts had theirs when it was read.
+    """
 
     id: int
     name: str
@@ -64,15 +75,27 @@ class Model:
     state: str
     covered_to: int
     trouble: Mapping[str, Any] | None
+    complete: bool
 
 
 class PendingText(NamedTuple):
-    """A text that has no vector yet, and a source that has it."""
+    """The words of a passage or title that have no vector yet, and a source that has them."""
 
-    chunk_id: int
+    id: int
     text_hash: Hash
     text: str
     source_id: int
+
+
+class Depth(Enum):
+    """What is embedded first: of all items their titles, then their first passages, then the rest.
+
+    Of the rest, what was searched for comes first (`store/wanted.py`).
+    """
+
+    TITLES = "titles"
+    OPENINGS = "openings"
+    PASSAGES = "passages"
 
 
 class Amount(NamedTuple):
@@ -80,6 +103,18 @@ class Amount(NamedTuple):
 
     texts: int
     chars: int
+
+
+class VectorCoverage(NamedTuple):
+    """How many passages there are, and how many of them wait for a vector."""
+
+    passages: int
+    waiting: int
+
+    @property
+    def share(self) -> float:
+        """The share that does not wait."""
+        return 1 - self.waiting / self.passages if self.passages else 1.0
 
 
 class Claim:
@@ -105,19 +140,21 @@ class Claim:
         await connection.close()
         return None
 
-    async def store(self, vectors: Sequence[tuple[Hash, bytes]]) -> None:
-        """Keep vectors, each as its half-precision numbers in network order; all of them or none."""
+    async def store(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]]) -> None:
+        """Keep the vectors of texts, each as its half-precision numbers in network order; all of them or none."""
+        rows = [self._row(text_hash, part, one) for text_hash, those in vectors for part, one in enumerate(those)]
         with in_our_words(self._place):
             async with self.connection.cursor().copy(
-                "copy embedding (model_id, text_hash, vector) from stdin (format binary)"
+                "copy embedding (model_id, text_hash, part, vector) from stdin (format binary)"
             ) as copy:
-                await copy.write(_COPY_HEADER + b"".join(self._row(*one) for one in vectors) + _COPY_END)
+                await copy.write(_COPY_HEADER + b"".join(rows) + _COPY_END)
 
-    def _row(self, text_hash: Hash, vector: bytes) -> bytes:
+    def _row(self, text_hash: Hash, part: int, vector: bytes) -> bytes:
         return b"".join(
             (
-                struct.pack("!hihi", 3, 2, self.model_id, len(text_hash)),
+                struct.pack("!hihi", 4, 2, self.model_id, len(text_hash)),
                 text_hash,
+                struct.pack("!ih", 2, part),
                 struct.pack("!ihh", len(vector) + 4, len(vector) // 2, 0),
                 vector,
             )
@@ -128,9 +165,12 @@ class Claim:
         await self.connection.close()
 
 
-_MODEL = """
-select id, name, kind, model, wanted, url, dimensions, weight, state, covered_to, trouble from embedding_model
-"""
+_LAST = "greatest((select max(id) from chunk), (select max(id) from item_title), 0)"
+_MODEL = f"""
+select id, name, kind, model, wanted, url, dimensions, weight, state, covered_to, trouble,
+       covered_to >= {_LAST} as complete
+  from embedding_model
+"""  # noqa: S608 (of constants)
 
 
 async def every(c: Connection) -> list[Model]:
@@ -188,22 +228,23 @@ async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] 
     )
 
 
-async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
-    """How many of the passages that this transaction is about to store have a vector.
+async def share_passages(c: Connection) -> None:
+    """Share the passages' lock until the end of this transaction; taken before a passage or title is stored."""
+    await c.execute("select pg_advisory_xact_lock_shared(%s, %s)", [_LOCK_CLASS, _PASSAGES])
 
-    Takes a share of the passages' lock, which must be held before they are stored.
-    """
+
+async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
+    """How many of the passages that are about to be stored have a vector."""
     return int(
         await scalar(
             c,
             """
-            select (select count((select true from embedding
-                                   where model_id = (select id from embedding_model where state = 'active')
-                                     and embedding.text_hash = fresh.text_hash))
-                      from unnest(%b::bytea[]) as fresh(text_hash)),
-                   pg_advisory_xact_lock_shared(%s, %s)
+            select count((select true from embedding
+                           where model_id = (select id from embedding_model where state = 'active')
+                             and embedding.text_hash = fresh.text_hash and part = 0))
+              from unnest(%b::bytea[]) as fresh(text_hash)
             """,
-            [list(hashes), _LOCK_CLASS, _PASSAGES],
+            [list(hashes)],
         )
         or 0
     )
@@ -215,36 +256,60 @@ async def hold_passages(c: Connection) -> None:
 
 
 async def last_passage(c: Connection) -> int:
-    """The highest id of a passage, 0 if there is none."""
-    return int(await scalar(c, "select coalesce(max(id), 0) from chunk") or 0)
+    """The highest id of a passage or title, 0 if there is none."""
+    return int(await scalar(c, f"select {_LAST}") or 0)
 
 
 # A scalar subselect is looked up by key for each passage; `not exists` might read all vectors instead.
-_WITHOUT_VECTOR = """
-    (select true from embedding where model_id = %(model)s and embedding.text_hash = chunk.text_hash) is null
-and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = chunk.text_hash)
+WITHOUT_VECTOR = """
+    (select true from embedding where model_id = %(model)s and embedding.text_hash = those.text_hash and part = 0)
+    is null
+and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = those.text_hash)
     is null
 """
-_PENDING = f"""
-select chunk.id, text_hash, chunk.text, source_id from chunk join item on item.id = item_id
- where chunk.id > %(above)s and chunk.id <= %(upto)s and {_WITHOUT_VECTOR}
- order by chunk.id desc limit %(limit)s
-"""  # noqa: S608 (a constant)
+_TITLE = "title_words(title, tags, record, media_type)"
+_FIRST = "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
+
+
+def _pending(table: str, words: str, more: str = "true") -> str:
+    return f"""
+select those.id, those.text_hash, {words}, source_id from {table} those join item on item.id = those.item_id
+ where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {more}
+ order by those.id desc limit %(limit)s
+"""  # noqa: S608 (of constants)
+
+
+_PENDING = {
+    Depth.TITLES: _pending("item_title", _TITLE),
+    Depth.OPENINGS: _pending("chunk", "those.text", _FIRST),
+    Depth.PASSAGES: _pending("chunk", "those.text"),
+}
 _AMOUNT = f"""
 select count(*), coalesce(sum(chars), 0)
-  from (select max(length(text)) as chars from chunk
-         where id > %(above)s and {_WITHOUT_VECTOR} group by text_hash) texts
+  from (select max(chars) as chars from (
+            select text_hash, length(text) as chars from chunk those where id > %(above)s and {WITHOUT_VECTOR}
+            union all
+            select text_hash, length({_TITLE}) from item_title those join item on item.id = item_id
+             where those.id > %(above)s and {WITHOUT_VECTOR}) words group by text_hash) texts
+"""  # noqa: S608 (a constant)
+_COVERAGE = f"""
+select source.name, count(*), count(*) filter (where those.id > %(above)s and {WITHOUT_VECTOR})
+  from chunk those join item on item.id = item_id join source on source.id = source_id group by source.id
 """  # noqa: S608 (a constant)
 _PENDING_OF = f"""
-select count(distinct text_hash) from chunk join item on item.id = item_id
- where chunk.id > %(above)s and source_id = %(source)s and {_WITHOUT_VECTOR}
+select count(distinct text_hash) from embeddable those join item on item.id = item_id
+ where those.id > %(above)s and source_id = %(source)s and {WITHOUT_VECTOR}
 """  # noqa: S608 (a constant)
 
 
-async def pending(c: Connection, model_id: int, *, above: int, upto: int, limit: int) -> list[PendingText]:
-    """Passages in a range of ids that have no vector, newest first."""
-    those = await all_rows(c, _PENDING, {"model": model_id, "above": above, "upto": upto, "limit": limit}, binary=True)
-    return [PendingText(*row) for row in those]
+async def pending(
+    c: Connection, model_id: int, depth: Depth, *, above: int, upto: int, limit: int
+) -> list[PendingText]:
+    """What has no vector in a range of ids, newest first: titles, openings, or all passages."""
+    values = {"model": model_id, "above": above, "upto": upto, "limit": limit}
+    rows = await all_rows(c, _PENDING[depth], values, binary=True)
+    told = (lambda words: words) if depth is Depth.TITLES else words_of
+    return [PendingText(number, of, told(text), source_id) for number, of, text, source_id in rows]
 
 
 async def amount(c: Connection, model: Model | None) -> Amount:
@@ -254,6 +319,14 @@ async def amount(c: Connection, model: Model | None) -> Amount:
     return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
 
 
+async def coverage_by_source(c: Connection, model: Model) -> dict[str, VectorCoverage]:
+    """How many passages each source has, and how many of them wait for a vector; empty where none waits."""
+    if not await scalar(c, "select exists (select from chunk where id > %s)", [model.covered_to]):
+        return {}
+    rows = await all_rows(c, _COVERAGE, {"model": model.id, "above": model.covered_to})
+    return {source: VectorCoverage(passages, waiting) for source, passages, waiting in rows}
+
+
 async def pending_of(c: Connection, model: Model, source_id: int) -> int:
     """How many texts of a source have no vector."""
     values = {"model": model.id, "above": model.covered_to, "source": source_id}
@@ -261,8 +334,8 @@ async def pending_of(c: Connection, model: Model, source_id: int) -> int:
 
 
 async def stored(c: Connection, model_id: int) -> int:
-    """How many vectors a model has."""
-    return int(await scalar(c, "select count(*) from embedding where model_id = %s", [model_id]) or 0)
+    """How many texts have their vectors under a model."""
+    return int(await scalar(c, "select count(*) from embedding where model_id = %s and part = 0", [model_id]) or 0)
 
 
 async def refused(c: Connection, model_id: int) -> int:
@@ -289,8 +362,9 @@ async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | No
         if not await scalar(c, "select pg_try_advisory_xact_lock(%s, %s)", [_LOCK_CLASS, _PASSAGES]):
             return None
     last = await last_passage(c)
-    if await pending(c, model.id, above=model.covered_to, upto=last, limit=1):
-        return False
+    for depth in Depth.TITLES, Depth.PASSAGES:
+        if await pending(c, model.id, depth, above=model.covered_to, upto=last, limit=1):
+            return False
     await c.execute(
         "update embedding_model set covered_to = %(last)s where id = %(id)s and covered_to < %(last)s",
         {"last": last, "id": model.id},

@@ -14,6 +14,7 @@ from typing import Any
 from rowen.model import twins
 from rowen.store.database import Connection, Database
 from rowen.store.rows import all_rows, scalar
+from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 from rowen.store.twins import MAKE_LISTING, group_of, listing
 
 __all__ = ["Exported", "Snapshot", "snapshot"]
@@ -40,6 +41,7 @@ class Exported:
     run_started_at: datetime | None
     last_complete_at: datetime | None
     quarantined: int
+    truncated: int
 
 
 class Snapshot:
@@ -56,15 +58,15 @@ class Snapshot:
         """All sources, in the order of their names' characters."""
         rows = await all_rows(
             self._c,
-            """
-                select source.id, name, kind, url, state, deletions_held,
-                       last.id, last.status, last.complete, last.started_at,
-                       (select max(started_at) from run where run.source_id = source.id and run.complete),
-                       (select count(*) from quarantine where quarantine.source_id = source.id)
+            f"""
+                select source.id, name, kind, url, state,
+                       (select count(*) from item_held where item_held.source_id = source.id and kept_at is null),
+                       last.id, last.status, last.complete, last.started_at, {LAST_WHOLE},
+                       (select count(*) from quarantine where quarantine.source_id = source.id), {BEYOND_LIMIT}
                   from source
                   left join lateral (select * from run where source_id = source.id order by id desc limit 1) last
                        on true
-                """,
+                """,  # noqa: S608 (constants)
         )
         return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
 
@@ -82,6 +84,21 @@ class Snapshot:
                  where item.source_id = %s order by item.key
                 """,
                 [source_id],
+            )
+            while rows := await cursor.fetchmany(_BATCH):
+                yield rows
+
+    async def withdrawn(self, source_id: int, *, days: float) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """The last copies of deleted items that are not older, by key: the same columns, and when it was."""
+        async with self._c.cursor(name="withdrawn", binary=True) as cursor:
+            await cursor.execute(
+                """
+                select key, url, title, text, tags, (record - 'source')::text,
+                       coalesce(record -> 'source', record)::text, language, media_type,
+                       created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at
+                  from withdrawn where source_id = %s and at > now() - make_interval(secs => %s) order by key
+                """,
+                [source_id, days * 86_400],
             )
             while rows := await cursor.fetchmany(_BATCH):
                 yield rows

@@ -7,27 +7,30 @@ from typing import Any, NamedTuple
 from rowen.model import twins
 from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Document
-from rowen.model.source import Source
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
 __all__ = [
     "Check",
-    "Dropped",
     "HeldRow",
+    "Said",
     "Stored",
     "check",
     "count",
-    "delete",
     "every_held",
     "held",
     "insert",
     "keep_revisions",
+    "records",
+    "said",
     "stored",
     "touch",
     "update",
-    "vanished",
 ]
+
+# A source that is never seen whole would have all its rows written in each run, to tell nothing but the time. When an
+# item was last seen is asked for in days, and runs that are complete come about once a week where a source is honest.
+_CHECKED_DAYS = 7
 
 
 class Stored(NamedTuple):
@@ -45,6 +48,14 @@ class Stored(NamedTuple):
     body_hash: Hash | None
     depth: int | None
     links: str | None
+
+
+class Said(NamedTuple):
+    """What an item says as it is stored."""
+
+    title: str
+    text: str
+    tags: list[str]
 
 
 class HeldRow(NamedTuple):
@@ -73,15 +84,6 @@ class Check(NamedTuple):
     recipe: Hash | None
 
 
-class Dropped(NamedTuple):
-    """An item that is to be, or was, deleted."""
-
-    id: int
-    key: Hash
-    url: str
-    title: str
-
-
 # Keys travel as one string of bytes: an array of them costs the driver ten times as much.
 _KEYS = "array(select substring(%(keys)b from n * 32 + 1 for 32) from generate_series(0, %(count)s - 1) as n)"
 
@@ -107,6 +109,19 @@ async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Ha
     """What is stored under these keys."""
     those = await all_rows(c, _STORED + f" and key = any({_KEYS})", {"source": source_id, **_packed(keys)}, binary=True)
     return {key: Stored(*rest) for key, *rest in those}
+
+
+async def records(c: Connection, ids: Sequence[int]) -> dict[int, Any]:
+    """The sources' own records of some datasets."""
+    return dict(await all_rows(c, "select id, record -> 'source' from item where id = any(%s)", [list(ids)]))
+
+
+async def said(c: Connection, item_ids: Sequence[int]) -> dict[int, Said]:
+    """What these items say."""
+    those = await all_rows(
+        c, "select id, title, text, tags from item where id = any(%s)", [list(item_ids)], binary=True
+    )
+    return {item_id: Said(*rest) for item_id, *rest in those}
 
 
 # Under a recipe that no reader would give now, validators prove nothing. The old one, of whole runs, covers records.
@@ -158,6 +173,7 @@ async def insert(
     those = await all_rows(
         c,
         """
+        with fresh as (
         insert into item (source_id, chunker, key, url, title, text, tags, record,
                           content_hash, record_hash, language, media_type, twins, remarks)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
@@ -166,7 +182,13 @@ async def insert(
                       %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
                as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type, twins,
                       remarks)
-        returning key, id
+        returning key, id, title, tags, record, media_type
+        ), titled as (
+        insert into item_title (item_id, text_hash)
+        select id, sha256(convert_to(words, 'UTF8'))
+          from fresh cross join lateral title_words(title, tags, record, media_type) words where words <> ''
+        )
+        select key, id from fresh
         """,
         [source_id, chunker, [key for key, _ in documents], *_columns([document for _, document in documents])],
         binary=True,
@@ -197,6 +219,26 @@ async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]],
             [revised for _, _, revised in documents],
             *_columns([document for _, document, _ in documents]),
         ],
+    )
+    await _retitle(c, [item_id for item_id, _, _ in documents])
+
+
+async def _retitle(c: Connection, item_ids: Sequence[int]) -> None:
+    """Let titles that have changed be embedded; each is a new one."""
+    await c.execute(
+        """
+        with named as (
+            select id, words from item cross join lateral title_words(title, tags, record, media_type) words
+             where id = any(%(ids)s)
+        ), unnamed as (
+            delete from item_title using named where item_id = named.id and words = ''
+        )
+        insert into item_title (item_id, text_hash)
+        select id, sha256(convert_to(words, 'UTF8')) from named where words <> ''
+            on conflict (item_id) do update set id = excluded.id, text_hash = excluded.text_hash
+         where item_title.text_hash <> excluded.text_hash
+        """,
+        {"ids": list(item_ids)},
     )
 
 
@@ -253,43 +295,14 @@ async def check(c: Connection, run_id: int, rows: Sequence[Check]) -> None:
     )
 
 
-async def delete(c: Connection, source: Source, keys: Sequence[Hash]) -> list[Dropped]:
-    """Delete items with their passages, checks and revisions."""
-    if not keys:
-        return []
-    rows = await all_rows(
-        c,
-        "delete from item where source_id = %s and key = any(%s) returning id, key, url, title",
-        [source.id, list(keys)],
-    )
-    return [Dropped(*row) for row in rows]
-
-
-async def vanished(c: Connection, source_id: int, seen: Iterable[int]) -> list[Dropped]:
-    """The items of a source that are not among the seen ones; must run inside a transaction."""
-    await _load_seen(c, seen)
-    rows = await all_rows(
-        c,
-        "select id, key, url, title from item where source_id = %s"
-        " and not exists (select from seen where seen.id = item.id) order by id",
-        [source_id],
-    )
-    return [Dropped(*row) for row in rows]
-
-
 async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
-    """Note the check of the items that an incomplete run did reach; must run inside a transaction."""
+    """Note the check of the items that an incomplete run did reach, unless it is known well enough when that was."""
     ids = iter(seen)
     while batch := list(islice(ids, 50_000)):
         await c.execute(
-            "update item_check set checked_at = now(), run_id = %s where item_id = any(%b::bigint[]) and run_id <> %s",
-            [run_id, batch, run_id],
+            """
+            update item_check set checked_at = now(), run_id = %s
+             where item_id = any(%b::bigint[]) and run_id <> %s and checked_at < now() - make_interval(days => %s)
+            """,
+            [run_id, batch, run_id, _CHECKED_DAYS],
         )
-
-
-async def _load_seen(c: Connection, seen: Iterable[int]) -> None:
-    await c.execute("create temporary table seen (id bigint) on commit drop")
-    ids = iter(seen)
-    while batch := list(islice(ids, 50_000)):
-        await c.execute("insert into seen select unnest(%b::bigint[])", [batch])
-    await c.execute("analyze seen")

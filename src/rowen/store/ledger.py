@@ -67,18 +67,23 @@ def _values(entry: LedgerEntry) -> list[object]:
         entry.status,
         entry.charge.run_id,
         entry.charge.source_id,
+        entry.charge.subject,
     ]
 
 
 _INSERT = """
 insert into provider_call (at, purpose, provider, model, inputs, tokens_sent, tokens_received, usd, latency_s, result,
-                           status, run_id, source_id)
-values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                           status, run_id, source_id, subject)
+values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 _SPENT = """
 select coalesce((select sum(usd) from provider_call where run_id = %(run)s), 0),
        coalesce((select sum(usd) from provider_call where source_id = %(source)s and at >= %(since)s), 0),
-       coalesce((select sum(usd) from provider_call where at >= %(day)s), 0)
+       coalesce((select sum(usd) from provider_call where at >= %(day)s), 0),
+       coalesce((select sum(tokens_sent + tokens_received) from provider_call where run_id = %(run)s), 0)::bigint,
+       coalesce((select sum(tokens_sent + tokens_received) from provider_call
+                  where source_id = %(source)s and at >= %(since)s), 0)::bigint,
+       coalesce((select sum(tokens_sent + tokens_received) from provider_call where at >= %(day)s), 0)::bigint
 """
 _PRUNE = """
 delete from provider_call where id in (

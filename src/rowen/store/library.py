@@ -1,11 +1,14 @@
 """Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
 
+from datetime import datetime
+
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
-from rowen.store.rows import list_of
+from rowen.store.rows import list_of, scalar
+from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-__all__ = ["entries", "overview", "revisions"]
+__all__ = ["entries", "last_new_at", "overview", "revisions"]
 
 
 async def entries(c: Connection, key: Hash) -> list[Entry]:
@@ -40,21 +43,35 @@ async def revisions(c: Connection, item_id: int) -> list[Revision]:
     )
 
 
+async def last_new_at(c: Connection, source_id: int) -> datetime | None:
+    """When a run of a source last stored something new."""
+    at: datetime | None = await scalar(
+        c,
+        "select started_at from run where source_id = %s and"
+        " coalesce((tally->>'created')::int, 0) + coalesce((tally->>'updated')::int, 0) > 0 order by id desc limit 1",
+        [source_id],
+    )
+    return at
+
+
 async def overview(c: Connection, *, after: str | None = None, limit: int | None = None) -> list[Overview]:
     """How all sources are doing, by name; those that follow the name `after`, if it is given."""
     return await list_of(
         c,
         Overview,
-        """
-        select source.name, source.kind, source.url, source.state, source.deletions_held,
+        f"""
+        select source.name, source.kind, source.url, source.state,
+               (select count(*) from item_held held where held.source_id = source.id and kept_at is null)
+                   as deletions_held,
                (select count(*) from item where item.source_id = source.id) as items,
                (select count(*) from quarantine where quarantine.source_id = source.id) as quarantined,
                last.status as last_status, last.started_at as last_run_at, last.error as last_error,
-               (select max(started_at) from run where run.source_id = source.id and run.complete) as last_complete_at
+               {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
+               (select stale from source_stale where source_stale.source_id = source.id) as stale
           from source
           left join lateral (select * from run where run.source_id = source.id order by id desc limit 1) last on true
          where %(after)s::text is null or source.name > %(after)s
          order by source.name limit %(limit)s
-        """,
+        """,  # noqa: S608 (constants)
         {"after": after, "limit": limit},
     )

@@ -8,6 +8,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rowen.errors import NewerDatabaseError, StoreUnfitError
+from rowen.store.queue_schema import is_current, prepare_queue
 from rowen.store.rows import all_rows, scalar
 
 __all__ = ["SCHEMA", "latest", "migrate"]
@@ -15,6 +16,8 @@ __all__ = ["SCHEMA", "latest", "migrate"]
 SCHEMA = "rowen"
 # The first pgvector that goes on looking where a filter takes most of the nearest away (iterative scans).
 MINIMUM_VECTOR = (0, 8)
+# From this step on, ours build on the tables of the queue.
+_QUEUE_STEP = 15
 _LOCK = "select pg_advisory_xact_lock(hashtext('rowen.migrate'))"
 
 
@@ -49,7 +52,7 @@ async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
     applied = await _applied(connection)
     await _refuse_newer(applied)
     missing = [step for step in migrations() if step.number not in applied]
-    if not missing:
+    if not missing and await is_current(connection, SCHEMA):
         return []
     async with connection.transaction():
         await connection.execute(_LOCK)
@@ -57,8 +60,14 @@ async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
         applied = await _applied(connection)
         await _refuse_newer(applied)
         missing = [step for step in missing if step.number not in applied]
+        await connection.execute(f"set local search_path to {SCHEMA}, public")
         for step in missing:
-            await _apply(connection, step)
+            if step.number < _QUEUE_STEP:
+                await _apply(connection, step)
+        await prepare_queue(connection)
+        for step in missing:
+            if step.number >= _QUEUE_STEP:
+                await _apply(connection, step)
     return [step.number for step in missing]
 
 
@@ -103,7 +112,6 @@ async def _need_vector(connection: AsyncConnection[TupleRow]) -> None:
 
 
 async def _apply(connection: AsyncConnection[TupleRow], step: Migration) -> None:
-    await connection.execute(f"set local search_path to {SCHEMA}, public")
     await connection.execute(step.sql.encode())
     await connection.execute(
         f"insert into {SCHEMA}.migration (number, name, checksum) values (%s, %s, %s)",  # noqa: S608 (a constant)

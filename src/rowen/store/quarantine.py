@@ -2,17 +2,28 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed
 from rowen.model.library import Case
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, scalar
+from rowen.store.rows import all_rows, list_of
 
-__all__ = ["is_unsettled", "keys", "put", "read", "release"]
+__all__ = ["QuarantineRow", "failed", "keys", "put", "read", "release"]
 
 # Enough to see what was wrong with a record; thousands of them in quarantine must not outgrow the items.
 PAYLOAD_KEPT_BYTES = 64 * 1024
+
+
+class QuarantineRow(NamedTuple):
+    """An item that could not be read: how often that was tried, first and last."""
+
+    key: Hash
+    url: str
+    tries: int
+    first_at: datetime
+    last_at: datetime
 
 
 async def keys(c: Connection, source_id: int) -> set[Hash]:
@@ -21,11 +32,14 @@ async def keys(c: Connection, source_id: int) -> set[Hash]:
     return {key for (key,) in rows}
 
 
-async def is_unsettled(c: Connection, source_id: int) -> bool:
-    """Whether something failed for the first time and was not tried again."""
-    return bool(
-        await scalar(c, "select exists (select from quarantine where source_id = %s and tries = 1)", [source_id])
+async def failed(c: Connection, source_id: int) -> list[QuarantineRow]:
+    """What of a source is in quarantine, the one that was tried longest ago first."""
+    rows = await all_rows(
+        c,
+        "select key, url, tries, first_at, last_at from quarantine where source_id = %s order by last_at, url",
+        [source_id],
     )
+    return [QuarantineRow(*row) for row in rows]
 
 
 async def put(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:

@@ -1,4 +1,4 @@
-"""The one statement of a search: words and meaning are ranked apart, and the two ranks fused.
+"""The one statement of a search: words and meaning are ranked apart, and the two scores added.
 
 Words are ranked by BM25. How often a word stands in a passage is read off `ts_rank` with equal weights, which is
 rank = sum(1/n², n = 1 … frequency) / (π²/6): rank / (1 - rank) grows with the frequency, 1.6 for each time. Passages
@@ -13,12 +13,17 @@ from functools import lru_cache
 
 __all__ = ["Meaning", "statement"]
 
-# Words that are ranked at all, the rarest first. A pasted page asks no more than its sixteen most telling words; each
-# costs one rank a candidate.
-MOST_WORDS = 16
-# Words that are looked up in the index. The eight rarest gave nDCG .679, all of them .689 (SciFact), in less than half
-# the time.
-LOOKED_UP_WORDS = 8
+# Words that are ranked at all, the rarest first; each costs one rank a candidate. Long questions gained up to .05 nDCG
+# by 32 instead of 16 (CACM, LISA), and nothing by more.
+MOST_WORDS = 32
+# How soon typing a word once more stops counting (BM25's k3, usually 7 or more): long questions repeat what they are
+# about, which was worth .04 nDCG on CISI and .05 on LISA.
+REPETITION = 8
+# Words that are looked up in the index. With eight instead of sixteen, .03 nDCG were lost on CACM and .01 on SciFact;
+# more gained nothing.
+LOOKED_UP_WORDS = 16
+# Common words that are looked up in pairs and triples: of eight there are 84 of both.
+COMBINED_WORDS = 8
 # About so many passages are scored: small collections whole, large ones by their rare words. Each costs one rank
 # a word.
 CANDIDATES = 1_500
@@ -31,8 +36,7 @@ MOST_CANDIDATES = 4_000
 SMALL_FILTER, SMALL_FOR_MEANING = 3_000, 10_000
 # Counting stops here: one more than what is still small.
 FILTER_BOUND = SMALL_FOR_MEANING + 1
-# Ranks that are fused. An item at rank 100 by words scores 1/160, less than a third of the first: beyond, nothing moves
-# the first ten.
+# Items that are fused: ten times as many as are shown.
 WORDS_DEPTH = 100
 # Fewer by meaning: every vector is near to some degree, and the farther ones of them are noise.
 MEANING_DEPTH = 60
@@ -44,13 +48,23 @@ SCANNED, SCANNED_FILTERED = 200, 8_000
 # Passages with one and the same text that may be near; a filter decides which. A text that stands in more places, such
 # as a licence, says little about any of them.
 COPIES = 3
+# How much of an item's distance is that of its title: enough to decide between items that say the same. More was worse
+# on tuning halves: nDCG@10 of CISI .421 at 0, .413 at .05 and .393 at .15, of Medline .754, .753 and .753; Cranfield's
+# is .581 at 0 and at .15. Before the passages have their vectors it is all there is.
+TITLE_SHARE = 0.01
 # BM25: how soon more of the same word stops counting (k1, 1.2 is the usual value), and how much long passages are held
 # back (b, usually 0.75; passages differ less in length than whole documents). Chosen on Cranfield and Python's docs.
 SATURATION, LENGTH_SHARE = 1.2, 0.6
 # How much a word in a title (1) or heading (0.4) counts beside its frequency; chosen on the same two sets.
 BOOST = 5.0
-# The usual constant of reciprocal rank fusion: with less, the first of one ranking beats what both find.
-RANK_OFFSET = 60
+# How much meaning counts beside words, at an embedder's weight of 1: 3 and 5 are as good within .005 nDCG on the tuning
+# halves of six sets. That scores are added, not ranks, was decided with both halves in sight.
+MEANING_SHARE = 4
+# Texts that tell how far apart texts usually are: few enough to cost nothing, enough for a mean.
+SAMPLED_VECTORS = 64
+# With a vector for fewer of the candidates, words alone rank them. Between .3 and .5 some small set always lost up to
+# .003 nDCG at a quarter or a half of the vectors; here the answer is that of words until most have one.
+LEAST_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +80,8 @@ class Meaning:
 def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> str:
     """The statement for items that fulfil a condition; the first row explains, each other one is a passage.
 
-    Its parameters are kinds, terms, vector, weight, limit, depth, after_score, after_item, passages and those of the
-    condition. A strict query has
-    phrases: what is near must be among what has them.
+    Its parameters are kinds, terms, times, vector, weight, limit, depth, after_score, after_item, passages and those of
+    the condition. A strict query has phrases: what is near must be among what has them.
     """
     parts = (
         _words(),
@@ -76,7 +89,8 @@ def statement(where: str, meaning: Meaning | None, *, strict: bool = False) -> s
         _allowed(where) if where else "",
         _scored(_candidates(where)),
         _near(where, meaning, strict=strict),
-        _fused(),
+        _fused(meaning),
+        _PLACED,
         _answer("(select passages from filtered)" if where else "null"),
     )
     return "".join(parts)
@@ -94,13 +108,12 @@ def _near(where: str, meaning: Meaning | None, *, strict: bool) -> str:
     if meaning is None:
         return _NOTHING_NEAR
     model = meaning.model_id
-    distance = f"vector::halfvec({meaning.dimensions}) <=> %(vector)s::halfvec({meaning.dimensions})"
+    distance = _distance(meaning)
     if strict:
-        return _nearest(_near_scored(distance, model))
+        return _nearest(_near_scored(distance, model), distance, model)
     if not where:
-        return _nearest(
-            _near_by_index(distance, model, inside="", unless="false", depth=MEANING_DEPTH, scanned=SCANNED)
-        )
+        by_index = _near_by_index(distance, model, inside="", unless="false", depth=MEANING_DEPTH, scanned=SCANNED)
+        return _nearest(by_index, distance, model)
     small = _leaves_at_most(SMALL_FOR_MEANING)
     by_index = _near_by_index(
         distance,
@@ -110,8 +123,8 @@ def _near(where: str, meaning: Meaning | None, *, strict: bool) -> str:
         depth=FILTERED_DEPTH,
         scanned=SCANNED_FILTERED,
     )
-    looked_through = _near_looked_through(distance, model)
-    return _nearest(f"({by_index}) union all ({looked_through} and {small})")
+    looked_through = _near_looked_through(distance, model, only=small)
+    return _nearest(f"({by_index}) union all {looked_through}", distance, model)
 
 
 def _words() -> str:
@@ -119,10 +132,10 @@ def _words() -> str:
     return f"""
 with config(name) as materialized (
     select * from text_configs()
-), asked(kind, term, number) as (
-    select * from unnest(%(kinds)s::text[], %(terms)s::text[]) with ordinality
+), asked(kind, term, times, number) as (
+    select * from unnest(%(kinds)s::text[], %(terms)s::text[], %(times)s::integer[]) with ordinality
 ), reading as materialized (
-    select asked.number, asked.term, config.name as config, found.lexeme, found.positions[1] as part
+    select asked.number, asked.term, asked.times, config.name as config, found.lexeme, found.positions[1] as part
       from asked cross join config
       left join lateral unnest(to_tsvector(config.name, words_apart(asked.term))) found on true
      where kind = 'word'
@@ -133,20 +146,20 @@ with config(name) as materialized (
 ), idle as (
     select number from reading join spoken using (config) where lexeme is null
 ), lexeme as (
-    select distinct number, term, part, lexeme, exactly(lexeme) as query from reading
+    select distinct number, term, times, part, lexeme, exactly(lexeme) as query from reading
      where lexeme is not null
        and (number not in (select number from idle) or not exists (
                select from reading where number not in (select number from idle)))
     union all
-    select number, term, 1, term, exactly(term) from asked where kind = 'lexeme'
+    select number, term, times, 1, term, exactly(term) from asked where kind = 'lexeme'
 ), counted as (
-    select lexeme.number, lexeme.part, min(lexeme.term) as word, count(*) as forms,
+    select lexeme.number, lexeme.part, min(lexeme.term) as word, max(lexeme.times) as times, count(*) as forms,
            string_agg(lexeme.query::text, ' | ')::tsquery as query,
            sum(coalesce((select term.passages from term where term.lexeme = lexeme.lexeme),
                         passages_with(lexeme.query, 100))) as passages
       from lexeme group by number, part
     union all
-    select number, 0, term || '*', 1, query,
+    select number, 0, term || '*', 1, 1, query,
            greatest(passages_with(query, 100), (select sum(passages) from term
                where lexeme >= lower(asked.term) and lexeme < lower(asked.term) || U&'\\FFFF'))
       from asked cross join lateral (
@@ -159,16 +172,20 @@ with config(name) as materialized (
     select greatest(passages, (select reltuples from pg_class where oid = 'chunk'::regclass), 1)::float8 as passages,
            greatest(mean_length, 1) as mean_length
       from term_count
+), sought as (
+    -- Two forms of a word are one word that was typed twice.
+    select min(number) as number, min(part) as part, min(word) as word, max(forms) as forms, query,
+           sum(times)::float8 as times, max(passages) as passages
+      from counted where passages > 0 group by query
 ), needle as materialized (
-    select counted.*, row_number() over ordered as place, sum(counted.passages) over ordered as running,
-           ln(1 + (greatest(collection.passages, counted.passages) - counted.passages + 0.5)
-                  / (counted.passages + 0.5)) as weight,
+    select sought.*, row_number() over ordered as place, sum(sought.passages) over ordered as running,
+           ln(1 + (greatest(collection.passages, sought.passages) - sought.passages + 0.5)
+                  / (sought.passages + 0.5)) * times * ({REPETITION} + 1) / (times + {REPETITION}) as weight,
            ({SATURATION} * (1 - {LENGTH_SHARE}))::float8 as flat,
            ({SATURATION} * {LENGTH_SHARE})::float8 / collection.mean_length as slope
-      from counted cross join collection
-     where counted.passages > 0
-    window ordered as (order by counted.passages, number, part)
-     order by counted.passages, number, part limit {MOST_WORDS}
+      from sought cross join collection
+    window ordered as (order by sought.passages, number, part)
+     order by sought.passages, number, part limit {MOST_WORDS}
 )"""
 
 
@@ -184,7 +201,7 @@ def _lookup(candidates: int) -> str:
          where kind not in ('word', 'prefix', 'lexeme') and numnode(parsed) > 0
          group by kind, number) requirement(query, positive)
 ), common as (
-    select * from needle where running > {candidates} and place <= {LOOKED_UP_WORDS}
+    select * from needle where running > {candidates} and place <= {COMBINED_WORDS}
 ), combined as (
     -- Words stand together more often than by chance: eight times is what was seen.
     select query, sum(expected) over least_first as running, row_number() over least_first as place from (
@@ -274,70 +291,175 @@ _NOTHING_NEAR = """, near as (
 )"""
 
 
-def _nearest(passages: str) -> str:
-    return f""", near as materialized (
-    select * from ({passages}) passage order by distance limit {MEANING_DEPTH}
+def _nearest(passages: str, distance: str, model: int) -> str:
+    """The nearest passages, with their titles: what was found by one of the two is looked up by the other as well.
+
+    A passage is as far as the nearest of its parts; what has but one vector, its own or its title's, is as far as that.
+    """
+    return f""", found as materialized (
+    select id, item_id, min(own) as own, min(title) as title from ({passages}) passage group by id, item_id
+), near as materialized (
+    select id, item_id, (1 - {TITLE_SHARE}) * coalesce(own, title) + {TITLE_SHARE} * coalesce(title, own) as distance
+      from (select id, item_id, coalesce(own, (
+                       select min({distance}) from chunk join embedding using (text_hash)
+                        where chunk.id = found.id and model_id = {model})) as own,
+                   coalesce(title, (
+                       select min({distance}) from item_title join embedding using (text_hash)
+                        where item_title.item_id = found.item_id and model_id = {model})) as title
+              from found) passage
+     order by distance limit {MEANING_DEPTH}
 )"""
 
 
 def _near_by_index(distance: str, model: int, *, inside: str, unless: str, depth: int, scanned: int) -> str:
+    """Of the nearest vectors those of passages, and those of titles, which stand for the first passage of an item."""
     return f"""
-    select passage.id, passage.item_id, nearest.distance
+    select passage.id, passage.item_id, case when not titled then nearest.distance end as own,
+           case when titled then nearest.distance end as title
       from (select text_hash, {distance} as distance from embedding where model_id = {model}
              order by {distance} limit {scanned}) nearest
      cross join lateral (
-           select chunk.id, chunk.item_id from chunk
+          (select chunk.id, chunk.item_id, false as titled from chunk
             where chunk.text_hash = nearest.text_hash
               and coalesce(chunk.tsv @@ (select query from required), true){inside}
-            limit {COPIES}) passage
-     where not {unless} limit {depth}"""
+            limit {COPIES})
+           union all
+          (select opening.id, item_title.item_id, true
+             from item_title cross join lateral ({_opening("item_title", inside)}) opening
+            where item_title.text_hash = nearest.text_hash limit {COPIES})) passage
+     where not {unless} limit {2 * depth}"""
 
 
-def _near_looked_through(distance: str, model: int) -> str:
+def _opening(of: str, inside: str = "") -> str:
+    """The first passage of an item that has what is required."""
     return f"""
-    select allowed.id, allowed.item_id, nearest.distance from allowed cross join lateral (
-           select {distance} as distance from embedding
-            where embedding.model_id = {model} and embedding.text_hash = allowed.text_hash offset 0) nearest
-     where ((select query from required) is null
-            or (select tsv @@ (select query from required) from chunk where chunk.id = allowed.id))"""
+           select chunk.id from chunk
+            where chunk.item_id = {of}.item_id and coalesce(chunk.tsv @@ (select query from required), true){inside}
+            order by chunk.position limit 1"""
+
+
+def _near_looked_through(distance: str, model: int, *, only: str) -> str:
+    return f"""(
+    select allowed.id, allowed.item_id, nearest.distance as own, null::float8 as title
+      from allowed cross join lateral (
+           select min({distance}) as distance from embedding
+            where embedding.model_id = {model} and embedding.text_hash = allowed.text_hash) nearest
+     where {only} and nearest.distance is not null
+       and ((select query from required) is null
+            or (select tsv @@ (select query from required) from chunk where chunk.id = allowed.id))
+     order by nearest.distance limit {MEANING_DEPTH}
+) union all (
+    select opening.id, named.item_id, null, named.distance
+      from (select item_title.item_id, nearest.distance
+              from (select distinct item_id from allowed) item join item_title using (item_id)
+             cross join lateral (
+                   select min({distance}) as distance from embedding
+                    where embedding.model_id = {model} and embedding.text_hash = item_title.text_hash) nearest
+             where {only} and nearest.distance is not null
+             order by nearest.distance limit {MEANING_DEPTH}) named
+     cross join lateral ({_opening("named")}) opening
+)"""
 
 
 def _near_scored(distance: str, model: int) -> str:
     return f"""
-    select chunk.id, chunk.item_id, nearest.distance from scored join chunk using (id) cross join lateral (
-           select {distance} as distance from embedding
-            where embedding.model_id = {model} and embedding.text_hash = chunk.text_hash offset 0) nearest"""
+    select chunk.id, chunk.item_id, nearest.distance as own, null::float8 as title
+      from scored join chunk using (id) cross join lateral (
+           select min({distance}) as distance from embedding
+            where embedding.model_id = {model} and embedding.text_hash = chunk.text_hash) nearest
+     where nearest.distance is not null order by nearest.distance limit {MEANING_DEPTH}"""
 
 
-def _fused() -> str:
-    """The two rankings of items, fused, and the best passages of each item."""
-    return f""", by_words as (
-    select item_id, score, passages, row_number() over (order by score desc, item_id) as rank
-      from (select item_id, max(score) as score, count(*) as passages from scored group by item_id) item
-     order by score desc, item_id limit greatest({WORDS_DEPTH}, %(depth)s::integer)
+def _fused(meaning: Meaning | None) -> str:
+    """The two rankings of items, and the sum of their scores.
+
+    By words the best has 1. By meaning it is how much nearer an item is than texts at random, so that models whose
+    vectors all lie close together count like others.
+    """
+    return f""", by_words as materialized (
+    select item_id, score, passages, rank, {_distance_of_best(meaning)} as distance from (
+        select item_id, max(score) as score, count(*) as passages, (array_agg(id order by score desc, id))[1] as best,
+               row_number() over (order by max(score) desc, item_id) as rank
+          from scored group by item_id
+         order by max(score) desc, item_id limit greatest({WORDS_DEPTH}, %(depth)s::integer)) item
+), coverage as (
+    select avg((distance is not null)::integer)::float8 as share, max(score) as best from by_words
 ), by_meaning as (
     select item_id, min(distance) as distance, count(*) as passages,
            row_number() over (order by min(distance), item_id) as rank
       from near group by item_id
+), usual as ({_usual_distance(meaning)}
 ), fused as (
-    select item_id, by_words.rank as word_rank, by_words.score as word_score,
-           by_meaning.rank as meaning_rank, by_meaning.distance,
+    select item_id, by_words.rank as word_rank, by_words.score as word_score, by_meaning.rank as meaning_rank,
+           least(by_words.distance, by_meaning.distance) as distance,
+           by_words.rank is null or by_words.distance is not null and share >= {LEAST_SHARE} as covered,
            greatest(by_words.passages, by_meaning.passages) as passages,
-           coalesce(1.0 / ({RANK_OFFSET} + by_words.rank), 0)
-               + coalesce(%(weight)s::float8 / ({RANK_OFFSET} + by_meaning.rank), 0) as score
-      from by_words full join by_meaning using (item_id)
+           coalesce(by_words.score / best, 0) + {MEANING_SHARE} * %(weight)s::float8 * greatest(0, coalesce(
+               1 - least(by_words.distance, by_meaning.distance) / nullif(usual.distance, 0), 0)) as score
+      from by_words full join by_meaning using (item_id) cross join coverage cross join usual
+)"""
+
+
+# An item whose best passage by words has no vector keeps its place by words; the others share the places that are left,
+# in the order of their fused scores. So nothing loses for want of a vector. With none the answer is that of words, with
+# all it is that of both.
+_PLACED = """, placed as (
+    select item_id, coalesce(slot.place, word_rank) as place from (
+        select item_id, word_rank, covered,
+               row_number() over (partition by covered order by score desc, item_id) as number
+          from fused) item
+      left join (
+        select coalesce(word_rank, 1e9) as place, row_number() over (order by word_rank nulls last) as number
+          from fused where covered) slot on item.covered and slot.number = item.number
+), ranked as (
+    -- The best score belongs to the first place, and so on, whoever has it; no two are alike, since what follows is
+    -- asked for by score.
+    select fused.*, graded.score - number * 1e-12 as place_score
+      from (select item_id, row_number() over (order by place, fused.score desc, item_id) as number
+              from placed join fused using (item_id)) placed
+      join (select score, row_number() over (order by score desc) as number from fused) graded using (number)
+      join fused using (item_id)
 ), top as materialized (
-    select * from fused
-     where %(after_score)s::float8 is null or score < %(after_score)s::float8
-        or score = %(after_score)s::float8 and item_id > %(after_item)s::bigint
-     order by score desc, item_id limit %(limit)s
+    select item_id, word_rank, word_score, meaning_rank, distance, covered, passages, place_score as score from ranked
+     where %(after_score)s::float8 is null or place_score < %(after_score)s::float8
+        or place_score = %(after_score)s::float8 and item_id > %(after_item)s::bigint
+     order by place_score desc, item_id limit %(limit)s
 ), passage as (
     select id, item_id, scored.score, near.distance,
            row_number() over (partition by item_id order by
                coalesce(scored.score / nullif(top.word_score, 0), 0)
-                   + %(weight)s::float8 * coalesce(1 - near.distance, 0) desc, id) as place
+                   + case when covered then %(weight)s::float8 * coalesce(1 - near.distance, 0) else 0 end desc,
+               near.distance, id) as place
       from scored full join near using (id, item_id) join top using (item_id)
 )"""
+
+
+def _distance_of_best(meaning: Meaning | None) -> str:
+    """How far the best passage of an item by words is from what is asked; null if it has no vector."""
+    if meaning is None:
+        return "null::float8"
+    model, distance = meaning.model_id, _distance(meaning)
+    return f"""(
+        select (1 - {TITLE_SHARE}) * own + {TITLE_SHARE} * coalesce(title, own) from (
+            select (select min({distance}) from embedding
+                     where model_id = {model} and embedding.text_hash = chunk.text_hash) as own,
+                   (select min({distance}) from item_title join embedding using (text_hash)
+                     where model_id = {model} and item_title.item_id = chunk.item_id) as title
+              from chunk where chunk.id = best) vectors)"""
+
+
+def _usual_distance(meaning: Meaning | None) -> str:
+    """How far texts at random are from what is asked: those with the lowest hashes, which are as random as any."""
+    if meaning is None:
+        return "select null::float8 as distance"
+    return f"""
+    select avg(distance) as distance from (
+        select {_distance(meaning)} as distance from embedding where model_id = {meaning.model_id}
+         order by model_id, text_hash limit {SAMPLED_VECTORS}) sample"""
+
+
+def _distance(meaning: Meaning) -> str:
+    return f"vector::halfvec({meaning.dimensions}) <=> %(vector)s::halfvec({meaning.dimensions})"
 
 
 def _answer(filtered: str) -> str:
@@ -351,7 +473,8 @@ select jsonb_build_object(
            'looked_up', (select chosen::text from plan),
            'filtered', {filtered},
            'scored', (select count(*) from scored),
-           'near', (select count(*) from near))
+           'near', (select count(*) from near),
+           'coverage', (select share from coverage))
 union all
 select * from (select jsonb_build_object(
            'item', item.id, 'url', item.url, 'title', item.title, 'source', source.name, 'kind', source.kind,

@@ -6,6 +6,7 @@ also after a kill -9) or when it has not renewed its lease in time (a frozen pro
 """
 
 import json
+from typing import NamedTuple
 
 from psycopg.rows import TupleRow
 
@@ -16,11 +17,42 @@ from rowen.model.source import Source
 from rowen.store.database import Connection, Database, in_our_words
 from rowen.store.rows import all_rows, one, scalar
 
-__all__ = ["Lease", "amend", "fence", "get", "live_of", "recent", "request_cancel"]
+__all__ = [
+    "BEYOND_LIMIT",
+    "LAST_WHOLE",
+    "Lease",
+    "Problem",
+    "amend",
+    "deleted_since_whole",
+    "fence",
+    "get",
+    "live_of",
+    "recent",
+    "refuse_live",
+    "request_cancel",
+]
+
+# For statements over `source`. A run that ended at a limit swept, so the table calls it complete; to doors it is not.
+BEYOND_LIMIT = """
+coalesce((select (run.tally->>'truncated')::int from run where run.source_id = source.id order by id desc limit 1), 0)
+"""
+LAST_WHOLE = """
+(select run.started_at from run
+  where run.source_id = source.id and run.complete and coalesce((run.tally->>'truncated')::int, 0) = 0
+  order by run.id desc limit 1)
+"""
 
 # Advisory locks are two numbers: this one ("Row") tells ours from those of other programs, the second is the run.
 _LOCK_CLASS = 0x526F77
 _ABANDONED = "its process ended without closing it; what it had committed is kept"
+
+
+class Problem(NamedTuple):
+    """Why a run did not go well: in words, by class, and in how many seconds the source may be asked again."""
+
+    words: str | None = None
+    code: str | None = None
+    retry_in_s: float | None = None
 
 
 class Lease:
@@ -34,13 +66,15 @@ class Lease:
         self._connection = connection
 
     @classmethod
-    async def take(cls, database: Database, source: Source, *, mode: Mode, lease_s: float) -> "Lease":
+    async def take(
+        cls, database: Database, source: Source, *, mode: Mode, lease_s: float, job: int | None = None
+    ) -> "Lease":
         """Begin a run, taking over from one whose holder is dead."""
         connection = await database.borrow()
         try:
             with in_our_words(database.place):
                 async with connection.transaction():
-                    run_id = await _begin(connection, source, mode, lease_s)
+                    run_id = await _begin(connection, source, mode, lease_s, job)
         except BaseException:
             # Its session may have the lock of a run that was never begun.
             await connection.close()
@@ -61,15 +95,22 @@ class Lease:
             raise BusyError(f"Run {self.run_id} was taken over by another one after it had been silent for too long.")
         return bool(row[0])
 
-    async def close(self, status: Status, *, complete: bool, tally: Tally, error: str | None) -> None:
+    async def close(self, status: Status, *, complete: bool, tally: Tally, problem: "Problem | None") -> None:
         """End the run and release the source."""
-        told = error_within(error) if error is not None else None
+        error = problem or Problem()
         try:
             with in_our_words(self._place):
                 await self._connection.execute(
                     "update run set status = %s, complete = %s, finished_at = now(), lease_until = null,"
-                    " tally = %s::jsonb, error = %s where id = %s and status = 'running'",
-                    [status, complete, json.dumps(tally.to_json()), told, self.run_id],
+                    " tally = %s::jsonb, error = %s, error_code = %s,"
+                    " retry_at = now() + make_interval(secs => %s),"
+                    " last_item = case when %s then (select max(id) from item) end"
+                    " where id = %s and status = 'running'",
+                    [
+                        *(status, complete, json.dumps(tally.to_json())),
+                        *(error.words and error_within(error.words), error.code, error.retry_in_s),
+                        *(complete, self.run_id),
+                    ],
                 )
                 await self._connection.execute("select pg_advisory_unlock(%s, %s)", [_LOCK_CLASS, self.run_id])
         except BaseException:
@@ -79,16 +120,21 @@ class Lease:
             await self._database.give_back(self._connection)
 
 
-async def _begin(c: Connection, source: Source, mode: Mode, lease_s: float) -> int:
+async def refuse_live(c: Connection, source: Source) -> None:
+    """Raise `BusyError` if a run of the source is live; none begins before this transaction has ended."""
     found = await one(c, "select from source where id = %s for update", [source.id])
     if found is None:
         raise NotFoundError(f"Source {source.name!r} was removed in the meantime.")
     await _bury_dead_run(c, source)
+
+
+async def _begin(c: Connection, source: Source, mode: Mode, lease_s: float, job: int | None) -> int:
+    await refuse_live(c, source)
     run_id: int = await scalar(
         c,
-        "insert into run (source_id, mode, lease_until)"
-        " values (%s, %s, now() + make_interval(secs => %s)) returning id",
-        [source.id, mode, lease_s],
+        "insert into run (source_id, mode, lease_until, job_id)"
+        " values (%s, %s, now() + make_interval(secs => %s), %s) returning id",
+        [source.id, mode, lease_s, job],
     )
     await c.execute("select pg_advisory_lock(%s, %s)", [_LOCK_CLASS, run_id])
     return run_id
@@ -151,6 +197,18 @@ async def fence(c: Connection, run_id: int) -> None:
         raise BusyError(f"Run {run_id} was taken over by another one; nothing more was written by it.")
 
 
+async def deleted_since_whole(c: Connection, source_id: int) -> int:
+    """How many items were deleted by the runs since the source was last seen whole."""
+    return int(
+        await scalar(
+            c,
+            "select coalesce(sum((tally ->> 'deleted')::integer), 0) from run where source_id = %(source)s and id >"
+            " coalesce((select max(id) from run where source_id = %(source)s and complete), 0)",
+            {"source": source_id},
+        )
+    )
+
+
 async def amend(c: Connection, run_id: int, tally: Tally) -> None:
     """Replace the tally of a run that has ended."""
     await c.execute("update run set tally = %s::jsonb where id = %s", [json.dumps(tally.to_json()), run_id])
@@ -158,7 +216,7 @@ async def amend(c: Connection, run_id: int, tally: Tally) -> None:
 
 _SELECT = """
 select run.id, source.name, source.kind, run.mode, run.status, run.complete, run.started_at, run.finished_at,
-       run.tally, run.error
+       run.tally, run.error, run.error_code, run.retry_at, run.job_id
   from run join source on source.id = run.source_id
 """
 
@@ -182,5 +240,7 @@ async def get(c: Connection, run_id: int) -> Run:
 
 
 def _run(row: TupleRow) -> Run:
-    run_id, source, kind, mode, status, complete, started_at, finished_at, tally, error = row
-    return Run(run_id, source, kind, mode, status, complete, started_at, finished_at, Tally.from_json(tally), error)
+    run_id, source, kind, mode, status, complete, started_at, finished_at, tally, *ending = row
+    counts = Tally.from_json(tally)
+    whole = complete and not counts.truncated
+    return Run(run_id, source, kind, mode, status, whole, started_at, finished_at, counts, *ending)

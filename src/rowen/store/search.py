@@ -61,6 +61,7 @@ async def search(
     values |= {
         "kinds": [kind for kind, _ in terms],
         "terms": [term for _, term in terms],
+        "times": [query.times.get(term, 1) if kind == "word" else 1 for kind, term in terms],
         "vector": vector,
         "weight": meaning.weight if meaning else 0.0,
         "limit": limit,

@@ -13,14 +13,15 @@ from rowen.model.source import Source, SourceState
 from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, first_of, list_of
+from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
 __all__ = [
     "add",
+    "by_id",
     "edit",
     "every",
     "find",
     "get",
-    "hold_deletions",
     "move_cursor",
     "remove",
     "remove_all",
@@ -28,14 +29,17 @@ __all__ = [
     "take_turns",
 ]
 
-_SELECT = """
+_SELECT = f"""
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
-       source.cursor, source.version, source.created_at, source.deletions_held,
+       source.cursor, source.version, source.created_at,
+       (select count(*) from item_held where item_held.source_id = source.id and kept_at is null) as deletions_held,
        (select count(*) from item where item.source_id = source.id) as items,
        (select max(started_at) from run where run.source_id = source.id) as last_run_at,
-       (select max(started_at) from run where run.source_id = source.id and run.complete) as last_complete_at
-  from source
-"""
+       {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
+       source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
+       (select stale from source_stale where source_stale.source_id = source.id) as stale
+  from source left join source_due on source_due.source_id = source.id
+"""  # noqa: S608 (constants)
 
 
 async def add(
@@ -67,6 +71,11 @@ async def get(c: Connection, name: str) -> Source:
     if source is None:
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
     return source
+
+
+async def by_id(c: Connection, source_id: int) -> Source | None:
+    """The source of this number, unless it was removed."""
+    return await first_of(c, Source, _SELECT + " where source.id = %s", [source_id])
 
 
 async def find(c: Connection, url: str, kind: str | None = None) -> Source | None:
@@ -128,12 +137,4 @@ async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version:
     await c.execute(
         "update source set cursor = %s::jsonb, version = coalesce(%s, version) where id = %s",
         [canonical_json(cursor).decode(), version, source_id],
-    )
-
-
-async def hold_deletions(c: Connection, source_id: int, count: int) -> None:
-    """Remember how many vanished items a guard keeps; 0 when none."""
-    await c.execute(
-        "update source set deletions_held = %(n)s where id = %(id)s and deletions_held <> %(n)s",
-        {"n": count, "id": source_id},
     )

@@ -36,19 +36,28 @@ update term_count set passages = %(passages)s, written = 0, counted_at = now(),
 """
 
 
+# What a run wrote that was killed before it could say so: the server's own estimate tells of it, which may lag as well.
+_BEHIND = """
+select passages = 0 and exists (select from chunk)
+       or reltuples > passages * (1 + %s::float8) and counted_at < now() - interval '1 hour'
+  from term_count, pg_class where oid = 'chunk'::regclass
+"""
+
+
 async def note(database: Database, written: int) -> bool:
     """Note that passages were written, and recount words if they are many; returns whether it did.
 
     Nothing waits for the count but its caller: it reads a snapshot, and writes what only search reads.
     """
-    if not written:
-        return False
     async with database.transaction() as c:
-        many = await scalar(
-            c,
-            "update term_count set written = written + %s returning written > passages * %s::float8",
-            [written, STALE_SHARE],
-        )
+        if written:
+            many = await scalar(
+                c,
+                "update term_count set written = written + %s returning written > passages * %s::float8",
+                [written, STALE_SHARE],
+            )
+        else:
+            many = await scalar(c, _BEHIND, [STALE_SHARE])
     if not many:
         return False
     async with database.transaction() as c:

@@ -48,15 +48,16 @@ async def collect(database: Database, *, kept_days: float) -> Tidied:
 
 async def _mark(c: Connection) -> None:
     await c.execute(
-        "delete from embedding_unused unused where exists (select from chunk where chunk.text_hash = unused.text_hash)"
+        "delete from embedding_unused unused where exists"
+        " (select from embeddable where embeddable.text_hash = unused.text_hash)"
     )
     await c.execute(
         "delete from embedding_refused refused"
-        " where not exists (select from chunk where chunk.text_hash = refused.text_hash)"
+        " where not exists (select from embeddable where embeddable.text_hash = refused.text_hash)"
     )
     await c.execute(
         "insert into embedding_unused (model_id, text_hash) select model_id, text_hash from embedding"
-        " where not exists (select from chunk where chunk.text_hash = embedding.text_hash)"
+        " where not exists (select from embeddable where embeddable.text_hash = embedding.text_hash)"
         " on conflict do nothing"
     )
 
@@ -70,7 +71,7 @@ async def _drop_some(database: Database, kept_days: float) -> int:
             with expired as (
                 select model_id, text_hash from embedding_unused unused
                  where since <= now() - make_interval(secs => %s)
-                   and not exists (select from chunk where chunk.text_hash = unused.text_hash)
+                   and not exists (select from embeddable where embeddable.text_hash = unused.text_hash)
                  limit %s
             ), forgotten as (
                 delete from embedding_unused unused using expired

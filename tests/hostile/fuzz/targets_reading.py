@@ -1,6 +1,7 @@
 """What connectors and the fetch layer read besides content: listings, RDF, XML, hints, headers, addresses."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -8,10 +9,15 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.datajson.naming import is_record
+from rowen.connectors.feed.document import FeedDocument
+from rowen.connectors.feed.json_feed import read_json_feed
+from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
+from rowen.connectors.ldes.page import StreamBody, read_entry, read_page
 from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.hints import recommended
 from rowen.connectors.web.sitemap import read_entries
+from rowen.errors import RowenError
 from rowen.fetch.media import media_type, sniff
 from rowen.fetch.response import Response
 from rowen.fetch.robots import read_rules
@@ -285,3 +291,48 @@ def gitignore(data: bytes) -> None:
     rules = IgnoreRules(_text(data))
     for path in ("a", "a/b/c/d.pyc", "/".join("ab" * 50)):
         rules.verdict(path, folder=False)
+
+
+@target(
+    "feed",
+    seeds=[
+        b"<rss><channel><item><guid>1</guid><title>A</title><description>&lt;b&gt;</description></item></channel></rss>",
+        b"<feed xmlns='http://www.w3.org/2005/Atom'><entry><id>a</id><title type='xhtml'><i/></title></entry></feed>",
+    ],
+    tokens=[b"<item>", b"</item>", b"<entry>", b"<dc:date>", b"&nbsp;", b"&", b"<![CDATA[", b"]]>", b"<!DOCTYPE rss>"],
+    allowed=(RowenError,),
+)
+def feed(data: bytes) -> None:
+    def read() -> FeedDocument:
+        return asyncio.run(read_xml_feed(data, "https://a.example/feed", "https://a.example/feed", None))
+
+    # In a thread of its own, as the connector reads it.
+    with ThreadPoolExecutor(1) as thread:
+        document = thread.submit(read).result()
+    for entry in document.entries:
+        entry.raw(language=None)
+
+
+@target(
+    "json feed",
+    seeds=[b'{"items": [{"id": "1", "title": "A", "content_html": "<b>", "tags": ["x"], "authors": [{"name": "b"}]}]}'],
+    tokens=[b'"items":', b'"id":', b"[", b"{", b"null", b'"date_modified":', b'"2024-01-01"'],
+    allowed=(RowenError,),
+)
+def json_feed(data: bytes) -> None:
+    for entry in read_json_feed(data, "https://a.example/feed", "https://a.example/feed").entries:
+        entry.raw(language=None)
+
+
+@target(
+    "ldes",
+    seeds=[
+        b"@prefix t:<https://w3id.org/tree#>. <x> t:view <>; t:member <a>. <a> <b> [<c> 1].<> t:relation [t:node <n>].",
+    ],
+    tokens=[b"t:member", b"t:relation", b"[", b"]", b"<a>", b"<b>", b'"2024"', b"t:value", b"{", b"}", b"_:b"],
+    allowed=(RowenError,),
+)
+def ldes(data: bytes) -> None:
+    given = StreamBody(data, "https://a.example/p", "application/trig", None)
+    entry = read_entry(given, given.url, {})
+    read_page(given, given.url, entry.stream, {}, None, True)

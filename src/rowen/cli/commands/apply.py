@@ -37,7 +37,7 @@ def apply(call: Invocation, path: Path, dry_run: bool, prune: bool, trust: bool)
             call.out.line(*_line(one))
     call.out.say(_summary(applied, dry=dry_run))
     if any(one.schedule for one in applied):
-        call.out.say("Schedules are kept, but not run yet: `rowen sync` syncs all sources that are not paused.")
+        call.out.say("Schedules are kept by `rowen worker`, as long as one runs.")
 
 
 def _line(one: "AppliedSource") -> list[str | Piece]:
@@ -49,7 +49,9 @@ def _line(one: "AppliedSource") -> list[str | Piece]:
         case "removed":
             told = f"{one.kind}\t{one.url}\t{count(one.items, 'item')}"
         case _:
-            told = f"{one.kind}\t{one.url}" + ("\tpaused" if one.action == "added" and one.changes else "")
+            told = f"{one.kind}\t{one.url}" + ("\tpaused" if "state" in one.changes else "")
+            if "schemas" in one.changes:
+                told += f"\tschemas: {_said(one.changes['schemas'][1])}"
     return [(one.source, "bold"), "\t", (one.action, _STYLES.get(one.action, "")), f"\t{told}"]
 
 

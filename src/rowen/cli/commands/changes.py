@@ -26,18 +26,21 @@ PAGE_LINES = 1_000
 SCREEN_LINES = 50
 
 _STYLES = {"created": "green", "updated": "yellow", "amended": "yellow", "deleted": "red", "moved": "cyan"}
+_STYLES |= {"failing": "bold red", "recovered": "green"}
 
 
 @command("changes")
 @click.option("--since", type=SinceParam(), help="After this number, since so long, or since this date.")
 @click.option("--source", metavar="NAME", help="Only of this source.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many lines.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="At most so many lines: the newest, or with --since the first."
+)
 @click.option("--follow", is_flag=True, help="Go on with each new line as it is written, until Ctrl-C.")
 def changes(call: Invocation, since: Start | None, source: str | None, limit: int | None, follow: bool) -> None:
     """Read the change log, or follow it."""
 
     async def asked(rowen: "Rowen") -> None:
-        start = await _start(rowen, call, since, narrowed=bool(source or limit))
+        start = since if since is not None else await _start(rowen, call, source, limit)
         if follow:
             await _follow(rowen, call, start, source, limit)
         else:
@@ -46,12 +49,12 @@ def changes(call: Invocation, since: Start | None, source: str | None, limit: in
     call.ask(asked)
 
 
-async def _start(rowen: "Rowen", call: Invocation, since: Start | None, *, narrowed: bool) -> Start:
-    """Where to begin; a screen gets the last lines only, where nothing else was asked for."""
-    if since is not None:
-        return since
+async def _start(rowen: "Rowen", call: Invocation, source: str | None, limit: int | None) -> Start:
+    """Where to begin: with the last lines, if only some are wanted; a screen gets no more, unless asked otherwise."""
+    if limit is not None:
+        return await rowen.start_of_last_changes(limit, source=source)
     last = await rowen.last_change()
-    if narrowed or not call.out.terminal or last <= SCREEN_LINES:
+    if source or not call.out.terminal or last <= SCREEN_LINES:
         return 0
     call.out.say(f"The last {SCREEN_LINES} of {last:,} lines; `rowen changes --since 0` shows all.")
     return last - SCREEN_LINES

@@ -1,5 +1,6 @@
 """doctor: one check a line, and what to do about each that failed."""
 
+import asyncio
 import os
 import shutil
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
-from rowen.errors import RowenError, UsageError
+from rowen.errors import RowenError
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def _examine(settings: "Settings") -> AsyncIterator[Finding]:
         yield await _try("workers", _workers(rowen))
         if opened.ok:
             yield await _try("embedder", rowen.check_embedder())
-            for finding in await _sources(rowen):
+            async for finding in _sources(rowen):
                 yield finding
 
 
@@ -165,22 +166,32 @@ async def _workers(rowen: "Rowen") -> str:
     return f"a process read a document of {size(read)}, held by {' and '.join(locks)}"
 
 
-async def _sources(rowen: "Rowen") -> list[Finding]:
-    return [_source(rowen, source) for source in await rowen.sources()]
+async def _sources(rowen: "Rowen") -> AsyncIterator[Finding]:
+    """All at once, as far as hosts allow, and told in their order."""
+    tasks = [asyncio.create_task(_source(rowen, source)) for source in await rowen.sources()]
+    try:
+        for task in tasks:
+            yield await task
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _source(rowen: "Rowen", source: "Source") -> Finding:
+async def _source(rowen: "Rowen", source: "Source") -> Finding:
     from rowen.fetch.credentials import exposed
 
-    try:
-        rowen.check_source(source)
-    except UsageError as problem:
-        hint = f"What is stored of it is kept. Bring it back, or `rowen remove {source.name}`."
-        return Finding(f"source {source.name}", False, str(problem), hint)
     if name := next(exposed(source.options), None):
         hint = f"Name its place instead: `rowen edit {source.name} --option …`, with env:NAME or file:PATH."
         return Finding(f"source {source.name}", False, f"option {name} holds a credential in clear", hint)
-    return Finding(f"source {source.name}", True, "is there")
+    if source.state == "paused":
+        return Finding(f"source {source.name}", True, "is paused, and was not looked at")
+    try:
+        await rowen.check_source(source)
+    except RowenError as problem:
+        kept = f"What is stored of it is kept; `rowen remove {source.name}` forgets it."
+        return Finding(f"source {source.name}", False, str(problem), f"{problem.hint} {kept}" if problem.hint else kept)
+    return Finding(f"source {source.name}", True, "can be read")
 
 
 COMMANDS = {"doctor": doctor}

@@ -10,10 +10,11 @@ import click
 
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
-from rowen.model.wording import count, seconds
+from rowen.errors import Hint, action
+from rowen.model.wording import count, seconds, size
 
 if TYPE_CHECKING:
-    from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport
+    from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
@@ -28,8 +29,11 @@ Watcher = Callable[["EmbeddingProgress"], None]
 @click.option("--url", metavar="URL", help="Base address of its API.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many passages.")
 @click.option("--drop-old", is_flag=True, help="Forget the vectors of models that are not used any more.")
+@click.option("--fetch", metavar="NAME", help="Download owner/model[@revision] from the model hub; nothing else.")
 @click.option("--yes", is_flag=True, help="Do not ask, whatever it costs.")
-def embed(call: Invocation, drop_old: bool, yes: bool, limit: int | None, **which: str | int | None) -> int:
+def embed(
+    call: Invocation, drop_old: bool, fetch: str | None, yes: bool, limit: int | None, **which: str | int | None
+) -> int:
     """Make the vectors that are missing, or those of another model.
 
     Those of another model are made beside the ones in use; search switches when all are there. What was interrupted
@@ -39,6 +43,8 @@ def embed(call: Invocation, drop_old: bool, yes: bool, limit: int | None, **whic
         dropped = call.ask(lambda rowen: rowen.drop_old_embeddings())
         call.out.answer({"dropped": dropped}, f"{count(dropped, 'vector')} of other models dropped")
         return 0
+    if fetch is not None:
+        return _show_fetched(call, call.ask(lambda rowen: rowen.fetch_model(fetch)))
     report = call.ask(partial(_embed, call=call, yes=yes, limit=limit, which=which), gently=True)
     if report is None:
         call.out.say("Nothing was done.")
@@ -65,8 +71,8 @@ def _agreed(call: Invocation, estimate: "EmbeddingEstimate", *, yes: bool) -> bo
     cost = "" if estimate.usd == 0 else f" {price}"
     switch = f", to switch from {estimate.switches_from}" if estimate.switches_from else ""
     if estimate.texts:
-        size = f"{count(estimate.texts, 'passage')}, about {count(estimate.tokens, 'token')}"
-        call.out.say(f"{size}, by {estimate.model}{cost}{switch}.")
+        amount = f"{count(estimate.texts, 'passage')}, about {count(estimate.tokens, 'token')}"
+        call.out.say(f"{amount}, by {estimate.model}{cost}{switch}.")
     if yes or not cost or not estimate.texts or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     return click.confirm("Go on?", err=True)
@@ -94,6 +100,19 @@ def _progress(call: Invocation, told: "list[EmbeddingEstimate]") -> Iterator[Wat
         yield watch
     finally:
         bars.stop()
+
+
+def _show_fetched(call: Invocation, fetched: "FetchedModel") -> int:
+    from rowen.service.facts import fact
+
+    told = (
+        f" at {fetched.revision}: {count(len(fetched.files), 'file')}, {size(fetched.size_bytes)}, in {fetched.folder}"
+    )
+    call.out.answer(fact(fetched), (fetched.name, "bold"), told)
+    use = action("embed", embedder="local", model=fetched.name)
+    setting = f"ROWEN_EMBEDDER=local and ROWEN_EMBEDDER_MODEL={fetched.name} make it the one that is wanted; "
+    call.out.say(Hint(setting, use, " makes its vectors, and then switches."))
+    return 0
 
 
 def _show(call: Invocation, report: "EmbeddingReport") -> int:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,21 +25,34 @@ _path = click.Path(path_type=Path)
 @click.option("--source", "sources", multiple=True, metavar="NAME", help="Only this source; may be repeated.")
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
 @click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
+@click.option("--withdrawn", is_flag=True, help="Also the last copies of items that were deleted not long ago.")
+@click.option("--extractions", is_flag=True, help="The facts that were extracted, instead of the items.")
+@click.option("--schema", metavar="NAME", help="With --extractions: only those of this schema.")
 def export(
-    call: Invocation, form: "Format", to: Path | None, sources: tuple[str, ...], previous: Path | None, excel: bool
+    call: Invocation, form: "Format", to: Path | None, extractions: bool, schema: str | None, **how: Any
 ) -> None:
-    """Write a snapshot of all items into a new folder."""
+    """Write a snapshot of all items into a new folder, or of all facts."""
     from rowen.service.facts import fact
 
     now = datetime.now(UTC)
     target = to or Path(f"rowen-{form}-{now:%Y%m%d-%H%M%S}")
-    done = call.ask(lambda rowen: rowen.export(form, target, sources=sources, previous=previous, excel=excel, now=now))
+    if extractions or schema:
+        if how["previous"] or how["withdrawn"]:
+            raise click.UsageError("--previous and --withdrawn are for items.")
+        asked = {"schema": schema, "sources": how["sources"], "excel": how["excel"]}
+        done = call.ask(lambda rowen: rowen.export_extractions(form, target, **asked))
+        told = f"{done.to}\tfacts of {count(done.items, 'item')}, {size(done.bytes)}"
+        call.out.answer(fact(done), told)
+        return
+    done = call.ask(lambda rowen: rowen.export(form, target, **how, now=now))
     call.out.answer({**fact(done), "seconds": round((datetime.now(UTC) - now).total_seconds(), 3)}, _line(done))
 
 
 def _line(done: "Export") -> str:
     listed = f", {done.copies:,} of them copies of others" if done.copies else ""
     told = f"{done.to}\t{count(done.items, 'item')} of {count(done.sources, 'source')}{listed}, {size(done.bytes)}"
+    if done.withdrawn is not None:
+        told += f", {done.withdrawn:,} withdrawn"
     if done.changes is None:
         return told
     changed = " · ".join(f"{number:,} {change}" for change, number in done.changes.items() if number)

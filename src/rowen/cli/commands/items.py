@@ -1,6 +1,7 @@
 """get, diff, history."""
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -9,14 +10,15 @@ from rowen.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
-    from rowen.model.library import Entry
+    from rowen.model.diff import DiffForm, ItemDiff
+    from rowen.model.library import Entry, Revision
     from rowen.model.twins import TwinGroup
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
 
 _source = click.option("--source", metavar="NAME", help="Its copy in this source, where several have one.")
-_STYLES = {"+++": "bold", "---": "bold", "@@ ": "cyan", "+": "green", "-": "red"}
+_LINES = {"same": (" ", ""), "removed": ("-", "red"), "added": ("+", "green")}
 
 
 @command("get")
@@ -38,6 +40,7 @@ def get(call: Invocation, url: str, source: str | None) -> None:
     call.out.line(entry.text)
     for remark in entry.remarks:
         call.out.say(remark)
+    _say_withdrawn(call, entry)
     if group:
         listed_by = ", ".join(f"{one.source} ({one.url})" for one in others)
         original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
@@ -51,35 +54,65 @@ def get(call: Invocation, url: str, source: str | None) -> None:
     "--from", "older", type=click.IntRange(min=0), metavar="N", help="Older revision; default: the one before."
 )
 @click.option("--to", "newer", type=click.IntRange(min=1), metavar="N", help="Newer revision; default: the last.")
-def diff(call: Invocation, url: str, source: str | None, older: int | None, newer: int | None) -> None:
-    """Show what changed between two texts of an item."""
+@click.option("--html", is_flag=True, help="Print it as a fragment of HTML, with the words that differ marked.")
+def diff(call: Invocation, url: str, source: str | None, older: int | None, newer: int | None, html: bool) -> None:
+    """Show what changed between two texts of an item, by line and by word."""
 
-    async def asked(rowen: "Rowen") -> tuple[str, int]:
-        kept = await rowen.history(url, source=source)
-        return await rowen.diff(url, source=source, older=older, newer=newer), kept[-1].number
+    async def asked(rowen: "Rowen") -> tuple["ItemDiff", str, "Entry"]:
+        found = await rowen.compare(url, source=source, older=older, newer=newer)
+        form: DiffForm = "html" if html else "unified"
+        text = await rowen.diff(url, source=source, older=found.older, newer=found.newer, form=form)
+        return found, text, await rowen.get(url, source=source)
 
-    text, last = call.ask(asked)
-    newer = last if newer is None else newer
-    older = newer - 1 if older is None else older
+    found, text, entry = call.ask(asked)
     if call.out.json:
-        call.out.emit({"url": url, "older": older, "newer": newer, "diff": text})
+        _emit_diff(call, url, found, text, entry)
         return
-    for line in text.splitlines():
-        call.out.line((line, next((style for mark, style in _STYLES.items() if line.startswith(mark)), "")))
-    if not older:
+    _say_withdrawn(call, entry)
+    if call.out.terminal and not html:
+        _draw_diff(call, found)
+    else:
+        for line in text.splitlines():
+            call.out.line(line)
+    if not found.older:
         call.out.say("This is its first text: all of it is new.")
-    elif not text:
-        call.out.say(f"The texts of revisions {older} and {newer} are the same; title or tags differ.")
+    elif not found.hunks:
+        call.out.say(f"The texts of revisions {found.older} and {found.newer} are the same; title or tags differ.")
+
+
+def _emit_diff(call: Invocation, url: str, found: "ItemDiff", text: str, entry: "Entry") -> None:
+    from rowen.service.facts import fact
+
+    call.out.emit({**fact(found), "url": url, "diff": text, "withdrawn_at": entry.withdrawn_at})
+
+
+def _draw_diff(call: Invocation, found: "ItemDiff") -> None:
+    call.out.line((f"revision {found.older} → revision {found.newer}", "dim"))
+    for number, hunk in enumerate(found.hunks):
+        if number:
+            call.out.line(("…", "dim"))
+        for line in hunk.lines:
+            mark, style = _LINES[line.kind]
+            pieces = [(piece.text, f"{style} reverse" if piece.changed and style else style) for piece in line.pieces]
+            whole = len(pieces) == 1
+            call.out.line((mark, style), *([(line.text, style)] if whole else pieces))
 
 
 @command("history")
 @click.argument("url", metavar="URL|PATH")
 @_source
-def history(call: Invocation, url: str, source: str | None) -> None:
-    """List all texts that an item had."""
+@click.option("--schema", metavar="NAME", help="The facts that it had under this schema, and what changed, instead.")
+def history(call: Invocation, url: str, source: str | None, schema: str | None) -> None:
+    """List all texts that an item had, or all facts."""
     from rowen.service.facts import fact
 
-    found = call.ask(lambda rowen: rowen.history(url, source=source))
+    if schema is not None:
+        return _facts(call, url, schema, source)
+
+    async def asked(rowen: "Rowen") -> tuple["Entry", list["Revision"]]:
+        return await rowen.get(url, source=source), await rowen.history(url, source=source)
+
+    entry, found = call.ask(asked)
     call.out.listing(
         found,
         {
@@ -88,10 +121,45 @@ def history(call: Invocation, url: str, source: str | None) -> None:
             "length": lambda revision: count(len(revision.text), "character"),
             "title": lambda revision: (revision.title, "bold"),
         },
-        fact=lambda revision: {"url": url, **fact(revision), "current": revision is found[-1]},
+        fact=lambda revision: {
+            "url": url,
+            **fact(revision),
+            "current": revision is found[-1],
+            "withdrawn_at": entry.withdrawn_at,
+        },
     )
+    _say_withdrawn(call, entry)
     if len(found) > 1:
         call.out.say(f"`rowen diff {url}` shows the last difference.")
+    return None
+
+
+def _facts(call: Invocation, url: str, schema: str, source: str | None) -> None:
+    from rowen.service.facts import fact
+
+    found = call.ask(lambda rowen: rowen.extraction_history(url, schema, source=source))
+    if call.out.json:
+        for one in found:
+            call.out.emit(fact(one))
+        return
+    for one in found:
+        by = one.model or one.origin
+        checked = f", found again {count(one.checks, 'time')}" if one.checks else ""
+        call.out.line((f"version {one.number}", "bold"), f"\t{moment(one.at)}\t{one.schema}\tby {by}{checked}")
+        for change in one.diff:
+            sign, style = {"added": ("+", "green"), "removed": ("-", "red")}.get(change.op, ("~", "yellow"))
+            before = f"{_value(change.before)} → " if change.op == "changed" else ""
+            value = _value(change.before if change.op == "removed" else change.after)
+            call.out.line((f"  {sign} {change.path or '/'}", style), f"\t{before}{value}")
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _say_withdrawn(call: Invocation, entry: "Entry") -> None:
+    if entry.withdrawn_at is not None:
+        call.out.say(f"Withdrawn on {moment(entry.withdrawn_at)}: this is the last copy of what {entry.source} had.")
 
 
 COMMANDS = {"get": get, "diff": diff, "history": history}

@@ -19,6 +19,9 @@ __all__ = ["COMMANDS", "show_hits"]
 MARKDOWN_BUDGET = 4_000
 """A thousand tokens: what a model reads at the price of a sentence of its own."""
 
+TWINS_SHOWN = 3
+"""As many lines as a hit has of text; `--json` names all."""
+
 
 @command("search")
 @click.argument("words", nargs=-1)
@@ -31,6 +34,7 @@ MARKDOWN_BUDGET = 4_000
 @click.option("--since", type=SinceParam(), help="Only what was modified since a date, or in the last 2h, 1d, 4w.")
 @click.option("--until", type=SinceParam(), help="Only what was not modified after a date.")
 @click.option("--path", metavar="PREFIX", help="Only below this URL, or this path on any host.")
+@click.option("--where", multiple=True, metavar="CONDITION", help="Only items whose facts satisfy this: price<100.")
 @click.option("--version", metavar="V", help="Only in this version of packages: 2.x, ^2.1, '>=1.0,<2', latest.")
 @click.option("--limit", type=click.IntRange(min=1, max=1000), default=10, show_default=True, help="At most so many.")
 @click.option("--words-only", is_flag=True, help="By words alone, even where meaning could be searched for.")
@@ -105,6 +109,7 @@ def show_hits(out: "Output", answer: "Answer", query: str) -> None:
     """Each hit with the lines that answer, and where they stand."""
     from rowen.cli.snippet import highlight, pattern, snippet
     from rowen.model.query import Query
+    from rowen.model.wording import count
     from rowen.service.facts import fact
 
     wanted = pattern(Query.parse(query).replacing(answer.corrections))
@@ -118,8 +123,12 @@ def show_hits(out: "Output", answer: "Answer", query: str) -> None:
         for line in snippet(hit.text, wanted):
             out.line("    ", *highlight(line, wanted))
         out.line((f"    {hit.link}", "blue"))
-        for twin in hit.twins:
+        if hit.held:
+            out.line(("    no longer shown by its source; its deletion was held back", "yellow"))
+        for twin in hit.twins[:TWINS_SHOWN]:
             out.line((f"    {'the original' if twin.original else 'also'} in {twin.source}: {twin.url}", "dim"))
+        if len(hit.twins) > TWINS_SHOWN:
+            out.line((f"    and in {count(len(hit.twins) - TWINS_SHOWN, 'other place')}", "dim"))
 
 
 def _explain(out: "Output", answer: "Answer") -> None:
@@ -131,7 +140,7 @@ def _explain(out: "Output", answer: "Answer") -> None:
     out.line()
     for word in told.get("words") or ():
         out.line((f"{word['word']:<20}", "bold"), f" {word['query']}  in {word['passages']} passages", _weight(word))
-    for name in ("looked_up", "scored", "near", "filtered", "model", "unknown", "question_ms", "search_ms"):
+    for name in ("looked_up", "scored", "near", "coverage", "filtered", "model", "unknown", "question_ms", "search_ms"):
         if told.get(name) not in (None, [], {}):
             out.line((f"{name:<20}", "dim"), f" {told[name]}")
     for number, hit in enumerate(answer, start=1):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
-from rowen.model.wording import age, count, moment
+from rowen.model.wording import age, count, moment, percent
 
 if TYPE_CHECKING:
     from rowen.model.database import DatabaseStatus
     from rowen.model.embedding import ModelStatus
+    from rowen.model.health import Health
     from rowen.model.library import Overview
     from rowen.service import Rowen
 
@@ -23,11 +24,13 @@ def status(call: Invocation) -> None:
     """Show how sources and database are doing."""
     from rowen.service.tally import remarks_on_source
 
-    async def asked(rowen: "Rowen") -> tuple[list["Overview"], list["ModelStatus"], "DatabaseStatus"]:
-        return await rowen.overview(), await rowen.embeddings(), await rowen.database()
+    async def asked(rowen: "Rowen") -> tuple[list["Overview"], list["ModelStatus"], "DatabaseStatus", "Health"]:
+        return await rowen.overview(), await rowen.embeddings(), await rowen.database(), await rowen.health()
 
-    sources, models, database = call.ask(asked)
+    sources, models, database, health = call.ask(asked)
     _show_sources(call, sources)
+    _show_health(call, health)
+    _show_freshness(call, sources)
     for model in models:
         _show_model(call, model)
     _show_database(call, database)
@@ -50,12 +53,27 @@ def _show_sources(call: Invocation, sources: list["Overview"]) -> None:
         "when": lambda source: age(source.last_run_at, now) if call.out.terminal else moment(source.last_run_at),
         "unreadable": lambda source: (str(source.quarantined), "red" if source.quarantined else "dim"),
         "held back": lambda source: (str(source.deletions_held), "red" if source.deletions_held else "dim"),
+        "stale": lambda source: "" if source.stale is None else percent(source.stale),
+        "by meaning": lambda source: "" if source.coverage is None else percent(source.coverage),
     }
     if not call.out.terminal:
         # In a pipe the first cell tells sources from the database.
         columns = {"what": lambda _: "source", **columns}
     if sources or not call.out.terminal:
         call.out.listing(sources, columns, fact=fact)
+
+
+def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:
+    from rowen.service.tally import stale_share
+
+    share = stale_share(sources)
+    if share is None:
+        return
+    if call.out.json:
+        call.out.emit({"freshness": {"stale": share}})
+        return
+    told = ("freshness", f"{percent(share)} of all items are expected to be stale by now")
+    call.out.line((", " if call.out.terminal else "\t").join(told))
 
 
 def _show_model(call: Invocation, model: "ModelStatus") -> None:
@@ -71,11 +89,33 @@ def _show_model(call: Invocation, model: "ModelStatus") -> None:
         model.state,
         count(model.vectors, "vector"),
         f"{model.pending:,} pending",
+        f"{percent(model.coverage)} of all passages",
         *([f"{model.refused:,} refused"] if model.refused else []),
         "indexed" if model.indexed else "no index yet",
     )
     call.out.line((", " if call.out.terminal else "\t").join(told))
     for step in remarks_on_model(model):
+        call.out.say(step)
+
+
+def _show_health(call: Invocation, health: "Health") -> None:
+    from rowen.service.facts import fact
+    from rowen.service.tally import remarks_on_health
+
+    if call.out.json:
+        call.out.emit({"health": fact(health)})
+    else:
+        queue = health.queue
+        told = (
+            "queue",
+            "paused" if queue.paused else count(len(health.workers), "worker"),
+            f"{queue.ready:,} waiting",
+            f"{queue.running:,} running",
+            f"{queue.later:,} later",
+            f"{health.due:,} due",
+        )
+        call.out.line((", " if call.out.terminal else "\t").join(told))
+    for step in remarks_on_health(health):
         call.out.say(step)
 
 

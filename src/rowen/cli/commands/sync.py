@@ -1,14 +1,16 @@
 """sync."""
 
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
-from rowen.errors import Hint, NotFoundError, RowenError, action
+from rowen.errors import Hint, NotFoundError, RowenError, UsageError, action
+from rowen.model.wording import count
 
 if TYPE_CHECKING:
     from rowen.cli.progress import ProgressBars
@@ -24,23 +26,45 @@ Results = list["Run | Exception"]
 @click.argument("targets", nargs=-1, metavar="[NAME|URL|PATH]...")
 @click.option("--full-sync", "full", is_flag=True, help="Read everything again, whatever the validators say.")
 @click.option("--accept-deletions", is_flag=True, help="Let deletions through that were held back.")
+@click.option(
+    "--only", multiple=True, metavar="URL", help="Look again at just this item, and at those named behind it."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would happen; store nothing.")
-def sync(call: Invocation, targets: tuple[str, ...], full: bool, accept_deletions: bool, dry_run: bool) -> int:
+def sync(
+    call: Invocation,
+    targets: tuple[str, ...],
+    full: bool,
+    accept_deletions: bool,
+    only: tuple[str, ...],
+    dry_run: bool,
+) -> int:
     """Bring sources up to date; pay only for what changed.
 
-    Without a name: all sources that are not paused. An address that is new is added first, so
-    `rowen sync ./folder` needs nothing else.
+    Without a name: all sources that are not paused, those first that are due. An address that is new is added first,
+    so `rowen sync ./folder` needs nothing else. `rowen sync NAME --only URL URL` looks again at just these items.
     """
-    how = {"full": full, "accept_deletions": accept_deletions, "dry_run": dry_run}
+    if only:
+        targets, only = _one_source(targets, only)
+    how = {"full": full, "accept_deletions": accept_deletions, "dry_run": dry_run, "only": only}
     report = _Report(call, dry=dry_run)
     call.ask(partial(_sync, call=call, targets=tuple(dict.fromkeys(targets)), report=report, how=how), gently=True)
     return report.end()
 
 
+def _one_source(targets: tuple[str, ...], only: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The source of a narrow look, and its items: all that is named beside the source."""
+    source, *more = targets or ("",)
+    if not source or not all("/" in one for one in more):
+        raise UsageError(
+            "--only looks at items of one source. Nothing was done.",
+            hint="`rowen sync NAME --only URL` names the source first.",
+        )
+    return (source,), (*only, *more)
+
+
 async def _sync(
-    rowen: "Rowen", *, call: Invocation, targets: tuple[str, ...], report: "_Report", how: dict[str, bool]
+    rowen: "Rowen", *, call: Invocation, targets: tuple[str, ...], report: "_Report", how: dict[str, Any]
 ) -> None:
-    from rowen.cli.found import found_words
     from rowen.cli.progress import progress
 
     held = {source.name for source in await rowen.sources()}
@@ -53,7 +77,7 @@ async def _sync(
                 names,
                 observe=report.bars,
                 finished=report.add,
-                found=lambda what: call.out.say(found_words(what)),
+                found=lambda what: call.out.say(what.words),
                 **how,
             )
     for remark in rowen.embedding_remarks():
@@ -61,12 +85,17 @@ async def _sync(
 
 
 async def _active(rowen: "Rowen", call: Invocation) -> tuple[str, ...]:
-    sources = await rowen.sources()
+    """All that are not paused; it is said which of them come first, if that is not all."""
+    sources = await rowen.sources_in_turn()
     if not sources:
-        call.out.say("There are no sources yet. `rowen sync ./folder` adds one and reads it.")
-    elif all(source.state == "paused" for source in sources):
-        call.out.say("All sources are paused. `rowen resume NAME` takes one in again.")
-    return tuple(source.name for source in sources if source.state == "active")
+        paused = bool(await rowen.sources(limit=1))
+        first = "There are no sources yet. `rowen sync ./folder` adds one and reads it."
+        call.out.say("All sources are paused. `rowen resume NAME` takes one in again." if paused else first)
+    now = datetime.now(UTC)
+    due = sum(source.due_at is not None and source.due_at <= now for source in sources)
+    if 0 < due < len(sources):
+        call.out.say(f"{count(due, 'source')} of {len(sources):,} {'is' if due == 1 else 'are'} due, and first.")
+    return tuple(source.name for source in sources)
 
 
 class _Report:
@@ -119,7 +148,7 @@ def _report_run(call: Invocation, run: "Run", *, width: int, dry: bool) -> int:
             exit_code=exit_code(run),
             source=run.source,
         )
-    return exit_code(run)
+    return exit_code(run, dry=dry)
 
 
 def _report_error(call: Invocation, target: str, problem: RowenError) -> int:

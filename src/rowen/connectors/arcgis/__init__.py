@@ -6,7 +6,7 @@ from rowen.connectors.arcgis.address import ArcGisOptions, accept, is_search, re
 from rowen.connectors.arcgis.dialects import Hub, Portal
 from rowen.connectors.arcgis.listing import ArcGisListing
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
@@ -15,7 +15,7 @@ from rowen.fetch.client import Client
 __all__ = ["ArcGis"]
 
 
-class ArcGis(CatalogConnector):
+class ArcGis(SingleRecords):
     """Reads the items of an ArcGIS Hub site, or those that a search of a portal finds."""
 
     kind: ClassVar[str] = "arcgis"

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import objects
@@ -40,8 +40,20 @@ class SearchDialect(Protocol):
         """What an answer says."""
         ...
 
+    def ask_for(self, identifier: str) -> str:
+        """The question for one item."""
+        ...
+
+    def understand_one(self, data: Any) -> list[Any]:
+        """The records in an answer to that."""
+        ...
+
     def item(self, identifier: str) -> str:
         """The URL of an item."""
+        ...
+
+    def identifier(self, url: str) -> str:
+        """The identifier in the URL of an item."""
         ...
 
     async def check(self, portal: PortalClient) -> None:
@@ -71,9 +83,24 @@ class Hub:
                 return Found(records, _total(rest.get("numberMatched")), more)
         raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
 
+    def ask_for(self, identifier: str) -> str:
+        """The question for one item."""
+        return f"{self.url}/{quoted(identifier, safe=SEGMENT)}"
+
+    def understand_one(self, data: Any) -> list[Any]:
+        """The item in an answer to that, alone or as the only one of a list."""
+        match data:
+            case {"features": list(records)}:
+                return records
+        return [data]
+
     def item(self, identifier: str) -> str:
         """The page of an item on this site."""
         return f"{self._site}/datasets/{quoted(identifier, safe=SEGMENT)}"
+
+    def identifier(self, url: str) -> str:
+        """The identifier in the URL of such a page."""
+        return unquote(url.rpartition("/datasets/")[2], errors="surrogatepass")
 
     async def check(self, portal: PortalClient) -> None:
         """Refuse a site whose catalog has no scope: it would answer with all of ArcGIS."""
@@ -112,9 +139,23 @@ class Portal:
                 return Found(records, _total(rest.get("total")), following > 0)
         raise UnreadableError(f"{self.url} answered with JSON that is no list of items.")
 
+    def ask_for(self, identifier: str) -> str:
+        """The question for one item, by the same words."""
+        escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
+        wanted = {"q": f'({self._words}) AND id:"{escaped}"', "num": 1, "start": 1, "f": "json"}
+        return f"{self.url}?{urlencode(wanted, errors='surrogatepass')}"
+
+    def understand_one(self, data: Any) -> list[Any]:
+        """The item in an answer to that."""
+        return self.understand(data).records
+
     def item(self, identifier: str) -> str:
         """The page of an item in this portal."""
         return f"{self._home}/home/item.html?id={quoted(identifier)}"
+
+    def identifier(self, url: str) -> str:
+        """The identifier in the URL of such a page."""
+        return unquote(url.rpartition("?id=")[2], errors="surrogatepass")
 
     async def check(self, portal: PortalClient) -> None:
         """A search says itself what it is about."""

@@ -14,7 +14,7 @@ from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, R
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.unread import unread_url
-from rowen.errors import BodyTooLargeError, SourceError
+from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
@@ -29,7 +29,7 @@ WINDOW = 9_900
 class ArcGisListing(Listing):
     """The items of a site or a search."""
 
-    version = 2
+    version = ArcGisOptions.record_version
     dated = True
     rising = True
 
@@ -57,6 +57,21 @@ class ArcGisListing(Listing):
         """How many items there are; None if there are more than ArcGIS counts."""
         response = await self._portal.get(self._dialect.ask(since, skip=0, rows=1))
         return self._found(response).total
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One item by its URL, as this search shows it."""
+        identifier = self._dialect.identifier(url)
+        if self._dialect.item(identifier) != url:
+            return None
+        try:
+            response = await self._portal.get(self._dialect.ask_for(identifier), once=True)
+            found = self._dialect.understand_one(read(response.body, redact(response.url)))
+        except SourceGoneError:
+            found = []
+        record = next((one for one in found if identifier_of(one) == identifier), None)
+        if record is None:
+            return Row(Failed(url, "ArcGIS does not show this item."), absent=not found)
+        return self._row(record)
 
     async def _ask(self, question: DatedQuestion) -> DatedAnswer:
         try:

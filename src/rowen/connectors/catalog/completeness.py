@@ -40,10 +40,11 @@ def doubt(run: Progress, walk: Walk, short: int) -> str | None:
         return f"The catalog lists nothing, although {run.known.count} are held."
     if walk.doubt:
         return walk.doubt
-    if walk.repeated and walk.declared is None:
+    is_cut = walk.repeated or walk.restarted
+    if is_cut and walk.declared is None:
         return "The listing does not end: pages came again."
-    is_little = _is_little(short, walk.declared or 0) or _is_explained(run, walk)
-    return shortfall(run, walk) if short > 0 and (walk.repeated or not is_little) else None
+    is_little = _is_little(short, walk.declared or 0) or _is_explained(run, walk) or short <= walk.unshown
+    return shortfall(run, walk) if short > 0 and (is_cut or not is_little) else None
 
 
 async def misses(run: Progress, walk: Walk, short: int) -> str | None:
@@ -51,7 +52,8 @@ async def misses(run: Progress, walk: Walk, short: int) -> str | None:
 
     Where as many records came as are declared, and twice the same ones, some are listed more than once.
     """
-    if short <= 0 or short == run.cursor.short or walk.received >= (walk.declared or 0):
+    is_repeated = walk.received >= (walk.declared or 0) and not walk.unshown
+    if short <= 0 or short == run.cursor.short or is_repeated:
         return None
     return shortfall(run, walk) if await lacks_one(run) else None
 
@@ -76,7 +78,7 @@ async def lacks_one(run: Progress) -> bool:
 
 def shortfall(run: Progress, walk: Walk) -> str:
     """The words for a listing that does not give what it declares."""
-    how = "pages came again" if walk.repeated else f"it lists {len(run.seen)}"
+    how = "pages came again" if walk.repeated or walk.restarted else f"it lists {len(run.seen)}"
     return f"The catalog declares {walk.declared} records, but {how}."
 
 

@@ -1,16 +1,17 @@
 """What the connectors of most catalogs have in common: one client, one listing, one refresh."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
 from rowen.connectors.base import Known, Tools
 from rowen.connectors.catalog.listing import Listing
+from rowen.connectors.catalog.records import records
 from rowen.connectors.catalog.refresh import Refresh
 from rowen.fetch.client import Client
 from rowen.model.item import Observation
 
-__all__ = ["CatalogConnector"]
+__all__ = ["CatalogConnector", "SingleRecords"]
 
 
 class CatalogConnector:
@@ -35,3 +36,13 @@ class CatalogConnector:
 
     def _listing(self, client: Client, known: Known) -> Listing:
         raise NotImplementedError
+
+
+class SingleRecords(CatalogConnector):
+    """A catalog that can be asked for the record of one item, by the URL of the item."""
+
+    async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
+        """Ask for some records, one request each."""
+        async with self._tools.client() as client, aclosing(records(self._listing(client, known), urls)) as seen:
+            async for observation in seen:
+                yield observation

@@ -41,11 +41,13 @@ class CatalogCursor:
     Is it all there: `surplus` is how many more records the source declares than it gives items; while that stays so,
     nothing was deleted or added unnoticed. `short` is by how many records its whole listing falls short of what it
     declares, `unidentified` are the records that could not be told to be about any item, `passed` the hashes of those
-    that are listed and named in a roll call, but are no items.
+    that are listed, and named in a roll call, but are no items.
+
+    What failed: `handles` are what records in quarantine can be asked for by, by the URLs of their items.
 
     Where to go on: `place` in an interrupted walk, `since` if that walk lists changes only. `begun` is a moment, by the
-    source's own dates, before which nothing was edited that this walk had read; `stumbled` tells that going on failed
-    once.
+    source's own dates, before which nothing was edited since the copy that is held was read, whether this walk showed
+    it or not; None if no date proves that. `stumbled` tells that going on failed once.
 
     A single document: `items` that it held, its `tokens`, and the records that `failed` in it.
     """
@@ -60,6 +62,7 @@ class CatalogCursor:
     short: int | None = None
     unidentified: list[str] | None = None
     passed: list[str] | None = None
+    handles: dict[str, str] | None = None
     place: Any = None
     since: str | None = None
     begun: str | None = None

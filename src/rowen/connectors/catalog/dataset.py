@@ -3,9 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from rowen.connectors.catalog.languages import code_of, one_of, word
+from rowen.connectors.catalog.licences import licence_in
+from rowen.connectors.catalog.resource_text import Resource, resource_text
+from rowen.connectors.catalog.text import one_line
 from rowen.model.item import Document, Validators
 from rowen.model.twins import DATASET
 
@@ -14,17 +17,6 @@ __all__ = ["Dataset", "Resource", "place_of"]
 _SHAPES = frozenset({"coordinates", "geometries", "geometry", "features", "bbox"})
 _NAMES = ("prefLabel", "label", "title", "name", "text", "geographicName")
 _PARTS = ("geometry", "geom", "bbox", "centroid", "@value", "@id", "uri")
-
-
-class Resource(NamedTuple):
-    """One file or service of a dataset."""
-
-    url: str
-    name: str = ""
-    description: str = ""
-    format: str = ""
-    media_type: str = ""
-    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +45,9 @@ class Dataset:
     texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
-    def document(self, *, validators: Validators | None = None, language: str | None = None) -> Document:
+    def document(
+        self, *, validators: Validators | None = None, language: str | None = None, remarks: tuple[str, ...] = ()
+    ) -> Document:
         """The dataset as it is stored: description and resources as text, all the rest in the record."""
         return Document(
             url=self.url,
@@ -64,21 +58,20 @@ class Dataset:
             language=language or (code_of(self.languages[0]) if len(self.languages) == 1 else None),
             media_type=DATASET,
             validators=validators or Validators(),
+            remarks=remarks,
         )
 
     def _text(self) -> str:
         parts = [self.description]
         parts += [f"## {title} ({code})\n\n{text}".strip() for code, (title, text) in sorted(self.texts.items())]
-        lines = [_line(resource) for resource in self.resources if resource.name or resource.description]
-        if lines:
-            parts.append("## Resources\n\n" + "\n".join(lines))
+        parts.append(resource_text(self.resources))
         return "\n\n".join(part for part in parts if part)
 
     def _record(self) -> dict[str, Any]:
         facts = {
             "identifier": self.identifier,
-            "publisher": self.publisher,
-            "licence": self.licence,
+            "publisher": one_line(self.publisher),
+            "licence": licence_in(self.licence),
             "languages": list(self.languages),
             "issued": self.issued,
             "modified": self.modified,
@@ -128,9 +121,3 @@ def _as_json(value: Any) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _line(resource: Resource) -> str:
-    form = f" ({resource.format})" if resource.format else ""
-    words = f": {resource.description}" if resource.description else ""
-    return f"- {resource.name or resource.url}{form}{words}".replace("\n", " ")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
@@ -41,6 +42,7 @@ _SHAPES = ("dcat:bbox", "dcat:centroid", "locn:geometry", "gsp:asWKT")
 _STARTS = ("dcat:startDate", "schema:startDate", "time:hasBeginning", "dct:start")
 _ENDS = ("dcat:endDate", "schema:endDate", "time:hasEnd", "dct:end")
 _INSTANTS = ("time:inXSDDate", "time:inXSDDateTimeStamp", "time:inXSDDateTime", "time:inXSDgYear")
+_ORGANISATION = re.compile(r"https?://\S*/organizations/([^\s/?#]+)")
 _AUTHORITY = re.compile(r"\A.*/authority/[\w-]+/")
 
 
@@ -72,7 +74,7 @@ def dataset_of(
         title=said.title or identifier or (str(node) if isinstance(node, Iri) else "") or "Untitled",
         description=said.description,
         tags=tuple(_tags(graph, node)),
-        publisher=_first(_labels(graph, graph.values(node, "dct:publisher", "dct:creator", "schema:publisher"), main)),
+        publisher=_publisher(graph, node, main),
         licence=_licence(graph, node, main),
         languages=_languages(graph, node, main, said.others),
         issued=min(filter(None, map(iso, _texts(graph.values(node, *_ISSUED)))), default=None),
@@ -140,6 +142,13 @@ def _names_of(graph: Graph, value: Term) -> Iterator[str]:
         yield from named
     elif _AUTHORITY.match(value):
         yield _AUTHORITY.sub("", value, count=1)
+
+
+def _publisher(graph: Graph, node: Node, language: str | None) -> str:
+    """Who publishes it; of an organisation that GeoNetwork only gives an address, the name in that."""
+    named = _first(_labels(graph, graph.values(node, "dct:publisher", "dct:creator", "schema:publisher"), language))
+    found = _ORGANISATION.fullmatch(named)
+    return unquote(found[1]) if found else named
 
 
 def _licence(graph: Graph, node: Node, language: str | None) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rowen.connectors.catalog.text import plain
+from rowen.connectors.catalog.text import one_line, plain
 
 __all__ = ["Wording", "code_of", "codes_of", "one_of", "word", "wordings"]
 
@@ -79,8 +79,8 @@ def wordings(title: Any, description: Any, *, preferred: str | None = None) -> W
     titles, descriptions = _by_language(title), _by_language(description)
     codes = sorted((titles | descriptions).keys() - {""})
     if not codes:
-        return Wording(word(titles.get("")), plain(descriptions.get("", "")))
-    both = {code: (_of(titles, code), plain(_of(descriptions, code))) for code in codes}
+        return Wording(one_line(titles.get("", "")), plain(descriptions.get("", "")))
+    both = {code: (one_line(_of(titles, code)), plain(_of(descriptions, code))) for code in codes}
     main = min(codes, key=lambda code: (code != preferred, -sum(map(bool, both[code])), code))
     others = {code: text for code, text in both.items() if code != main and text != both[main] and any(text)}
     return Wording(*both[main], main, others)

@@ -20,12 +20,18 @@ FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
 class Row(NamedTuple):
     """One record of a page: what it amounts to, and when its source says that it was modified.
 
-    One that is not `named` cannot be read so far as to tell which item it is about, if any.
+    One that is not `named` cannot be read so far as to tell which item it is about, if any. One that is `shared` has
+    the identifier of another record, and is an item of its own all the same. `handle` is what the record can be asked
+    for by, where the URL of its item does not tell. One that is `absent` failed because the source, asked for it by
+    itself, has no such record.
     """
 
     seen: Fetched | Gone | Failed
     modified: datetime | None = None
     named: bool = True
+    shared: bool = False
+    handle: str | None = None
+    absent: bool = False
 
     @property
     def url(self) -> str:
@@ -39,7 +45,7 @@ class ListingPage:
 
     `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is how many records the
     source says that this listing has, `clock` its own time if it tells it, `doubt` why reaching the end of this
-    listing would not prove that all was seen.
+    listing would not prove that all was seen. `unshown` records are counted, but were not shown when asked for.
     """
 
     rows: Sequence[Row]
@@ -47,6 +53,7 @@ class ListingPage:
     declared: int | None = None
     clock: datetime | None = None
     doubt: str | None = None
+    unshown: int = 0
 
 
 class Tokens(NamedTuple):
@@ -75,10 +82,6 @@ class RollCall(Protocol):
 
     def names(self) -> AsyncGenerator[Names]:
         """All names, page by page."""
-        ...
-
-    async def record(self, url: str) -> Row:
-        """The record of one item."""
         ...
 
 
@@ -112,3 +115,10 @@ class Listing(Protocol):
     async def count(self, since: datetime | None = None) -> int | None:
         """How many records there are, or were modified since, by one cheap question; None if that cannot be asked."""
         ...
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """The record of one item as the listing would show it, by one question; None if only the listing shows it.
+
+        One that the source does not show is a `Failed` row, unless the source itself says that it is gone.
+        """
+        return None

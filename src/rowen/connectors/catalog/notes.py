@@ -21,7 +21,7 @@ class Noted:
         notes = cursor.get(_KEY)
         self.mode = known.mode
         self.count = known.count
-        self.unsettled = known.unsettled
+        self.failed = known.failed
         self.losable = known.losable
         self.notes: Mapping[str, Any] = notes if isinstance(notes, dict) else {}
         self.cursor: Any = {name: value for name, value in cursor.items() if name != _KEY} or None
@@ -38,6 +38,14 @@ class Noted:
     def everything(self) -> AsyncIterator[Sequence[Held]]:
         """All that we hold, in batches."""
         return self._known.everything()
+
+    async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """The notes of these names."""
+        return await self._known.recall(room, names)
+
+    def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
+        """All notes of a room, in batches."""
+        return self._known.recall_all(room)
 
 
 async def noted(

@@ -1,7 +1,7 @@
 """What a user says about a catalog of any kind: its address, with or without its kind before it, and its options."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -15,7 +15,13 @@ _WEB = re.compile(r"https?://", re.IGNORECASE)
 
 
 class DocumentOptions(Options):
-    """Options of catalogs in documents; `language` is the one to prefer where a record has several."""
+    """Options of catalogs in documents; `language` is the one to prefer where a record has several.
+
+    `record_version` is raised when records are read into something else than before: all are read again then, and what
+    is only read otherwise is announced as amended.
+    """
+
+    record_version: ClassVar[int] = 3
 
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
     delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
@@ -24,8 +30,8 @@ class DocumentOptions(Options):
     )
 
     def reading(self) -> dict[str, Any]:
-        """Only the language decides how a record is read."""
-        return {"language": self.language}
+        """The language decides how a record is read, and our own way of reading."""
+        return {"language": self.language, "records": self.record_version}
 
     def listing(self) -> dict[str, Any]:
         """An unchanged document need not be read again, unless it is shown or would be read otherwise."""

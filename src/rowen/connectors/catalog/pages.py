@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["LEAST_ROWS", "PageSize"]
+__all__ = ["FIRST_LIMIT_S", "LEAST_ROWS", "PageSize"]
 
 LEAST_ROWS = 10
 """A portal that fails over so few fails over one of them, or over everything: then a cheap question decides."""

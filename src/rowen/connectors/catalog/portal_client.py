@@ -1,13 +1,14 @@
 """Asking a catalog: patient with one that is busy, and for less where it is too slow for so much."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import TypeVar
 
+from rowen.connectors.catalog.ahead import Ahead
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.options import CatalogOptions
-from rowen.connectors.catalog.pages import LEAST_ROWS, PageSize
+from rowen.connectors.catalog.pages import FIRST_LIMIT_S, LEAST_ROWS, PageSize
 from rowen.errors import BodyTooLargeError, FetchError, FetchTimeoutError, SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -16,7 +17,7 @@ from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.model.dates import http_date
 
-__all__ = ["MOST_UNREAD", "PortalClient", "SourceRefusedError", "TooMuchError"]
+__all__ = ["MOST_UNREAD", "PortalClient", "SourceBusyError", "SourceRefusedError", "TooMuchError"]
 
 MOST_UNREAD = 3
 """After so many records in a row that cannot be received, the catalog is to blame and not the records. A choice: each
@@ -25,6 +26,7 @@ costs several requests, and broken records are rarely neighbours.
 
 _OVERTAXED = frozenset({500, 502, 504})
 _REFUSED = frozenset({401, 403})
+_BUSY = frozenset({425, 429, 503})
 
 T = TypeVar("T")
 Question = Callable[[], Awaitable[object]]
@@ -32,6 +34,10 @@ Question = Callable[[], Awaitable[object]]
 
 class SourceRefusedError(SourceError):
     """The catalog does not let us in."""
+
+
+class SourceBusyError(SourceError):
+    """The catalog asks to be left alone for a while."""
 
 
 class TooMuchError(SourceError):
@@ -69,6 +75,7 @@ class PortalClient:
         self._key_option = key_option
         self._is_patient = False
         self._took_s: float | None = None
+        self._ahead: Ahead | None = None
         self._credentials = Credentials.of(url, {**options.headers, **(secrets or {})})
 
     async def get(
@@ -77,20 +84,41 @@ class PortalClient:
         *,
         accept: str = "application/json",
         could_be_less: bool = False,
+        once: bool = False,
         tokens: Tokens | None = None,
         limit_s: float | None = None,
     ) -> Response:
         """The answer of a URL, if it is a good one; with tokens of it, also that it is still the same.
 
         What `could_be_less` is not asked a second time if the catalog is too slow for it: that is a `TooMuchError`.
+        What is asked `once` is not asked again whatever becomes of it, and is given no more time than a page at first.
         """
-        return await self._ask("GET", url, accept, could_be_less=could_be_less, tokens=tokens, limit_s=limit_s)
+        return await self._ask(
+            "GET", url, accept, could_be_less=could_be_less, once=once, tokens=tokens, limit_s=limit_s
+        )
 
     async def post(
-        self, url: str, body: bytes, *, media_type: str, accept: str, could_be_less: bool = False
+        self, url: str, body: bytes, *, media_type: str, accept: str, could_be_less: bool = False, once: bool = False
     ) -> Response:
         """The same for a question that is sent in a body."""
-        return await self._ask("POST", url, accept, could_be_less=could_be_less, body=body, media_type=media_type)
+        return await self._ask(
+            "POST", url, accept, could_be_less=could_be_less, once=once, body=body, media_type=media_type
+        )
+
+    @asynccontextmanager
+    async def ahead(self) -> AsyncIterator[Ahead]:
+        """A walk whose pages can be asked for before their turn, as many as the host may be asked for at a time."""
+
+        async def ask(url: str) -> Response:
+            return await self._request("GET", url, "application/json", limit_s=self.size.limit_s, tries=1)
+
+        most = self._client.settings.host_concurrency
+        self._ahead = Ahead(ask, is_good=self._is_answer, most=most if most > 1 else 0)
+        try:
+            yield self._ahead
+        finally:
+            ahead, self._ahead = self._ahead, None
+            await ahead.close()
 
     def stream(self, url: str, *, accept: str, max_bytes: int) -> AbstractAsyncContextManager[Stream]:
         """An answer that is too large to be held, whatever its status."""
@@ -173,44 +201,74 @@ class PortalClient:
         accept: str,
         *,
         could_be_less: bool,
+        once: bool = False,
         body: bytes | None = None,
         media_type: str | None = None,
         tokens: Tokens | None = None,
         limit_s: float | None = None,
     ) -> Response:
-        async def once(tries: int | None) -> Response:
-            return await self._client.request(
+        limit_s = min(self.size.limit_s, FIRST_LIMIT_S) if once else limit_s or self.size.limit_s
+
+        async def attempt(tries: int | None) -> Response:
+            return await self._request(
                 method,
                 url,
+                accept,
                 body=body,
-                accept=accept,
-                etag=tokens.etag if tokens else None,
-                last_modified=tokens.last_modified if tokens else None,
-                headers={"Content-Type": media_type} if media_type else None,
-                credentials=self._credentials,
-                limit_s=limit_s or self.size.limit_s,
-                idle_s=self.idle_s or limit_s or self.size.limit_s,
+                tokens=tokens,
+                media_type=media_type,
+                limit_s=limit_s,
+                idle_s=limit_s if once else None,
                 tries=tries,
             )
 
-        is_one_try = could_be_less and not self._is_patient
-        response = await (self._quickly(once) if is_one_try else once(None))
+        is_one_try = once or (could_be_less and not self._is_patient)
+        response = await self._ahead.take(url) if self._ahead is not None and could_be_less else None
+        if response is None:
+            response = await (self._quickly(attempt, once=once) if is_one_try else attempt(None))
         self._took_s = response.elapsed_s
         return self._checked(response, url)
 
-    async def _quickly(self, once: Callable[[int | None], Awaitable[Response]]) -> Response:
-        """The answer to a question that is not asked again if it is too much for the catalog."""
+    async def _request(
+        self,
+        method: str,
+        url: str,
+        accept: str,
+        *,
+        limit_s: float,
+        tries: int | None,
+        idle_s: float | None = None,
+        body: bytes | None = None,
+        media_type: str | None = None,
+        tokens: Tokens | None = None,
+    ) -> Response:
+        return await self._client.request(
+            method,
+            url,
+            body=body,
+            accept=accept,
+            etag=tokens.etag if tokens else None,
+            last_modified=tokens.last_modified if tokens else None,
+            headers={"Content-Type": media_type} if media_type else None,
+            credentials=self._credentials,
+            limit_s=limit_s,
+            idle_s=idle_s or self.idle_s or limit_s,
+            tries=tries,
+        )
+
+    async def _quickly(self, attempt: Callable[[int | None], Awaitable[Response]], *, once: bool) -> Response:
+        """The answer to a question that is not asked again if it is too much for the catalog, or not at all."""
         try:
-            response = await once(1)
+            response = await attempt(1)
         except FetchTimeoutError as problem:
             raise TooMuchError(str(problem), hint=problem.hint) from problem
         except FetchError as problem:
-            if not problem.retryable:
+            if once or not problem.retryable:
                 raise
-            return await once(None)
-        if self._is_answer(response) or response.status in _OVERTAXED:
+            return await attempt(None)
+        if once or self._is_answer(response) or response.status in _OVERTAXED:
             return response
-        return await once(None)
+        return await attempt(None)
 
     def _is_answer(self, response: Response) -> bool:
         return response.ok or response.not_modified or response.status in self._explained
@@ -223,9 +281,15 @@ class PortalClient:
                 f"{self._url} refused the request (status {response.status}).",
                 hint=f"If it wants a key, say where that is in the option {self._key_option}: env:NAME or file:/path.",
             )
-        gone = SourceGoneError if response.status in (404, 410) else SourceError
-        kind = TooMuchError if response.status in _OVERTAXED else gone
-        raise kind(f"{redact(url)} answered with status {response.status}.")
+        raise _kind_of(response.status)(f"{redact(url)} answered with status {response.status}.")
+
+
+def _kind_of(status: int) -> type[SourceError]:
+    if status in _OVERTAXED:
+        return TooMuchError
+    if status in _BUSY:
+        return SourceBusyError
+    return SourceGoneError if status in (404, 410) else SourceError
 
 
 async def _be_there(alive: Question) -> None:

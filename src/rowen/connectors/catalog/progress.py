@@ -15,7 +15,7 @@ from rowen.connectors.catalog.listing import Listing, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.unidentified import Unidentified
 from rowen.connectors.catalog.walk import Walk
-from rowen.model.item import Failed, Fetched, Gone
+from rowen.model.item import Failed, Fetched, Gone, Namesakes
 from rowen.model.url import key
 
 __all__ = ["Progress", "mark_of"]
@@ -23,6 +23,10 @@ __all__ = ["Progress", "mark_of"]
 # 100 failures of 600 letters are 60 kB of cursor. A document with more is read again in each run.
 _MOST_FAILED = 100
 _SOME_MINUTES = 1000  # between two times of forgetting: 100 kB, and a thousandth of the work of a look at each record
+_MOST_HANDLES = 200  # of some 100 letters are 20 kB of cursor; records without one are seen by whole walks only
+_MOST_PASSED = (
+    2000  # hashes of 16 letters are 40 kB of cursor; where more is no item, a walk is no large part of the cost
+)
 _LONGEST_ERROR = 500  # a message that says more repeats the record, which stands in quarantine anyway
 
 
@@ -54,7 +58,10 @@ class Progress:
     date, and `passing` are listed without being items, by their hashes; `passed` has those of before as well. `newest`
     is the latest date of all, `clock` the source's time when the run began, `first` the latest date of the walk's first
     page. `endless` tells why a listing was left, `replaced` that so much is new that it may be what is held under other
-    names. `stored` is the cursor as it was last written, `recent` counts the latest dates.
+    names. `stored` is the cursor as it was last written, `recent` counts the latest dates, `walks` are all passes.
+
+    Of single records that were asked for, `failed_again` could not be read, `unanswered` is how many in a row the
+    source gave no answer for. `handles` are what those in quarantine can be asked for by, where their URLs do not tell.
     """
 
     listing: Listing
@@ -79,6 +86,11 @@ class Progress:
     first: datetime | None = None
     endless: str | None = None
     replaced: bool = False
+    walks: list[Walk] = field(default_factory=list)
+    failed_again: list[Failed] = field(default_factory=list)
+    unanswered: int = 0
+    handles: dict[str, str] = field(default_factory=dict)
+    quarantined: frozenset[str] = frozenset()
 
     @classmethod
     def begin(
@@ -89,21 +101,41 @@ class Progress:
         bounds = Bounds(options, cursor.items)
         recent = RecentDates(timedelta(hours=options.overlap_h))
         passed = set(cursor.passed or ())
-        return cls(listing, known, options, now, cursor, bounds, known.count, passed, known.cursor, recent)
+        run = cls(listing, known, options, now, cursor, bounds, known.count, passed, known.cursor, recent)
+        run.handles = dict(cursor.handles or {})
+        run.quarantined = frozenset(one.url for one in known.failed)
+        return run
 
     @property
     def expected(self) -> int:
-        """How many records the source declares if nothing happened unnoticed."""
-        return self.held + (self.cursor.surplus or 0)
+        """How many records the source declares if nothing happened unnoticed.
+
+        One that told no count before lists our items, and what was passed beside them.
+        """
+        return self.held + (len(self.passed) if self.cursor.surplus is None else self.cursor.surplus)
 
     def walk(self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None) -> Walk:
         """One pass over the listing."""
-        return Walk(self.listing.pages(since=since, place=place, tokens=tokens), self.seen, since=since)
+        walk = Walk(self.listing.pages(since=since, place=place, tokens=tokens), self.seen, since=since)
+        self.walks.append(walk)
+        return walk
+
+    def namesakes(self) -> Namesakes:
+        """How many records of this run share their identifiers."""
+        return Namesakes(sum(walk.shared for walk in self.walks), sum(walk.dropped for walk in self.walks))
+
+    def are_failures_explained(self) -> bool:
+        """Whether all that is in quarantine failed in the document that the tokens are of, and was tried again since.
+
+        What failed in the flow behind us may have had other reasons than the document.
+        """
+        explained = {url for url, _, _ in self.cursor.failed or ()}
+        return all(one.tries > 1 and one.url in explained for one in self.known.failed)
 
     def begin_anew(self) -> None:
         """Take what came for not seen: it will come again."""
         self.seen, self.unidentified, self.failed, self.passed = UrlSet(), Unidentified(), [], set()
-        self.passing = set()
+        self.passing, self.handles, self.failed_again = set(), {}, []
         self.kept = self.lost = self.dated = 0
         self.replaced = False
 
@@ -121,6 +153,7 @@ class Progress:
         return sum(isinstance(row.seen, Fetched) and row.url not in held for row in rows) if counting else 0
 
     def _count(self, row: Row, held: Mapping[str, Held]) -> None:
+        self._note_handle(row)
         if row.modified is not None:
             self.dated += 1
             self.recent.add(row.modified)
@@ -142,11 +175,22 @@ class Progress:
 
     def _pass(self, url: str, *, passed: bool) -> None:
         """Note that a record is listed without being an item, or no longer so; a roll call names it all the same."""
-        if self.listing.roll is None or not (passed or self.passed):
+        if self.listing.tells_deletions or not (passed or self.passed):
+            return
+        if self.listing.roll is None and len(self.passed) >= _MOST_PASSED:
+            # The count will not be what is expected, and the catalog is walked.
             return
         mark = mark_of(url)
         for marks in (self.passed, self.passing):
             (marks.add if passed else marks.discard)(mark)
+
+    def _note_handle(self, row: Row) -> None:
+        """Keep what a record can be asked for by, if it failed here or in the flow behind us."""
+        if isinstance(row.seen, Failed) or row.url in self.quarantined:
+            if row.handle is not None and (row.url in self.handles or len(self.handles) < _MOST_HANDLES):
+                self.handles[row.url] = row.handle
+        elif self.handles:
+            self.handles.pop(row.url, None)
 
     def all_passed(self) -> list[str] | None:
         """What a cursor keeps of the records that were passed, by this run or before."""
@@ -161,19 +205,27 @@ class Progress:
     def interrupted(self, walk: Walk) -> CatalogCursor:
         """The cursor in the middle of a walk: the next run goes on at its place.
 
-        `begun` is by the source's dates, which may run behind its clock: what it stamps later is not dated earlier than
-        the newest record of the run before or, in a first walk, of the first page.
+        What was held when a walk without a newest date began may be of any age: such a walk has no `begun`.
         """
-        newest = moment(self.cursor.modified) or self.first
-        begun = moment(self.cursor.begun) or min(filter(None, (newest, self.clock)), default=None)
+        begun = moment(self.cursor.begun) if self.cursor.place is not None else self._begun()
         return replace(
             self.cursor,
             place=walk.place,
             since=stamp(walk.since) if walk.since else None,
             begun=stamp(begun) if begun else None,
             passed=self.all_passed(),
+            handles=self.handles or None,
             stumbled=None,
         )
+
+    def _begun(self) -> datetime | None:
+        """By the source's dates, which may run behind its clock: what it stamps later is not dated earlier than the
+        newest record of the run before or, in a first walk, of the first page.
+        """
+        modified = moment(self.cursor.modified)
+        if modified is None and self.known.count:
+            return None
+        return min(filter(None, (modified or self.first, self.clock)), default=None)
 
     def settled(self, declared: int | None, *, kept: int, proved: bool) -> CatalogCursor:
         """The cursor after the catalog was seen whole; what that left open makes the next run another whole walk."""
@@ -186,6 +238,7 @@ class Progress:
             surplus=None if declared is None else declared - kept,
             unidentified=self.unidentified.kept(),
             passed=sorted(self.passing) or None,
+            handles=self.handles or None,
             items=kept,
             tokens=self.listing.tokens if is_remembered else None,
             failed=failed if self.listing.tokens and is_remembered and failed else None,
@@ -205,7 +258,7 @@ class Progress:
     def moved(self) -> CatalogCursor:
         """The cursor after reading what changed."""
         modified = max(filter(None, (self.newest_stored(), self.cursor.modified)), default=None)
-        return replace(self.left(), modified=modified, passed=self.all_passed())
+        return replace(self.left(), modified=modified, passed=self.all_passed(), handles=self.handles or None)
 
     def left(self) -> CatalogCursor:
         """The cursor without a place to go on at."""

@@ -2,10 +2,11 @@
 
 A run walks the catalog whole, or reads what changed (`_catch_up`) and lets the source's count tell whether anything
 else happened: deletions are in no listing, but in the count. Where the count differs, a roll call tells what is gone;
-kinds without one are walked whole. An interrupted walk is resumed; what it had read before may have been edited or
-deleted since, so that part is proved unchanged by the source's dates and a roll call, or read again. Nothing is
-deleted unless a walk or a roll call proved that it saw everything (`completeness`), and no filter is believed that was
-not tried (`trust`). What the next run needs is in the cursor (`cursor`); the state of the run is `progress`.
+kinds without one are walked whole. What failed in earlier runs is asked for by itself (`retries`). An interrupted walk
+is resumed; what it had read before may have been edited or deleted since, so that part is proved unchanged by the
+source's dates and a roll call, or read again. Nothing is deleted unless a walk or a roll call proved that it saw
+everything (`completeness`), and no filter is believed that was not tried (`trust`). What the next run needs is in the
+cursor (`cursor`); the state of the run is `progress`.
 """
 
 import logging
@@ -13,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from rowen.connectors.base import Known
@@ -23,10 +25,11 @@ from rowen.connectors.catalog.listing import Listing, Row
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.progress import Progress
+from rowen.connectors.catalog.retries import Retries, is_walk_wanted
 from rowen.connectors.catalog.roll import Roll
 from rowen.connectors.catalog.walk import Walk
 from rowen.errors import FetchError, SourceError
-from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Incomplete, Observation, Unchanged, Whole
+from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Incomplete, Observation, Unchanged
 from rowen.model.outside import UNREADABLE
 from rowen.model.url import key
 
@@ -57,6 +60,8 @@ class Refresh:
             parts = self._catch_up(modified)
         async with aclosing(parts) as observations:
             async for observation in observations:
+                if isinstance(observation, Complete | Incomplete) and (found := self._run.namesakes()):
+                    yield found
                 yield observation
 
     def _is_walk_wanted(self) -> bool:
@@ -64,7 +69,7 @@ class Refresh:
         return (
             not run.listing.dated
             or run.cursor.filters is False
-            or run.known.unsettled
+            or is_walk_wanted(run.known.failed)
             or run.cursor.is_due(run.now(), run.options.reconcile_days)
         )
 
@@ -72,9 +77,8 @@ class Refresh:
         """All records, from the first one on."""
         run = self._run
         run.begin_anew()
-        yield Whole()
         cursor, known = run.cursor, run.known
-        is_settled = cursor.place is None and cursor.items == known.count and not known.unsettled
+        is_settled = cursor.place is None and cursor.items == known.count and run.are_failures_explained()
         walk = run.walk(tokens=cursor.tokens if is_settled else None)
         async for observation in self._read(walk):
             yield observation
@@ -86,9 +90,6 @@ class Refresh:
         """The rest of an interrupted walk; then the part before, which may have changed since."""
         run, place = self._run, self._run.cursor.place
         since, begun = moment(run.cursor.since), moment(run.cursor.begun)
-        if since is None and run.cursor.items is not None:
-            # Not in a first walk: all that is held then was shown by its earlier part, and has not moved.
-            yield Whole()
         rest = run.walk(place=place, since=since)
         async with aclosing(self._go_on(rest)) as observations:
             async for observation in observations:
@@ -97,7 +98,7 @@ class Refresh:
             yield Incomplete(run.endless)
             return
         if not rest.refused:
-            # What follows was seen before: stored together with this, new identifiers would stand out less.
+            # What follows may fail as well, and should then begin here again.
             yield Checkpoint(replace(run.cursor, place=rest.reached or place, passed=run.all_passed()).to_json())
         if rest.refused or rest.disobeyed or run.replaced:
             parts = self._whole()
@@ -141,10 +142,10 @@ class Refresh:
         """Whether names and dates together prove the part before unchanged, for less than reading it costs.
 
         A name proves that a record is there, not that it is unchanged: only a source that obeys the filter tells what
-        was edited. Items that failed have to be read.
+        was edited. Records that cannot be identified have no names.
         """
         run = self._run
-        if run.listing.roll is None or run.known.unsettled:
+        if run.listing.roll is None or is_walk_wanted(run.known.failed):
             return False
         await trust.probe(run, rest.declared)
         edited = await run.listing.count(begun - timedelta(hours=run.options.overlap_h)) if run.cursor.filters else None
@@ -157,14 +158,18 @@ class Refresh:
         edits = run.walk(since=begun - timedelta(hours=run.options.overlap_h))
         async for observation in self._read(edits, resumable=False):
             yield observation
-        is_whole = not (edits.doubt or edits.repeated or edits.received < (edits.declared or 0))
+        is_whole = not (edits.doubt or edits.repeated or edits.distinct < (edits.declared or 0))
         if not await trust.was_obeyed(run, edits):
             trust.distrusted(run)
             is_whole = False
         if rest.doubt or rest.repeated:
             parts = self._conclude(rest, resumed=True)
         else:
-            parts = self._call_roll(asked=None) if is_whole else self._read_part_before(rest, place)
+            parts = (
+                self._after_retries(partial(self._call_roll, asked=None))
+                if is_whole
+                else self._read_part_before(rest, place)
+            )
         async with aclosing(parts) as observations:
             async for observation in observations:
                 yield observation
@@ -207,17 +212,26 @@ class Refresh:
         run = self._run
         short = await completeness.shortfall_of(run, walk)
         if completeness.is_second_look_wanted(run, walk, short):
-            again = replace(walk, doubt=None, shrank=False, fresh=0) if run.listing.roll is not None else run.walk()
+            named = replace(walk, doubt=None, shrank=False, restarted=False, fresh=0)
+            again = named if run.listing.roll is not None else run.walk()
             async for observation in self._look_again(again):
                 yield observation
             walk, short = again, await completeness.shortfall_of(run, again)
             walk.doubt = walk.doubt or (completeness.shortfall(run, walk) if short > 0 and walk.fresh else None)
-        if why := completeness.doubt(run, walk, short) or await completeness.misses(run, walk, short):
+        if why := completeness.doubt(run, walk, short):
+            if resumed and walk.restarted:
+                # The place is not minded any more: the next run begins anew instead of going on there.
+                yield Checkpoint(replace(run.left(), walked=None).to_json())
+            yield Incomplete(why)
+            return
+        if why := await completeness.misses(run, walk, short):
+            # A count that is wrong by as much in another walk, which is the next run, is believed.
+            yield Checkpoint(replace(run.left(), walked=None, short=short).to_json())
             yield Incomplete(why)
             return
         if why := await completeness.mistakable(run):
-            # The next walk will meet the same ones, and is believed.
-            yield Checkpoint(replace(run.left(), unidentified=run.unidentified.kept()).to_json())
+            # The next run is another walk, will meet the same ones, and is believed.
+            yield Checkpoint(replace(run.left(), walked=None, unidentified=run.unidentified.kept()).to_json())
             yield Incomplete(why)
             return
         await trust.probe(run, walk.declared)
@@ -269,6 +283,8 @@ class Refresh:
         async with aclosing(roll.read_missing()) as observations:
             async for observation in observations:
                 yield observation
+        for failed in roll.failed_again():
+            yield failed
         if why := roll.doubt():
             yield Incomplete(why)
             return
@@ -294,12 +310,24 @@ class Refresh:
             trust.distrusted(run)
             yield FellBack("The catalog ignores the modified filter: it was walked whole instead.")
             parts = self._whole()
-        elif walk.doubt or walk.repeated or walk.received < (walk.declared or 0) - (run.cursor.short or 0):
+        elif walk.doubt or walk.repeated or walk.distinct < (walk.declared or 0) - (run.cursor.short or 0):
             yield FellBack(walk.doubt or "The list of what was modified is not whole: the catalog was walked instead.")
             parts = self._whole()
         else:
-            parts = self._compare_counts(asked)
+            parts = self._after_retries(partial(self._compare_counts, asked))
         async with aclosing(parts) as observations:
+            async for observation in observations:
+                yield observation
+
+    async def _after_retries(self, following: Callable[[], AsyncGenerator[Observation]]) -> AsyncGenerator[Observation]:
+        """What failed before, as far as it can be asked for; then what follows, or a whole walk."""
+        retries = Retries(self._run)
+        async with aclosing(retries.rows()) as observations:
+            async for observation in observations:
+                yield observation
+        if retries.walk_wanted:
+            yield FellBack(f"{retries.walk_wanted} The catalog was walked whole.")
+        async with aclosing(self._whole() if retries.walk_wanted else following()) as observations:
             async for observation in observations:
                 yield observation
 
@@ -327,8 +355,12 @@ class Refresh:
             async with aclosing(parts) as observations:
                 async for observation in observations:
                     yield observation
-        elif (cursor := (await changes.with_overlap(run, run.moved(), asked)).to_json()) != run.stored:
-            yield Checkpoint(cursor)
+        else:
+            # As many are there as should be, and so what failed again is among them.
+            for failed in run.failed_again:
+                yield failed
+            if (cursor := (await changes.with_overlap(run, run.moved(), asked)).to_json()) != run.stored:
+                yield Checkpoint(cursor)
 
     async def _read(
         self, walk: Walk, *, until: Any = None, resumable: bool = True, counting: bool = False

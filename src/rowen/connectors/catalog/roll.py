@@ -8,7 +8,8 @@ from rowen.connectors.catalog.completeness import lacks_one
 from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.listing import Names, RollCall
 from rowen.connectors.catalog.progress import Progress, mark_of
-from rowen.model.item import Observation, Unchanged
+from rowen.connectors.catalog.retries import ask_for
+from rowen.model.item import Failed, Observation, Unchanged
 
 __all__ = ["MOST_MISSING", "Roll"]
 
@@ -33,8 +34,8 @@ class Roll:
         """Call all names. Where the dates of the source prove that what is held is unchanged, that is said of it."""
         async with aclosing(self.call.names()) as pages:
             async for page in pages:
-                unseen = self._take(page)
-                held = await self.run.known.look_up(unseen) if proves and unseen else {}
+                unseen = await self._take(page)
+                held = await self.run.known.look_up(self._trusted(unseen)) if proves and unseen else {}
                 self.missing += [url for url in unseen if url not in held]
                 for url in held:
                     self.run.seen.add(url)
@@ -43,24 +44,35 @@ class Roll:
                 if self.run.endless:
                     return
 
-    def _take(self, page: Names) -> list[str]:
+    def _trusted(self, urls: list[str]) -> list[str]:
+        """Those whose copy is the latest version that was shown to us, if there is a copy."""
+        return [url for url in urls if url not in self.run.quarantined] if self.run.quarantined else urls
+
+    async def _take(self, page: Names) -> list[str]:
         """The items of a page that neither this run has seen nor an earlier one passed over."""
         self.declared = page.declared
         self.received += len(page.urls)
         self.unnamed += page.urls.count(None)
         fresh = [url for url in page.urls if url is not None and self.named.add(url)]
-        passed = self.run.passed
-        self.listed |= {mark for url in fresh if (mark := mark_of(url)) in passed} if passed else set()
-        return [url for url in fresh if url not in self.run.seen and not (passed and mark_of(url) in passed)]
+        passed = {url: mark for url in fresh if (mark := mark_of(url)) in self.run.passed} if self.run.passed else {}
+        self.listed.update(passed.values())
+        if unseen := [url for url in passed if url not in self.run.seen]:
+            # One that is held all the same was read by a run that did not come to write its cursor, or its deletion is
+            # held back: only the source knows which.
+            self.missing += await self.run.known.look_up(unseen)
+        return [url for url in fresh if url not in self.run.seen and url not in passed]
 
     async def read_missing(self) -> AsyncGenerator[Observation]:
         """The records of the missing items, one by one."""
         for url in self.missing[:MOST_MISSING]:
-            row = await self.call.record(url)
-            self.run.seen.add(url)
-            await self.run.take([row], counting=True)
+            row = await ask_for(self.run, url)
             self.listed.add(mark_of(url))
-            yield row.seen
+            if row is not None:
+                yield row.seen
+
+    def failed_again(self) -> list[Failed]:
+        """What was asked for by itself, could not be read, and is there."""
+        return [one for one in self.run.failed_again if one.url in self.named]
 
     async def is_too_little(self) -> str | None:
         """Why names do not suffice: one without may be an item that did not come, or too much was never read."""
@@ -78,10 +90,10 @@ class Roll:
     def is_settled(self) -> bool:
         """Whether no more came than is declared: some went while we looked, which a walk can tell, or it is a habit."""
         excess = min(0, (self.declared or 0) - self.received) or None
-        is_settled = excess is None or excess == self.run.cursor.short
-        if excess is not None:
+        before = self.run.cursor.short or 0
+        if excess is not None or before < 0:
             self.run.cursor = replace(self.run.cursor, short=excess)
-        return is_settled
+        return excess is None or excess == before
 
     def doubt(self) -> str | None:
         """Why the roll call proves nothing."""

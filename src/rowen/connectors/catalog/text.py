@@ -4,7 +4,7 @@ import re
 
 from turbohtml import Element, Node, Text, parse_fragment
 
-__all__ = ["plain"]
+__all__ = ["has_markup", "one_line", "plain"]
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--")
 _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]\w{1,30});")
@@ -52,6 +52,16 @@ def plain(text: str) -> str:
     if "&" in text and _ENTITY.search(text):
         return _rendered(text.replace("<", "&lt;").replace("\n", "<br>"))
     return text.strip()
+
+
+def one_line(text: str) -> str:
+    """A name, a title or a short statement: the same in one line."""
+    return " ".join(plain(text).split())
+
+
+def has_markup(text: str) -> bool:
+    """Whether there are tags in a text."""
+    return "<" in text and _TAG.search(text) is not None
 
 
 def _rendered(html: str) -> str:

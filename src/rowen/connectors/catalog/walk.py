@@ -2,17 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from rowen.connectors.catalog.hash_sets import UrlSet
+from rowen.connectors.catalog.hash_sets import HashSet, UrlSet
 from rowen.connectors.catalog.listing import ListingPage, Row
 from rowen.errors import RowenError
+from rowen.model.item import Document, Fetched
 
 __all__ = ["Walk"]
+
+log = logging.getLogger(__name__)
 
 # One page without a new record happens where records were inserted further up; two in a row are the listing again.
 _MOST_STALE = 2
@@ -26,11 +30,14 @@ _TOLERANCE = timedelta(days=1)
 class Walk:
     """The pages of a listing, and what is known of them so far.
 
-    `received` counts records, `fresh` those that this run had not seen, `repeated` tells that pages came again,
-    `disobeyed` that records are older than what was asked for, `newest` is the latest date among them. `ascending`
-    tells that the oldest came first, `shrank` that the source declared fewer records on the way than before, `refused`
-    that not even a first page came. `reached` is the last place to go on at, `again` are the records of the last page
-    that this walk has shown before.
+    `received` counts records, `distinct` those of them that are not the same, `unshown` those that are counted and were
+    not shown when asked for, `fresh` those that this run had not seen, `shared` those that share their identifiers,
+    `dropped` those that came again and say something else than the first. `repeated` tells that pages came again,
+    `restarted` that a page began with all of the first one, `disobeyed` that records are older than what was asked for;
+    `newest` is the latest date among them. `ascending` tells that the oldest came first, `shrank` that the source
+    declared fewer records on the way than before, `refused` that not even a first page came. `reached` is the last
+    place to go on at, `again` are the records of the last page that this walk has shown before, `beginning` are the
+    URLs of the first page.
     """
 
     pages: AsyncGenerator[ListingPage]
@@ -43,9 +50,14 @@ class Walk:
     reached: Any = None
     doubt: str | None = None
     received: int = 0
+    unshown: int = 0
     fresh: int = 0
+    shared: int = 0
+    dropped: int = 0
     again: list[Row] = field(default_factory=list)
+    beginning: list[str] = field(default_factory=list)
     repeated: bool = False
+    restarted: bool = False
     disobeyed: bool = False
     shrank: bool = False
     refused: bool = False
@@ -53,10 +65,18 @@ class Walk:
     _is_first: bool = field(init=False)
     _places: set[int] = field(default_factory=set)
     _shown: set[int] = field(default_factory=set)
+    _said: HashSet = field(default_factory=HashSet)
+    _own: HashSet | None = None
     _stale: int = 0
 
     def __post_init__(self) -> None:
         self._is_first = not len(self.seen)
+        self._own = None if self._is_first else HashSet()
+
+    @property
+    def distinct(self) -> int:
+        """How many records came, each counted once."""
+        return self.fresh if self._own is None else len(self._own)
 
     async def rows(self) -> AsyncGenerator[list[Row]]:
         """The records of each page that were not seen before."""
@@ -70,7 +90,10 @@ class Walk:
     def join(self, other: "Walk") -> None:
         """Take over what another part of the same walk leaves in doubt."""
         self.doubt = self.doubt or other.doubt
+        self.unshown += other.unshown
         self.repeated = self.repeated or other.repeated
+        # A source that ignores the place shows its beginning in both parts.
+        self.restarted = self.restarted or other.restarted or _begins_as(other.beginning, self.beginning)
         self.shrank = self.shrank or other.shrank
 
     def _take(self, page: ListingPage) -> list[Row]:
@@ -82,9 +105,12 @@ class Walk:
         self.place = page.place
         self.reached = self.reached if page.place is None else page.place
         self.received += len(page.rows)
+        self.unshown += page.unshown
         is_new = [self.seen.add(row.url) for row in page.rows]
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
         self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_first and not new]
+        self._count_namesakes(page.rows, is_new)
+        self._compare_urls([row.url for row in page.rows])
         is_shown = self._is_shown(page)
         # A listing that ends with several records of one page before has not shown its end: to show them once more, as
         # many would have to be inserted between two requests. Further up, a kind may know a way round.
@@ -100,6 +126,24 @@ class Walk:
         self.disobeyed = self.since is not None and _is_older(dates, self.since)
         return fresh
 
+    def _count_namesakes(self, rows: Sequence[Row], is_new: list[bool]) -> None:
+        """Count what shares its identifier, and what another record of this walk hides, which is in no way the same."""
+        for row, new in zip(rows, is_new, strict=True):
+            if isinstance(row.seen, Fetched) and isinstance(row.seen.item, Document):
+                is_other = self._said.add(f"{row.url} {row.seen.item.record_hash.hex()}")
+                self.shared += new and row.shared
+                if is_other and not new and self._is_first:
+                    self.dropped += 1
+                    log.warning("another record has the identifier of %r: %s", row.seen.item.title, row.url)
+
+    def _compare_urls(self, urls: list[str]) -> None:
+        """Count what is new in this walk, and see whether the listing begins anew: its source ignores the place."""
+        if self._own is not None:
+            for url in urls:
+                self._own.add(url)
+        self.restarted = self.restarted or (len(urls) >= len(self.beginning) and _begins_as(urls, self.beginning))
+        self.beginning = self.beginning or urls
+
     def _is_shown(self, page: ListingPage) -> bool:
         """Whether this walk has shown the same records as one page before."""
         shown = hash(frozenset(row.url for row in page.rows))
@@ -114,6 +158,12 @@ class Walk:
         self.repeated = mark in self._places or self._stale >= _MOST_STALE
         self._places.add(mark)
         return self.repeated
+
+
+def _begins_as(page: list[str], first: list[str]) -> bool:
+    """Whether a page begins as the first one does; a page of a single record may be one that is listed twice."""
+    common = min(len(page), len(first))
+    return len(page) > 1 and common > 0 and page[:common] == first[:common]
 
 
 async def _ahead(pages: AsyncGenerator[ListingPage]) -> AsyncGenerator[ListingPage]:

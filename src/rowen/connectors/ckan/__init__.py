@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions, accept, recognise
@@ -14,7 +14,7 @@ from rowen.fetch.client import Client
 __all__ = ["Ckan"]
 
 
-class Ckan(CatalogConnector):
+class Ckan(SingleRecords):
     """Reads the datasets of a CKAN portal."""
 
     kind: ClassVar[str] = "ckan"

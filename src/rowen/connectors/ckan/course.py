@@ -7,7 +7,7 @@ join again. Without that, as many additions as deletions would make the count co
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -87,6 +87,16 @@ class Course:
         self.position = max(0, min(start, count or start) - max(step // 2, 1))
         self.overlaps = self.position > 0
         return False
+
+    def starts(self, rows: int, count: int) -> Iterator[int]:
+        """Where the next pages of so many rows begin, if all goes well, up to the one that confirms the end."""
+        position = self.position
+        while True:
+            start = position - 1 if self.overlaps and rows > 1 else position
+            yield start
+            if position >= count:
+                return
+            position = min(start + rows, count)
 
     def take(self, start: int, rows: Sequence[Any]) -> list[Any]:
         """The rows that are new, and those that really are there again.

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -49,7 +50,7 @@ class SearchPage(NamedTuple):
 class CkanListing(Listing):
     """The datasets of a portal, and their roll call."""
 
-    version = 1
+    version = CkanOptions.record_version
     dated = True
 
     def __init__(self, portal: PortalClient, address: CkanAddress, options: CkanOptions) -> None:
@@ -89,29 +90,65 @@ class CkanListing(Listing):
             async for rows, page in parts:
                 yield Names([self._address.item(name) if (name := id_of(row)) else None for row in rows], page.total)
 
-    async def record(self, url: str) -> Row:
-        """One dataset by the URL of its item."""
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One dataset by the URL of its item; where a filter was chosen, by a search, which alone obeys it."""
         name = self._address.identifier(url)
+        if self._address.item(name) != url:
+            return None
+        record, refused = None, False
         try:
-            record = self._result(await self._portal.get(f"{self._address.action}/package_show?id={quoted(name)}"))
-        except (SourceGoneError, SourceRefusedError):
-            record = None
-        if id_of(record) != name:
-            return Row(Failed(url, "The portal lists this dataset, but does not show it."))
+            record = await (self._filtered(name) if self._options.filter else self._shown(name))
+        except SourceGoneError:
+            pass
+        except SourceRefusedError:
+            refused = True
+        if id_of(record) != name or not self._is_listed(record):
+            absent = not refused and (record is None or id_of(record) == name)
+            return Row(Failed(url, "The portal lists this dataset, but does not show it."), absent=absent)
         return self._row(record)
+
+    async def _shown(self, name: str) -> Any:
+        url = f"{self._address.action}/package_show?id={quoted(name)}"
+        return self._result(await self._portal.get(url, once=True))
+
+    async def _filtered(self, name: str) -> Any:
+        escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+        wanted = {"rows": 1, "start": 0, "fq": f'+id:"{escaped}" +({self._options.filter})'}
+        private = {"include_private": "true"} if self._options.include_private else {}
+        url = f"{self._address.action}/package_search?{urlencode({**wanted, **private}, errors='surrogatepass')}"
+        return next(iter(self._found(await self._portal.get(url, once=True), 0, 1).rows), None)
+
+    def _is_listed(self, record: Any) -> bool:
+        """Whether a search would show the record to us as well."""
+        is_private = record.get("private") is True and not self._options.include_private
+        return not is_private and record.get("state") != "draft"
 
     async def _follow(self, course: Course) -> AsyncGenerator[tuple[list[Any], SearchPage]]:
         """The rows of each page that did not come before, and the page."""
-        while True:
-            page = await self._page(course)
-            if not course.joins(page.start, page.rows, page.total, step=self._portal.size.rows):
-                continue
-            rows = course.take(page.start, page.rows)
-            course.move(page.start, page.rows, page.total, is_new=bool(rows))
-            if rows or course.ended:
-                yield rows, page
-            if course.ended:
-                return
+        async with self._portal.ahead() as ahead:
+            while True:
+                page = await self._page(course)
+                if not course.joins(page.start, page.rows, page.total, step=self._portal.size.rows):
+                    continue
+                rows = course.take(page.start, page.rows)
+                course.move(page.start, page.rows, page.total, is_new=bool(rows))
+                if not course.ended:
+                    ahead.want(self._following(course, page, ahead.most))
+                if rows or course.ended:
+                    yield rows, page
+                if course.ended:
+                    return
+
+    def _following(self, course: Course, page: SearchPage, most: int) -> list[str]:
+        """The addresses of the next pages, where they can be told.
+
+        A portal that is asked for what was modified may ignore that, and is left after a page that shows it.
+        """
+        size = self._portal.size.rows
+        if page.total is None or size < 2 or not course.overlaps or course.since:
+            return []
+        starts = islice(course.starts(size, page.total), most)
+        return [self._search_url(start, size, since=course.since, ids=course.ids) for start in starts]
 
     async def _page(self, course: Course) -> SearchPage:
         """The next page, whatever it takes: a record that cannot be received costs only itself."""
@@ -152,6 +189,14 @@ class CkanListing(Listing):
         self, start: int, rows: int, *, since: str | None = None, ids: bool = False, could_be_less: bool = False
     ) -> SearchPage:
         """One page in the order of identifiers; with `ids`, of nothing but these."""
+        url = self._search_url(start, rows, since=since, ids=ids)
+        try:
+            return self._found(await self._portal.get(url, could_be_less=could_be_less), start, rows)
+        except SourceError as problem:
+            problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
+            raise
+
+    def _search_url(self, start: int, rows: int, *, since: str | None, ids: bool) -> str:
         wanted: dict[str, str | int] = {"rows": rows, "start": start, "sort": "id asc"}
         if fq := self._filter(since):
             wanted["fq"] = fq
@@ -159,12 +204,7 @@ class CkanListing(Listing):
             wanted["fl"] = "id"
         if self._options.include_private:
             wanted["include_private"] = "true"
-        url = f"{self._address.action}/package_search?{urlencode(wanted)}"
-        try:
-            return self._found(await self._portal.get(url, could_be_less=could_be_less), start, rows)
-        except SourceError as problem:
-            problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
-            raise
+        return f"{self._address.action}/package_search?{urlencode(wanted)}"
 
     def _filter(self, since: str | None) -> str | None:
         dated = f"metadata_modified:[{since} TO *]" if since else None

@@ -1,7 +1,7 @@
 """A CKAN package becomes a dataset."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,14 +19,16 @@ _VOLATILE = frozenset(
     {"tracking_summary", "num_followers", "package_count", "followers", "views_total", "views_recent", "score"}
 )
 _NESTED = ("organization", "groups", "resources")
+# DKAN calls its extras by their labels.
+_DKAN_PLACE = "spatial / geographical coverage"
 # CKAN has no fields of its own for coverage: these are those of its extensions, and of data.gov.au and Zürich.
-_PLACES = ("spatial", "spatial_coverage", "spatialRelationship")
+_PLACES = ("spatial", "spatial_coverage", "spatialRelationship", *(f"{_DKAN_PLACE} {n}" for n in ("area", "location")))
 _PERIODS = (
     ("temporal_start", "temporal_end"),
     ("temporal_coverage_from", "temporal_coverage_to"),
     ("temporal-extent-begin", "temporal-extent-end"),
 )
-_TIMES = ("temporal_coverage", "temporal", "timeRange")
+_TIMES = ("temporal_coverage", "temporal", "timeRange", "temporal coverage")
 
 
 def dataset_of(record: Mapping[str, Any], address: CkanAddress, *, language: str | None = None) -> Dataset:
@@ -77,6 +79,23 @@ def _tags(record: Mapping[str, Any], language: str | None) -> Iterable[str]:
     for words in keywords.values() if isinstance(keywords, Mapping) else [keywords]:
         yield from filter(None, map(word, _list(words)))
 
+    if not _is_dkan(record):
+        yield from _group_names(record, language)
+
+
+def _group_names(record: Mapping[str, Any], language: str | None) -> Iterator[str]:
+    for group in _list(record.get("groups")):
+        names = (
+            (group.get(name) for name in ("display_name", "title", "name")) if isinstance(group, Mapping) else [group]
+        )
+        if said := _first(one_of(name, language) for name in names):
+            yield said
+
+
+def _is_dkan(record: Mapping[str, Any]) -> bool:
+    """Whether a record is DKAN's, which knows no organisations: a group is who publishes it."""
+    return "organization" not in record and "owner_org" not in record
+
 
 def _publisher(record: Mapping[str, Any], extras: Mapping[str, Any], language: str | None) -> str:
     publisher, organization = record.get("publisher"), record.get("organization")
@@ -85,6 +104,8 @@ def _publisher(record: Mapping[str, Any], extras: Mapping[str, Any], language: s
     if isinstance(publisher, Mapping):
         publisher = publisher.get("name")
     named = one_of(publisher, language) or one_of(extras.get("publisher_name"), language)
+    if not named and _is_dkan(record):
+        named = _first(_group_names(record, language))
     if named or not isinstance(organization, Mapping):
         return named or one_of(record.get("author"), language)
     return one_of(organization.get("title"), language) or word(organization.get("name"))
@@ -140,7 +161,8 @@ def _either(record: Mapping[str, Any], extras: Mapping[str, Any], name: str) -> 
 def _extras(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
-    return {str(one.get("key")): one.get("value") for one in _objects(value)}
+    told = {str(one.get("key")): one.get("value") for one in _objects(value)}
+    return {**{name.casefold(): value for name, value in told.items()}, **told}
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:

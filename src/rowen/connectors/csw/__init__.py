@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.notes import Noted, noted
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.csw.address import CswOptions, accept, capabilities_url, recognise
@@ -19,7 +19,7 @@ __all__ = ["Csw"]
 _EXPLAINED = frozenset({400, 404, 405, 406, 415, 422, 500, 501})
 
 
-class Csw(CatalogConnector):
+class Csw(SingleRecords):
     """Reads the records of a catalogue service."""
 
     kind: ClassVar[str] = "csw"
@@ -38,10 +38,14 @@ class Csw(CatalogConnector):
 
     def _observe(self, client: Client, known: Known) -> AsyncGenerator[Observation]:
         held = Noted(known)
+        catalogue = self._listing(client, held)
+        return noted(self._refresh(catalogue, held), catalogue.notes)
+
+    def _listing(self, client: Client, known: Known) -> Catalogue:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now, explained=_EXPLAINED)
         catalogue = Catalogue(portal, self._url, self._options)
-        catalogue.open(held)
-        return noted(self._refresh(catalogue, held), catalogue.notes)
+        catalogue.open(known if isinstance(known, Noted) else Noted(known))
+        return catalogue
 
 
 def _likely(probe: Probe) -> str:

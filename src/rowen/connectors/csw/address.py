@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 
-__all__ = ["CswOptions", "Profile", "accept", "ask", "capabilities_url", "item_url", "recognise"]
+__all__ = ["CswOptions", "Profile", "accept", "ask", "capabilities_url", "identifier_in", "item_url", "recognise"]
 
 _PREFIX = "csw:"
 _TELLING = re.compile(r"[?&]service=csw\b|/csw(?:-[\w-]+)?/?(?:\?|$)", re.IGNORECASE)
@@ -56,7 +56,13 @@ def item_url(base: str, identifier: str) -> str:
     return ask(base, {"service": "CSW", "version": "2.0.2", "request": "GetRecordById", "id": identifier})
 
 
-Profile = Literal["iso19139", "iso19115-3", "dublin-core"]
+def identifier_in(url: str) -> str:
+    """The identifier in the URL of a record; empty if there is none."""
+    asked = parse_qsl(urlsplit(url).query, keep_blank_values=True, errors="surrogatepass")
+    return next((value for name, value in reversed(asked) if name == "id"), "")
+
+
+Profile = Literal["iso19139", "iso19115-3", "dcat", "dublin-core"]
 
 
 class CswOptions(CatalogOptions):
@@ -66,4 +72,4 @@ class CswOptions(CatalogOptions):
 
     def reading(self) -> dict[str, Any]:
         """Another schema is another record."""
-        return {"language": self.language, "profile": self.profile}
+        return {**super().reading(), "profile": self.profile}

@@ -7,9 +7,12 @@ from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, Reader, local, read_in_steps, said
 
-__all__ = ["CswAnswer", "CswRefusalError", "read"]
+__all__ = ["CswAnswer", "CswRefusalError", "read", "read_one"]
 
 _RESULTS = frozenset({"SearchResults"})
+_ONE = frozenset({"GetRecordByIdResponse"})
+# Version 3.0 answers with the record itself.
+_RECORDS = frozenset({"MD_Metadata", "MI_Metadata", "Record"})
 _WRONG = frozenset({"Exception", "ServiceException"})
 _REPORTS = frozenset({"ExceptionReport", "ServiceExceptionReport"})
 _BEYOND_US = frozenset(
@@ -25,15 +28,36 @@ class CswRefusalError(UnreadableError):
 
 @dataclass(slots=True)
 class CswAnswer:
-    """Records, and how many match the question. Where the next ones are said to begin is not worth knowing."""
+    """Records, how many match the question, and how many are said to be in this answer.
+
+    Where the next ones are said to begin is not worth knowing.
+    """
 
     records: list[FoundElement] = field(default_factory=list)
     matched: int | None = None
+    returned: int | None = None
 
 
 async def read(response: Response, where: str) -> CswAnswer:
     """The answer in a response; raises what the service reports instead."""
-    reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=response.charset)
+    root, found = await _read(
+        response, where, Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=response.charset)
+    )
+    if root != "GetRecordsResponse":
+        raise SourceError(f"{where} answers with XML that is no list of records.")
+    return _sorted_out(found)
+
+
+async def read_one(response: Response, where: str) -> list[FoundElement]:
+    """The record in an answer to the question for one; none where the service does not know it."""
+    root, found = await _read(response, where, Reader(_WRONG | _RECORDS, within=_ONE, charset=response.charset))
+    if root not in _ONE | _RECORDS:
+        raise SourceError(f"{where} answers with XML that is no record.")
+    return found
+
+
+async def _read(response: Response, where: str, reader: Reader) -> tuple[str, list[FoundElement]]:
+    """The name of a document and what a reader finds in it."""
     try:
         found = await read_in_steps(response.body, reader)
     except SourceError as problem:
@@ -45,9 +69,7 @@ async def read(response: Response, where: str) -> CswAnswer:
         raise _refusal([one.tree for one in found], where)
     if not response.ok:
         raise _bad_status(response, where)
-    if root != "GetRecordsResponse":
-        raise SourceError(f"{where} answers with XML that is no list of records.")
-    return _sorted_out(found)
+    return root, found
 
 
 def _bad_status(response: Response, where: str) -> SourceError:
@@ -68,6 +90,7 @@ def _sorted_out(found: list[FoundElement]) -> CswAnswer:
     for one in found:
         if local(one.tree.tag) == "SearchResults":
             answer.matched = _number(one.tree.get("numberOfRecordsMatched"))
+            answer.returned = _number(one.tree.get("numberOfRecordsReturned"))
         else:
             answer.records.append(one)
     return answer

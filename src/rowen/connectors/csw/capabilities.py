@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from rowen.connectors.csw import dcat
 from rowen.connectors.csw.address import Profile
 from rowen.connectors.csw.question import CswDialect
 from rowen.fetch.response import Response
@@ -14,7 +15,12 @@ __all__ = ["Capabilities", "is_capabilities"]
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _GMD = ("http://www.isotc211.org/2005/gmd",)
 _MDB = ("http://standards.iso.org/iso/19115/-3/mdb/2.0", "http://standards.iso.org/iso/19115/-3/mdb/1.0")
-_SCHEMAS: dict[Profile, tuple[str, ...]] = {"iso19139": _GMD, "iso19115-3": _MDB, "dublin-core": ()}
+_SCHEMAS: dict[Profile, tuple[str, ...]] = {
+    "iso19139": _GMD,
+    "iso19115-3": _MDB,
+    "dcat": dcat.SCHEMAS,
+    "dublin-core": (),
+}
 _OPERATION = frozenset({"Operation", "ServiceTypeVersion"})
 _MODIFIED = ("apiso:Modified", "dct:modified")
 
@@ -74,8 +80,8 @@ class Capabilities:
         if profile is not None:
             named = _SCHEMAS[profile]
             return [one for one in named if one in self.schemas] or list(named[:1]) or [""]
-        rich = [one for one in (*_GMD, *_MDB) if one in self.schemas or (not self.schemas and one in _GMD)]
-        return [*rich, ""]
+        known = (*_GMD, *_MDB, *dcat.SCHEMAS)
+        return [*(one for one in known if one in self.schemas or (not self.schemas and one in _GMD)), ""]
 
 
 def is_capabilities(body: bytes) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, wordings
+from rowen.connectors.catalog.licences import address_of_licence
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
 from rowen.formats.xml import Element, local, said
@@ -21,9 +22,6 @@ _BOX = ("westBoundLongitude", "southBoundLatitude", "eastBoundLongitude", "north
 _ROLES = ("publisher", "owner", "resourceProvider", "custodian", "pointOfContact")
 _PARTIES = "{*}pointOfContact/*", "{*}citation/{*}CI_Citation/{*}citedResponsibleParty/*"
 _PROTOCOL = re.compile(r"(OGC:[A-Z0-9]+|ESRI:[A-Za-z0-9]+|WWW:[A-Z]+)")
-_TOLD_LICENCE = re.compile(
-    r"https?://\S{0,200}(?:licen[cs]e|creativecommons|opendata|/dl-de|etalab)\S{0,200}", re.IGNORECASE
-)
 _MOST_MB = 1e9  # a petabyte: what is said to be larger was given in bytes, or is a mistake
 
 
@@ -156,13 +154,22 @@ def _licence(about: Element) -> str:
     """What is said about use: the address of a licence if there is one, else words."""
     blocks = about.findall("{*}resourceConstraints/*")
     blocks.sort(key=lambda block: block.find("{*}useConstraints") is None)
-    properties = [one for block in blocks for one in block if local(one.tag) in ("otherConstraints", "useLimitation")]
-    for one in properties:
-        anchor = one.find("{*}Anchor")
-        address = anchor.get(_HREF, "") if anchor is not None else ""
-        if found := _TOLD_LICENCE.search(address) or _TOLD_LICENCE.search(_words(one)):
-            return found[0].rstrip('",;.)')
-    return next((plain(words) for one in properties if (words := _words(one))), "")
+    told = [words for block in blocks for words in _constraints(block) if words]
+    return next(filter(None, map(address_of_licence, told)), "") or next(iter(told), "")
+
+
+def _constraints(block: Element) -> Iterator[str]:
+    """What a block says in words and in links; a licence may be cited as a document is."""
+    for one in block:
+        if local(one.tag) in ("otherConstraints", "useLimitation"):
+            anchor = one.find("{*}Anchor")
+            if address := address_of_licence(anchor.get(_HREF, "") if anchor is not None else ""):
+                yield address
+            yield _words(one)
+    for cited in block.findall("{*}reference/{*}CI_Citation"):
+        for linkage in cited.findall("{*}onlineResource/{*}CI_OnlineResource/{*}linkage"):
+            yield address_of_licence(_words(linkage))
+        yield _words(cited.find("{*}title"))
 
 
 def _dates(dates: list[Element]) -> dict[str, str]:

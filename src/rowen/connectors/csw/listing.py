@@ -11,10 +11,10 @@ from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.csw.address import CswOptions, ask, capabilities_url, item_url
-from rowen.connectors.csw.answer import CswAnswer, CswRefusalError, read
+from rowen.connectors.csw.address import CswOptions, ask, capabilities_url, identifier_in, item_url
+from rowen.connectors.csw.answer import CswAnswer, CswRefusalError, read, read_one
 from rowen.connectors.csw.capabilities import Capabilities
-from rowen.connectors.csw.question import CswDialect, CswQuestion
+from rowen.connectors.csw.question import CswDialect, CswQuestion, by_identifier
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.connectors.remembered import remembered
 from rowen.connectors.unread import unread_url
@@ -25,9 +25,6 @@ from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
 __all__ = ["Catalogue"]
-
-VERSION = 2
-"""To be raised when a record is read into something else than before."""
 
 WINDOW = 10_000
 """So many records some servers show and count, and no more."""
@@ -43,18 +40,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """Some records in a row, how many match the question, and how many were asked for."""
+    """Some records in a row, how many match the question, and how many were asked for.
+
+    `unshown` are said to be in the answer, or behind it, and are not.
+    """
 
     rows: list[Row]
     matched: int | None
     asked: int
     doubt: str | None = None
+    unshown: int = 0
 
 
 class Catalogue(Listing):
     """A service as the refresh sees it: its listing."""
 
-    version = VERSION
+    version = CswOptions.record_version
     dated = True
     resolution = timedelta(days=1)
 
@@ -67,6 +68,7 @@ class Catalogue(Listing):
         self._holes = 0
         self._clock: datetime | None = None
         self._answer = b""
+        self._last = ""
 
     def open(self, known: Noted) -> None:
         """Speak as in the last run, if there was one."""
@@ -111,6 +113,16 @@ class Catalogue(Listing):
         except UnreadableError:
             return 0
         return answer.matched if answer.records else 0
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One record by the URL of its item, in the schema that all are read in."""
+        dialect, identifier = self._dialect, identifier_in(url)
+        if dialect is None or item_url(self._url, identifier) != url:
+            return None
+        asked = ask(self._url if dialect.post else dialect.url, by_identifier(identifier, dialect))
+        records = await read_one(await self._portal.get(asked, accept=_ACCEPT, once=True), self._url)
+        rows = [row for one in records if (row := self._row(one)).url == url]
+        return rows[0] if rows else Row(Failed(url, "The service does not show this record."), absent=True)
 
     async def _settle(self) -> int | None:
         """Find out how the service is spoken to; tells how many records it says to have."""
@@ -204,6 +216,7 @@ class Catalogue(Listing):
                 declared=None if doubt else matched,
                 clock=self._clock,
                 doubt=doubt or window.doubt,
+                unshown=window.unshown,
             )
             if is_over:
                 return
@@ -250,7 +263,14 @@ class Catalogue(Listing):
         except (UnreadableError, BodyTooLargeError) as problem:
             return await self._hole(question, problem)
         self._holes = 0
-        return _Window(await one_by_one(self._row, answer.records), answer.matched, sizes[-1])
+        rows = await one_by_one(self._row, answer.records)
+        self._last = rows[-1].url if rows else self._last
+        return _Window(rows, answer.matched, sizes[-1], unshown=self._unwritten(answer, sizes[-1]))
+
+    def _unwritten(self, answer: CswAnswer, asked: int) -> int:
+        """How many records the service says to have written, and has not; nothing is proved without an order."""
+        is_sorted = self._dialect is not None and self._dialect.sort is not None
+        return max(0, min(answer.returned or 0, asked) - len(answer.records)) if is_sorted else 0
 
     async def _hole(self, question: CswQuestion, problem: SourceError) -> _Window:
         """A single record that cannot be read: its identifier may still be had, in the plainest form."""
@@ -261,6 +281,8 @@ class Catalogue(Listing):
             answer = await self._ask(replace(question, at=1))
         if answer.matched is not None and question.at > answer.matched:
             return _Window([], answer.matched, 1)
+        if answer.matched is not None and await self._is_end(question):
+            return _Window([], answer.matched, 1, unshown=answer.matched - question.at + 1)
         identifier = identifier_of(answer.records[0].tree) if answer.records else ""
         self._holes += not identifier
         if not identifier and (question.at == 1 or self._holes >= MOST_HOLES):
@@ -269,6 +291,21 @@ class Catalogue(Listing):
         doubt = None if identifier else "A record can neither be read nor named."
         row = Row(Failed(url, f"The record cannot be read: {problem}", payload=payload or None), named=bool(identifier))
         return _Window([row], answer.matched, 1, doubt)
+
+    async def _is_end(self, question: CswQuestion) -> bool:
+        """Whether the record before this place is the last one, whatever is counted behind it.
+
+        It is if it comes first when the order is turned round: a service that only does not show what follows names
+        another one then.
+        """
+        if question.at == 1 or question.by_date or self._dialect is None or not self._dialect.sort:
+            return False
+        try:
+            answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
+        except UnreadableError:
+            return False
+        names = [identifier_of(one.tree) for one in answer.records]
+        return bool(names and names[0]) and item_url(self._url, names[0]) == self._last
 
     async def _ask(self, question: CswQuestion) -> CswAnswer:
         dialect = self._dialect
@@ -289,6 +326,14 @@ class Catalogue(Listing):
         return await read(response, self._url)
 
     def _row(self, found: FoundElement) -> Row:
+        return attempt(lambda: self._named(found), lambda why: self._nameless(found, why))
+
+    def _nameless(self, found: FoundElement, why: str) -> Row:
+        payload = written(found.tree)
+        failed = Failed(unread_url(self._url, payload), f"The record cannot be read: {why}.", payload=payload)
+        return Row(failed, named=False)
+
+    def _named(self, found: FoundElement) -> Row:
         modified = stamp_of(found.tree)
         url = url_of(found.tree, self._url)
         if found.why:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from xml.sax.saxutils import escape, quoteattr
 
-__all__ = ["CswDialect", "CswQuestion", "literal"]
+__all__ = ["CswDialect", "CswQuestion", "by_identifier", "literal"]
 
 _CSW = {"2.0.2": "http://www.opengis.net/cat/csw/2.0.2", "3.0.0": "http://www.opengis.net/cat/csw/3.0"}
 _FILTER = {"2.0.2": "http://www.opengis.net/ogc", "3.0.0": "http://www.opengis.net/fes/2.0"}
@@ -46,13 +46,17 @@ class CswDialect:
 
 @dataclass(frozen=True, slots=True)
 class CswQuestion:
-    """Records from a position on, the first being 1; none of them (`size` 0) asks how many there are."""
+    """Records from a position on, the first being 1; none of them (`size` 0) asks how many there are.
+
+    `last_first` turns the order round.
+    """
 
     at: int = 1
     size: int = 0
     since: datetime | None = None
     by_date: bool = False
     brief: bool = False
+    last_first: bool = False
 
     def body(self, dialect: CswDialect) -> bytes:
         """The question in XML."""
@@ -80,7 +84,8 @@ class CswQuestion:
                 "constraint_language_version": "1.1.0",
                 "constraint": f"{dialect.modified} >= '{literal(self.since)}'",
             }
-        return said | ({"sortBy": f"{prop}:A"} if (prop := self._sorted_by(dialect)) else {})
+        way = "D" if self.last_first else "A"
+        return said | ({"sortBy": f"{prop}:{way}"} if (prop := self._sorted_by(dialect)) else {})
 
     def _attributes(self, dialect: CswDialect) -> dict[str, str]:
         said = {
@@ -109,13 +114,27 @@ class CswQuestion:
         if not prop:
             return ""
         name = _PROPERTY[dialect.version]
+        way = "DESC" if self.last_first else "ASC"
         return (
-            f"<f:SortBy><f:SortProperty><f:{name}>{escape(prop)}</f:{name}><f:SortOrder>ASC</f:SortOrder>"
+            f"<f:SortBy><f:SortProperty><f:{name}>{escape(prop)}</f:{name}><f:SortOrder>{way}</f:SortOrder>"
             "</f:SortProperty></f:SortBy>"
         )
 
     def _sorted_by(self, dialect: CswDialect) -> str | None:
         return dialect.modified if self.by_date else dialect.sort
+
+
+def by_identifier(identifier: str, dialect: CswDialect) -> dict[str, str]:
+    """The question for one record; every service answers it where it answers any, and as parameters of a URL."""
+    return {
+        "service": "CSW",
+        "version": dialect.version,
+        "request": "GetRecordById",
+        "outputFormat": "application/xml",
+        "outputSchema": dialect.schema,
+        "elementSetName": "full",
+        "id": identifier,
+    }
 
 
 def literal(at: datetime) -> str:

@@ -11,7 +11,7 @@ from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.languages import code_of, wordings
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
-from rowen.connectors.csw import iso19115
+from rowen.connectors.csw import dcat, iso19115
 from rowen.connectors.csw.address import item_url
 from rowen.formats.xml import Element, local, plain_tree, said
 from rowen.model.hashes import body_hash, canonical_json
@@ -40,6 +40,9 @@ _PREFIXES = {
     "http://www.w3.org/1999/xlink": "xlink",
     **{f"http://standards.iso.org/iso/19115/-3/{part}/{n}.0": part for part in _PARTS.split() for n in (1, 2)},
 }
+_PARTIES = ("publisher", "creator", "contributor")  # GeoNetwork tells the organisation as the last of these only
+_LATITUDE_FIRST = re.compile(r"urn:(?:x-)?ogc:def:crs:EPSG:[^:]{0,20}:4326", re.IGNORECASE)
+_MOST_LATITUDE = 90.0  # degrees; of longitudes twice as many
 # Numbers of elements are given anew with each answer, and where schemas lie is no part of what a record says.
 _PASSING = re.compile(r"\{http://www\.opengis\.net/gml(/3\.2)?\}id|\{http://www\.w3\.org/2001/XMLSchema-instance\}.*")
 
@@ -53,15 +56,24 @@ def dataset_of(record: Element, base: str, *, language: str | None = None) -> Da
     whole = plain_tree(record, _PREFIXES)
     source: Mapping[str, Any] = whole if isinstance(whole, dict) else {}
     bare = Dataset(url_of(record, base), identifier, title="", source=source)
-    read = iso19115.dataset if iso19115.is_iso(record) else _of_dublin_core
-    dataset = read(bare, record, language)
+    dataset = _of_schema(bare, record, base, language)
     return replace(dataset, title=plain(dataset.title) or identifier or "Untitled")
+
+
+def _of_schema(bare: Dataset, record: Element, base: str, language: str | None) -> Dataset:
+    if iso19115.is_iso(record):
+        return iso19115.dataset(bare, record, language)
+    if dcat.is_dcat(record):
+        return dcat.dataset(bare, record, base, language)
+    return _of_dublin_core(bare, record, language)
 
 
 def identifier_of(record: Element) -> str:
     """The identifier of a record, as its service knows it."""
     if iso19115.is_iso(record):
         return iso19115.identifier(record)
+    if dcat.is_dcat(record):
+        return dcat.identifier(record)
     return next((words for one in record.findall("{*}identifier") if (words := said(one))), "")
 
 
@@ -72,8 +84,7 @@ def url_of(record: Element, base: str) -> str:
     """
     if identifier := identifier_of(record):
         return item_url(base, identifier)
-    bare = Dataset("", "", title="")
-    alike = iso19115.dataset(bare, record, None) if iso19115.is_iso(record) else _of_dublin_core(bare, record, None)
+    alike = _of_schema(Dataset("", "", title=""), record, base, None)
     return f"{base}#/unnamed/{body_hash(canonical_json([alike.title, alike.publisher])).hex()[:32]}"
 
 
@@ -81,6 +92,8 @@ def stamp_of(record: Element) -> datetime | None:
     """When the record was modified, as far as it tells."""
     if iso19115.is_iso(record):
         return moment(iso19115.stamp(record))
+    if dcat.is_dcat(record):
+        return moment(dcat.stamp(record))
     return moment(said(record.find("{*}modified"))) or moment(said(record.find("{*}date")))
 
 
@@ -88,13 +101,13 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
     texts = list(dict.fromkeys([*_words(record, "abstract"), *_words(record, "description")]))
     wording = wordings(next(iter(_words(record, "title")), ""), "\n\n".join(texts), preferred=language)
     resources = tuple(_resources(record))
-    boxes = [" ".join(said(corner) for corner in box) for box in record.findall("{*}BoundingBox")]
+    boxes = [_box(box) for name in ("BoundingBox", "WGS84BoundingBox") for box in record.findall(f"{{*}}{name}")]
     return replace(
         bare,
         title=wording.title,
         description=wording.description,
         tags=tuple(_words(record, "subject")),
-        publisher=next(iter([*_words(record, "publisher"), *_words(record, "creator")]), ""),
+        publisher=next((words for name in _PARTIES for words in _words(record, name)), ""),
         licence=next(
             iter([*_words(record, "license"), *_words(record, "rights"), *_words(record, "accessRights")]), ""
         ),
@@ -106,6 +119,28 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
         landing_page=next((one.url for one in resources if one.format == "WWW:LINK"), ""),
         resources=resources,
     )
+
+
+def _box(box: Element) -> str:
+    """A box from west to east and south to north.
+
+    Latitude comes first where a reference system is named by a URN, longitude otherwise. Numbers tell better: no
+    latitude is beyond 90. GeoNetwork writes the eastern corner before the western one; of the two boxes between two
+    meridians the narrower one is meant.
+    """
+    corners = [said(corner) for corner in box]
+    try:
+        (a, b), (c, d) = (map(float, corner.split()) for corner in corners)
+    except ValueError:
+        return " ".join(corners).strip()
+    first, second = max(abs(a), abs(c)), max(abs(b), abs(d))
+    if max(first, second) > 2 * _MOST_LATITUDE:
+        return " ".join(corners)
+    is_told = first <= _MOST_LATITUDE and _LATITUDE_FIRST.fullmatch(box.get("crs", ""))
+    west, south, east, north = (b, a, d, c) if second > _MOST_LATITUDE or is_told else (a, b, c, d)
+    if 0 < west - east < 2 * _MOST_LATITUDE:
+        west, east = east, west
+    return " ".join(f"{value:.10g}" for value in (west, south, east, north))
 
 
 def _words(record: Element, name: str) -> list[str]:

@@ -20,8 +20,8 @@ __all__ = ["DataJson"]
 
 _PREFIX = "datajson:"
 _TELLING = re.compile(r"/data\.json/?$|/dcat-us/[\d.]+\.json$", re.IGNORECASE)
-_DATASETS = re.compile(rb'"dataset"\s*:\s*\[')
-_PROJECT = re.compile(rb'project-open-data|dcat-us|"accessLevel"|"conformsTo"|"@type"\s*:\s*"dcat:Catalog"')
+_DATASETS = re.compile(rb'"(?:dataset|datasetSeries|service)"\s*:\s*\[')
+_PROJECT = re.compile(rb'project-open-data|dcat-us|"accessLevel"|"conformsTo"|"@type"\s*:\s*"(?:dcat:)?Catalog"')
 _SOME_FILE = re.compile(r"/[^/]+\.[a-z0-9]+$|\?", re.IGNORECASE)
 
 

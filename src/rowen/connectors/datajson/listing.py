@@ -1,4 +1,7 @@
-"""Reading a data.json as it comes in: record by record, page by page where it has pages."""
+"""Reading a data.json as it comes in: record by record, page by page where it has pages.
+
+Records are put aside until all are there: under which URL one is known depends on whether another has its identifier.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -14,16 +17,19 @@ from rowen.connectors.base import Known
 from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import DocumentOptions
+from rowen.connectors.datajson.namesakes import REMARK, SharedNames, Traits, base_of, is_variant, traits_of
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
-from rowen.connectors.datajson.record import dataset_of
+from rowen.connectors.datajson.record import dataset_of, members_of
+from rowen.connectors.datajson.spool import Spool
 from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response, Stream, next_link
 from rowen.formats.errors import UnreadableError
-from rowen.formats.json import payload_of
+from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
+from rowen.model.hashes import body_hash
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
@@ -54,25 +60,34 @@ class DataJsonOptions(DocumentOptions):
 
 @dataclass(slots=True)
 class _DocumentPass:
-    """One pass over a document: `unique` records on `pages`; broken pieces may hide the items `hidden`."""
+    """One pass over a document: `unique` records on `pages`, seen by URL and by what was sent of them.
+
+    `repeated` are the URLs that several records give, `emitted` those under which records were handed on. Records that
+    cannot be read are about the items `unread`, and stand in `failed`; broken pieces may hide the items `hidden`.
+    """
 
     unique: int = 0
     pages: int = 0
     seen: HashSet = field(default_factory=HashSet)
+    bodies: HashSet = field(default_factory=HashSet)
+    emitted: HashSet = field(default_factory=HashSet)
+    repeated: set[str] = field(default_factory=set)
     failed: dict[str, Failed] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
 
-    def add(self, url: str) -> bool:
-        """Whether the item is new here."""
-        is_new = self.seen.add(url)
-        self.unique += is_new
-        return is_new
+    def add(self, url: str) -> None:
+        """Note a record by the URL that its identifier gives it."""
+        if self.seen.add(url):
+            self.unique += 1
+        else:
+            self.repeated.add(url)
 
 
 class DataJsonListing(Listing):
     """The records of a document."""
 
-    version = 2
+    version = DataJsonOptions.record_version
 
     def __init__(self, client: Client, url: str, options: DataJsonOptions, known: Known) -> None:
         client.pace(url, delay_s=options.delay_s)
@@ -87,36 +102,108 @@ class DataJsonListing(Listing):
     ) -> AsyncGenerator[ListingPage]:
         """All records, some at a time, or none if the document is the one that the tokens are of."""
         current = _DocumentPass()
-        rows: list[Row] = []
-        waiting_bytes = 0
         try:
-            async with aclosing(self._documents(current, tokens)) as records:
-                async for row, size_bytes in records:
-                    rows.append(row)
-                    waiting_bytes += size_bytes
-                    if len(rows) >= _PAGE_ROWS or waiting_bytes > _PAGE_BYTES:
-                        yield ListingPage(rows)
-                        rows, waiting_bytes = [], 0
+            async with aclosing(self._spools(current, tokens)) as spools:
+                async for spool, is_whole in spools:
+                    names = await self._namesakes(spool, current, is_whole=is_whole)
+                    async with aclosing(self._handed_on(spool, names, current)) as pages:
+                        async for page in pages:
+                            yield page
         except UnreadableError as problem:
-            yield ListingPage(rows, doubt=f"{problem} {problem.hint or ''}".strip())
+            yield ListingPage([], doubt=f"{problem} {problem.hint or ''}".strip())
             return
         if current.pages > 1:
             self.tokens = None
         if not self.not_modified:
-            yield ListingPage([*rows, *await self._hidden(current)])
+            yield ListingPage(await self._hidden(current))
 
     async def count(self, since: datetime | None = None) -> int | None:
         """Nothing that could be asked."""
         return None
 
+    async def _spools(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[tuple[Spool, bool]]:
+        """All records put aside, and whether these are all; more than once if there are very many."""
+        spool, members = Spool(), Spool()
+        try:
+            async with aclosing(self._documents(current, tokens)) as cuts:
+                async for cut in cuts:
+                    if spool.is_full:
+                        yield spool, False
+                        spool.clear()
+                    spool.add(cut)
+                    self._put_members_aside(cut, members)
+            await self._add_members(members, spool, current)
+        except SourceError:
+            yield spool, False
+            raise
+        else:
+            yield spool, True
+        finally:
+            spool.close()
+            members.close()
+
+    def _put_members_aside(self, cut: Cut, members: Spool) -> None:
+        """Keep the datasets within a series or a service, which are records as well."""
+        if isinstance(cut.value, Mapping) and not members.is_full:
+            for member in members_of(cut.value):
+                if (body := payload_of(member)) is not None:
+                    members.add(cut._replace(body=body))
+
+    async def _add_members(self, members: Spool, spool: Spool, current: _DocumentPass) -> None:
+        """Take those for records that the catalog does not list by themselves."""
+        listed = [url in current.seen for url in map(self._url_of, members)]
+        for member, is_listed in zip(members, listed, strict=True):
+            if not is_listed:
+                current.add(self._url_of(member))
+                spool.add(member)
+            await asyncio.sleep(0)
+
+    async def _namesakes(self, spool: Spool, current: _DocumentPass, *, is_whole: bool) -> SharedNames:
+        """Under which URLs the records are known whose identifiers came more than once."""
+        sound: dict[str, list[Traits]] = {}
+        doubtful = {*current.hidden}
+        for number, cut in enumerate(spool if current.repeated else ()):
+            url = self._url_of(cut)
+            if url in current.repeated:
+                traits = self._traits(cut)
+                sound.setdefault(url, []).extend([traits] if traits else [])
+                doubtful |= set() if traits else {url}
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        held = [] if is_whole and not doubtful else await self._held_variants()
+        return SharedNames(sound, held, frozenset(doubtful) if is_whole else None)
+
+    async def _held_variants(self) -> list[str]:
+        """The items that we hold of records that shared their identifiers."""
+        return [held.url async for batch in self._known.everything() for held in batch if is_variant(held.url)]
+
+    async def _handed_on(self, spool: Spool, names: SharedNames, current: _DocumentPass) -> AsyncGenerator[ListingPage]:
+        """The records in pages."""
+        rows: list[Row] = []
+        waiting_bytes = 0
+        for number, cut in enumerate(spool):
+            rows.append(self._row(cut, names, current))
+            waiting_bytes += len(cut.body)
+            if len(rows) >= _PAGE_ROWS or waiting_bytes > _PAGE_BYTES:
+                yield ListingPage(rows)
+                rows, waiting_bytes = [], 0
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        if rows:
+            yield ListingPage(rows)
+
     async def _hidden(self, current: _DocumentPass) -> list[Row]:
         """The items that are missing, and named in a broken record: two that are broken in a row look like one."""
-        missing = [url for url in sorted(current.hidden) if url not in current.seen]
-        held = await self._known.look_up(missing) if missing else {}
-        return [Row(Failed(url, "It is missing, but named within a broken record.", _MEND)) for url in held]
+        named = current.hidden | current.unread
+        if not named:
+            return []
+        missing = {url for url in current.hidden if url not in current.emitted and url not in current.failed}
+        held = {*(await self._known.look_up(sorted(missing)) if missing else ())}
+        held |= {url for url in await self._held_variants() if base_of(url) in named and url not in current.emitted}
+        return [Row(Failed(url, "It is missing, but named within a broken record.", _MEND)) for url in sorted(held)]
 
-    async def _documents(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[tuple[Row, int]]:
-        """The records of one document after the other, each with its size."""
+    async def _documents(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[Cut]:
+        """The records of one document after the other."""
         following: str | None = tokens.url if tokens else self._url
         asked: set[str] = set()
         while following is not None and following not in asked:
@@ -172,58 +259,91 @@ class DataJsonListing(Listing):
             self.tokens = Tokens(head.url, head.etag, head.last_modified)
         return not head.ok
 
-    async def _records(self, stream: Stream, current: _DocumentPass) -> AsyncGenerator[tuple[Row, int]]:
+    async def _records(self, stream: Stream, current: _DocumentPass) -> AsyncGenerator[Cut]:
         splitter = Splitter(_LISTS, _CATALOGS, most_bytes=MOST_RECORD_BYTES, is_record=is_record)
         before = current.unique
-        repeated: list[tuple[Row, int]] = []
+        repeated: list[tuple[Cut, bool]] = []
         async with aclosing(_cuts(stream, splitter)) as cuts:
             async for cut in cuts:
-                record = self._row(cut, current), len(cut.body)
+                if cut.problem is not None:
+                    current.hidden |= names_in(cut.body, self._url)
+                current.add(self._url_of(cut))
+                is_copy = not current.bodies.add(body_hash(cut.body).hex())
                 if current.pages and current.unique == before:
-                    repeated.append(record)
+                    repeated.append((cut, is_copy))
                     if len(repeated) == _SAME:
                         # The site knows no pages.
                         return
                     continue
-                for one in [*repeated, record]:
+                for one, _ in [*repeated, (cut, is_copy)]:
                     yield one
                 repeated = []
+        for one, is_copy in repeated:
+            if not is_copy:
+                yield one
         splitter.close()
         if not splitter.found:
             raise UnreadableError(f"{self._url} is JSON, but holds no list of datasets.")
 
-    def _row(self, cut: Cut, current: _DocumentPass) -> Row:
-        """What a record amounts to. The first of two with one identifier counts; the flow counts the second."""
-        row = self._read(cut, current)
-        if row.url in current.failed:
-            return Row(current.failed[row.url])
-        if isinstance(row.seen, Failed):
-            # Where the item was read already, this is about none of ours.
-            failed = replace(row.seen, url=self._nowhere(cut)) if row.url in current.seen else row.seen
-            current.failed[failed.url] = replace(failed, payload=None)
-            row = row._replace(seen=failed)
-        current.add(row.url)
-        return row
+    def _url_of(self, cut: Cut) -> str:
+        """The URL that a record's identifier gives it; one of its own, where none can be made out."""
+        return name_of(cut.body, self._value(cut), self._url) or self._nowhere(cut)
 
-    def _read(self, cut: Cut, current: _DocumentPass) -> Row:
-        if not cut.whole:
-            return self._unread(cut, "it is too large", current)
-        if cut.problem is not None:
-            return self._unread(cut, cut.problem, current)
-        if not isinstance(cut.value, Mapping):
-            return self._unread(cut, "it is no object", current)
-        record, language = cut.value, self._options.language
-        return attempt(
-            lambda: Row(Fetched(dataset_of(record, self._url, language=language).document(language=language))),
-            lambda why: self._unread(cut, why, current),
-        )
+    def _value(self, cut: Cut) -> Any:
+        """What a record says; nothing if it cannot be read."""
+        if cut.value is not None or cut.problem is not None or not cut.whole:
+            return cut.value
+        return read_json(cut.body, self._url)
 
-    def _unread(self, cut: Cut, why: str, current: _DocumentPass) -> Row:
-        name = name_of(cut.body, cut.value, self._url)
-        if cut.problem is not None:
-            current.hidden |= names_in(cut.body, self._url)
+    def _traits(self, cut: Cut) -> Traits | None:
+        """What tells a record from others; None if it cannot be read."""
+
+        def read() -> Traits:
+            record = self._object(cut)
+            dataset_of(record, self._url).document()
+            return traits_of(record)
+
+        return attempt(read, lambda why: None)
+
+    def _object(self, cut: Cut) -> Mapping[str, Any]:
+        """A record that can be read; raises `ValueError` with the reason why it cannot."""
+        if not cut.whole or cut.problem is not None:
+            raise ValueError(cut.problem or "it is too large")
+        value = self._value(cut)
+        if not isinstance(value, Mapping):
+            raise ValueError("it is no object")
+        return value
+
+    def _row(self, cut: Cut, names: SharedNames, current: _DocumentPass) -> Row:
+        """What a record amounts to."""
+        row = attempt(lambda: self._read(cut, names), lambda why: self._unread(cut, why))
+        if not isinstance(row.seen, Failed):
+            current.emitted.add(row.url)
+            return row
+        failed = row.seen
+        if row.named:
+            current.unread.add(failed.url)
+        if row.named and (names.knows(failed.url) or failed.url in current.emitted):
+            # The item was read: this is about none of ours, or about one that is missing.
+            failed = replace(failed, url=self._nowhere(cut))
+        if failed.url in current.failed:
+            return Row(current.failed[failed.url])
+        current.failed[failed.url] = replace(failed, payload=None)
+        return row._replace(seen=failed)
+
+    def _read(self, cut: Cut, names: SharedNames) -> Row:
+        record, language = self._object(cut), self._options.language
+        dataset = dataset_of(record, self._url, language=language)
+        name = names.name(dataset.url, lambda: traits_of(record))
+        is_shared = name != dataset.url
+        document = replace(dataset, url=name).document(language=language, remarks=(REMARK,) if is_shared else ())
+        return Row(Fetched(document), shared=is_shared)
+
+    def _unread(self, cut: Cut, why: str) -> Row:
+        value = self._value(cut)
+        name = name_of(cut.body, value, self._url)
         error = f"Record {cut.number}, at byte {cut.offset}, cannot be read: {why.rstrip('.')}."
-        payload = payload_of(cut.value) if isinstance(cut.value, Mapping) else cut.body[:_MOST_PAYLOAD_BYTES]
+        payload = payload_of(value) if isinstance(value, Mapping) else cut.body[:_MOST_PAYLOAD_BYTES]
         return Row(Failed(name or self._nowhere(cut), error, _MEND, payload), named=name is not None)
 
     def _nowhere(self, cut: Cut) -> str:

@@ -13,10 +13,11 @@ from rowen.connectors.catalog.text import plain
 from rowen.model.hashes import body_hash, canonical_json
 from rowen.model.url import canonical, quoted
 
-__all__ = ["dataset_of", "item_url"]
+__all__ = ["dataset_of", "item_url", "likeness", "members_of"]
 
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _LONGEST_PLACE = 2000  # letters: names, boxes and short polygons pass, outlines of countries (100 kB) do not
+_MEMBERS = ("seriesMember", "first", "last", "prev", "servesDataset")
 _LABELS = ("prefLabel", "label", "title", "name", "@value", "@id")
 
 
@@ -38,7 +39,10 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
         spatial=_place(record.get("spatial")),
         temporal=", ".join(_periods(record.get("temporal"))),
         landing_page=word(_bare(record.get("landingPage"))),
-        resources=tuple(_resource(one, said.language) for one in _objects(record.get("distribution"))),
+        resources=(
+            *(_resource(one, said.language) for one in _objects(record.get("distribution"))),
+            *_endpoints(record),
+        ),
         texts=said.others,
         source=record,
     )
@@ -57,7 +61,7 @@ def item_url(record: Mapping[str, Any], document: str) -> str:
     base = document.partition("#")[0]
     if identifier:
         return f"{base}#/{quoted(_SCHEME.sub('', identifier, count=1))}"
-    return f"{base}#/unnamed/{body_hash(canonical_json(_likeness(record))).hex()[:32]}"
+    return f"{base}#/unnamed/{body_hash(canonical_json(likeness(record))).hex()[:32]}"
 
 
 def _identifier(record: Mapping[str, Any]) -> str:
@@ -72,7 +76,8 @@ def _identifier(record: Mapping[str, Any]) -> str:
     return ""
 
 
-def _likeness(record: Mapping[str, Any]) -> list[str]:
+def likeness(record: Mapping[str, Any]) -> list[str]:
+    """What a record is about, whatever it is called: its page or first file, its title and its publisher."""
     files = (
         word(one.get(name)) for one in _objects(record.get("distribution")) for name in ("accessURL", "downloadURL")
     )
@@ -91,6 +96,20 @@ def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
         media_type=media_type,
         size_bytes=size_of(_bare(one.get("byteSize"))),
     )
+
+
+def _endpoints(record: Mapping[str, Any]) -> Iterator[Resource]:
+    """Where a service of DCAT-US 3 is found."""
+    for field, name in (("endpointURL", "Endpoint"), ("endpointDescription", "Description of the endpoint")):
+        for one in _list(record.get(field)):
+            if url := word(_bare(one)):
+                yield Resource(url=url, name=name)
+
+
+def members_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The datasets that a series or a service holds whole, each once; mere names are none."""
+    found = [one for name in _MEMBERS for one in _objects(record.get(name)) if one.get("title")]
+    return list({canonical_json(one): one for one in found}.values())
 
 
 def _bare(value: Any) -> Any:

@@ -9,7 +9,7 @@ from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.dcat.address import DcatOptions, accept, is_catalog, linked, recognise
-from rowen.connectors.dcat.listing import VERSION, RdfListing
+from rowen.connectors.dcat.listing import RdfListing
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.formats.rdf.syntax import ACCEPT
@@ -38,5 +38,5 @@ class Dcat(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = LONGEST_LIMIT_S
-        filters = CatalogCursor.of(known.cursor, VERSION).filters
+        filters = CatalogCursor.of(known.cursor, DcatOptions.record_version).filters
         return RdfListing(portal, self._url, self._options, dated=filters is True, parse=self._tools.parse)

@@ -17,7 +17,10 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 _RDF = re.compile(rb"www\.w3\.org/ns/dcat#|\"(?:@type|type)\"\s*:\s*(?:\[\s*)?\"dcat:Catalog\"")
-_DATASET = re.compile(rb"\b(?:dcat:)?(?:Dataset|Catalog|dataset)\b|ns/dcat#(?:Dataset|Catalog|dataset)\b")
+_DATASET = re.compile(
+    rb"\b(?:dcat:)?(?:Dataset|DatasetSeries|DataService|Catalog|dataset)\b"
+    rb"|ns/dcat#(?:Dataset|DatasetSeries|DataService|Catalog|dataset)\b"
+)
 _OTHER = re.compile(rb"w3id\.org/(?:tree|ldes)#|project-open-data|w3\.org/ns/sparql-service-description#|OAI-PMH|<csw:")
 _ALTERNATE = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)
 _TYPE = re.compile(rb"text/turtle|application/rdf\+xml|application/ld\+json|text/n3", re.IGNORECASE)
@@ -65,7 +68,7 @@ class DcatOptions(CatalogOptions):
 
     def reading(self) -> dict[str, Any]:
         """The language decides how a record is read, and the syntax."""
-        return {"language": self.language, "format": self.format}
+        return {**super().reading(), "format": self.format}
 
     def listing(self) -> dict[str, Any]:
         """What decides which records are listed for us."""

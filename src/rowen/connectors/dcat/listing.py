@@ -23,12 +23,10 @@ from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
 from rowen.model.item import Failed
 
-__all__ = ["VERSION", "RdfListing"]
-
-VERSION = 2
-"""To be raised when a record is read into something else than before."""
+__all__ = ["RdfListing"]
 
 _ROUND = 50  # pages of 50, 100, 250 or 1,000 divide by it; at 10, every tenth document would cost one more request
+_PAGES_DOWN = 3  # a page of a hundred moves by one when a hundred records are new, and a walk costs more than three
 _UDATA = "/api/1/site/catalog"
 
 
@@ -83,7 +81,7 @@ class _Slice(NamedTuple):
 class RdfListing(Listing):
     """The listing of a catalog. `dated` tells that it was found to count its records, and may know the filter then."""
 
-    version = VERSION
+    version = DcatOptions.record_version
     resolution = timedelta(days=1)
 
     def __init__(
@@ -150,6 +148,23 @@ class RdfListing(Listing):
             return None
         return answer.contents.paging.total if answer else None
 
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One record by the page that it stood on, or the next ones: new records move it down.
+
+        None where it is not found there, or where its files stand on other pages.
+        """
+        following = handle
+        for _ in range(_PAGES_DOWN if handle else 0):
+            page = await self._page(_Next(following), None, once=True) if following else None
+            if page is None:
+                return None
+            parts = await asyncio.to_thread(self._parts, page, Joining())
+            rows = await asyncio.to_thread(self._rows, page.contents, parts)
+            if found := next((row for row in rows if row.url == url), None):
+                return found
+            following = page.contents.paging.following
+        return None
+
     def _first(self, since: datetime | None) -> str:
         url = self._url
         if _UDATA in url:
@@ -185,10 +200,14 @@ class RdfListing(Listing):
         url = part.sized(rows)
         return await self._page(_Next(url), tokens if url == part.url else None, could_be_less=rows > 1)
 
-    async def _page(self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False) -> _RdfPage | None:
+    async def _page(
+        self, wanted: _Next, tokens: Tokens | None, *, could_be_less: bool = False, once: bool = False
+    ) -> _RdfPage | None:
         """The answer for a page; None if it is the one that we hold, or if there is none of a guessed number."""
         try:
-            response = await self._portal.get(wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less)
+            response = await self._portal.get(
+                wanted.url, accept=ACCEPT, tokens=tokens, could_be_less=could_be_less, once=once
+            )
         except SourceGoneError:
             if wanted.number is None:
                 raise
@@ -266,7 +285,7 @@ class RdfListing(Listing):
         url, written, row = row_of(part, self._url, language=self._options.language, borders=contents.borders)
         recorded = contents.modified.get(part.node)
         newer = recorded is not None and row.modified is not None and recorded > row.modified
-        return url, written, row._replace(modified=recorded) if newer else row
+        return url, written, row._replace(modified=recorded if newer else row.modified, handle=part.address)
 
 
 def _declared(contents: Contents, *, single: bool) -> int | None:

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.files.archives import Archive, is_tar, is_zip
+from rowen.connectors.files.file_look import FileLook
 from rowen.connectors.files.folders import FolderWalk
 from rowen.connectors.files.found import (
     NOWHERE,
@@ -81,6 +82,20 @@ class Files:
                 for observation in group:
                     yield observation
 
+    async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
+        """Look at some files of a folder, or at the one that is the source; an archive is looked at as a whole."""
+        status = await asyncio.to_thread(self._root)
+        if stat.S_ISREG(status.st_mode) and (is_zip(self._path) or is_tar(self._path)):
+            return
+        files = FileLook(self._path, self._options)
+        batch = await asyncio.to_thread(files.find, urls, _path_of)
+        for gone in files.gone:
+            yield gone
+        async with aclosing(observe(iter([batch]), known, self._tools.meter, read=self._read)) as groups:
+            async for group in groups:
+                for observation in group:
+                    yield observation
+
     def _observations(self, known: Known, status: os.stat_result) -> AsyncGenerator[Sequence[Observation], None]:
         if stat.S_ISDIR(status.st_mode):
             return self._folder(known)
@@ -107,7 +122,8 @@ class Files:
         walk = await asyncio.to_thread(FolderWalk, self._path, self._url, self._options, self._selection)
         async for observations in observe(iter(walk), known, self._tools.meter, read=self._read):
             yield observations
-        yield [Complete() if walk.complete else Incomplete("Some folders could not be listed.")]
+        done = Complete(generated=walk.generated)
+        yield [done if walk.complete else Incomplete("Some folders could not be listed.")]
 
     async def _file(self, known: Known, status: os.stat_result) -> AsyncGenerator[Sequence[Observation], None]:
         if known.count and not await known.look_up([self._url]):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -13,6 +13,7 @@ from rowen.connectors.files.opening import open_file
 from rowen.connectors.files.reading import racy
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.errors import ItemError, SourceError
+from rowen.model.generated import Built
 from rowen.model.item import Fetched
 from rowen.model.url import file_url
 
@@ -68,6 +69,10 @@ class Archive:
             yield file, etag_of(before) + ("-racy" if racy(before, self.tools.now()) else "")
             if etag_of(os.fstat(file.fileno())) != etag_of(before):
                 raise self.broken("it changed meanwhile")
+
+    def built(self, paths: Iterable[str]) -> Built:
+        """The folders in it that a documentation generator has written, if what it writes for itself is not wanted."""
+        return Built(() if self.options.generated else paths)
 
     def broken(self, why: object) -> SourceError:
         """The error for an archive that cannot be trusted as a whole."""

@@ -17,6 +17,7 @@ from rowen.connectors.files.found import BATCH_ITEMS, NOWHERE, Batch, etag_of, s
 from rowen.connectors.files.gitignore import Chain, ignored, rules_above, rules_of
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.errors import SourceError, SourceGoneError
+from rowen.model.generated import Built, is_mark
 from rowen.model.media import media_type_of
 from rowen.model.url import file_url
 
@@ -37,21 +38,27 @@ class _OpenFolder:
 
 @dataclass(slots=True)
 class _Names:
-    """What is in a folder and may be part of the source; `git` has `.git` and `.gitignore` if they are there."""
+    """What is in a folder and may be part of the source; `git` has `.git` and `.gitignore` if they are there.
+
+    `marks` has the names by which the work of a documentation generator is known.
+    """
 
     files: list[str]
     folders: list[str]
     git: set[str]
+    marks: set[str]
 
 
 class FolderWalk:
     """One pass over a folder: its files sorted by name, those of its folders where the folder's name stands.
 
     `complete` turns false when a folder could not be listed: what is below it was not seen, and may be there.
+    `generated` counts files and folders that documentation generators wrote for themselves, and that are left out.
     """
 
     def __init__(self, path: str, url: str, options: FilesOptions, selection: Selection) -> None:
         self.complete = True
+        self.generated = 0
         self._batch = Batch()
         self._root = _OpenFolder(path.rstrip("/") + "/", url.rstrip("/") + "/")
         self._real_root = os.path.realpath(path).rstrip("/") + "/"
@@ -115,7 +122,7 @@ class FolderWalk:
         self._batch.failed.append(unreadable(folder.url.rstrip("/"), folder.path, problem))
 
     def _list(self, folder: _OpenFolder) -> _Names:
-        names = _Names([], [], set())
+        names = _Names([], [], set(), set())
         skips_dotted, follow = self._selection.skips_dotted, self._options.follow_links
         with os.scandir(folder.path) as entries:
             for entry in entries:
@@ -125,6 +132,8 @@ class FolderWalk:
                         names.git.add(name)
                     if skips_dotted(name):
                         continue
+                if is_mark(name):
+                    names.marks.add(name)
                 if entry.is_file(follow_symlinks=False):
                     if media_type_of(name) is not None:
                         names.files.append(name)
@@ -158,6 +167,11 @@ class FolderWalk:
     def _choose(self, folder: _OpenFolder, names: _Names, rules: Chain) -> None:
         """Leave out what the rules and the patterns name."""
         path, start = folder.path, len(self._root.path)
+        if names.marks and not self._options.generated and (built := Built(names.marks)):
+            before = len(names.files) + len(names.folders)
+            names.files = [name for name in names.files if not built.leaves_out(name)]
+            names.folders = [name for name in names.folders if not built.leaves_out(name, is_folder=True)]
+            self.generated += before - len(names.files) - len(names.folders)
         if rules:
             names.files = [name for name in names.files if not ignored(path + name, rules, folder=False)]
             names.folders = [name for name in names.folders if not ignored(path + name, rules, folder=True)]

@@ -32,6 +32,9 @@ class FilesOptions(Options):
     follow_links: bool | Literal["anywhere"] = Field(
         default=False, description="follow symbolic links to places inside the folder; `anywhere`: outside as well"
     )
+    generated: bool = Field(
+        default=False, description="also the search indexes and copies that documentation generators write"
+    )
     gitignore: bool = Field(default=True, description="leave out what .gitignore files name (not in archives)")
     max_bytes: ByteSize = Field(default=ByteSize(10_000_000), gt=0, description="largest file that is read")
     max_total_bytes: ByteSize = Field(

@@ -21,6 +21,7 @@ from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
 from rowen.connectors.files.found import shown
 from rowen.connectors.files.headers import MemberHeader
 from rowen.errors import ItemError
+from rowen.model.generated import is_mark
 from rowen.model.item import Checkpoint, Complete, Failed, Observation, Unchanged
 
 __all__ = ["tar_observations"]
@@ -53,11 +54,17 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
         groups = members.groups()
         while group := await asyncio.to_thread(next, groups, None):
             yield group
-    yield [Complete()] if members.failed or etag.endswith("racy") else [Checkpoint(cursor), Complete()]
+    done = Complete(generated=members.generated)
+    yield [done] if members.failed or etag.endswith("racy") else [Checkpoint(cursor), done]
 
 
 async def _all_held(known: Known, etag: str) -> bool:
-    """Whether all that we hold came from the archive as it is: one that is held back or half read did not."""
+    """Whether all that we hold came from the archive as it is: one that is held back or half read did not.
+
+    What failed behind us is not held, and nothing but the archive can tell of it.
+    """
+    if known.failed:
+        return False
     async for batch in known.everything():
         if any(held.etag != etag for held in batch):
             return False
@@ -67,6 +74,7 @@ async def _all_held(known: Known, etag: str) -> bool:
 class _TarMembers:
     def __init__(self, archive: Archive, file: BinaryIO, etag: str) -> None:
         self.failed = False
+        self.generated = 0
         self._archive = archive
         self._file = file
         self._etag = etag
@@ -75,6 +83,7 @@ class _TarMembers:
     def survey(self) -> None:
         """Go through the whole archive, and note which members are wanted."""
         takes = self._archive.selection.takes_member
+        marks: list[str] = []
         with self._damage_named():
             for number, member, _ in self._walk():
                 with suppress(ItemError):
@@ -82,6 +91,12 @@ class _TarMembers:
                     self._last.pop(path, None)
                     if member.isreg() and takes(path):
                         self._last[path] = number
+                    if is_mark(path.rpartition("/")[2]):
+                        marks.append(path)
+        built = self._archive.built(marks)
+        for path in [path for path in self._last if built.leaves_out(path)]:
+            del self._last[path]
+            self.generated += 1
 
     def groups(self) -> Iterator[list[Observation]]:
         """Read what is wanted, many small members or a few large ones at a time."""

@@ -33,14 +33,18 @@ async def zip_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
         async for observations in observe(members.batches(), known, archive.tools.meter, read=members.read):
             yield observations
     if members.sound:
-        yield [Complete()]
+        yield [Complete(generated=members.generated)]
 
 
 class _ZipMembers:
-    """The directory of a zip; `sound` turns false when a member proves to be damaged."""
+    """The directory of a zip; `sound` turns false when a member proves to be damaged.
+
+    `generated` counts members that a documentation generator wrote for itself, and that are left out.
+    """
 
     def __init__(self, archive: Archive, file: BinaryIO) -> None:
         self.sound = True
+        self.generated = 0
         self._archive = archive
         self._file = file
         self._by_url: dict[str, zipfile.ZipInfo] = {}
@@ -88,6 +92,7 @@ class _ZipMembers:
 
     def _wanted(self, batch: Batch) -> dict[str, zipfile.ZipInfo]:
         wanted = {}
+        built = self._archive.built(info.filename for info in self._zip.infolist())
         for info in self._zip.infolist():
             try:
                 path = inner_path(info.filename)
@@ -96,7 +101,10 @@ class _ZipMembers:
                 continue
             url = self._archive.url_of(path)
             if _is_file(info) and self._archive.selection.takes_member(path):
-                wanted[url] = info
+                if built.leaves_out(path):
+                    self.generated += 1
+                else:
+                    wanted[url] = info
             else:
                 wanted.pop(url, None)
         limit = self._archive.options.max_bytes

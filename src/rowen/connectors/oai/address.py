@@ -69,4 +69,4 @@ class OaiOptions(CatalogOptions):
 
     def reading(self) -> dict[str, Any]:
         """Another format is another record."""
-        return {"language": self.language, "prefix": self.prefix}
+        return {**super().reading(), "prefix": self.prefix}

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,9 +34,6 @@ from rowen.model.outside import attempt
 
 __all__ = ["Habits", "Repository"]
 
-VERSION = 2
-"""To be raised when a record is read into something else than before."""
-
 MOST_BYTES = 512 << 20
 """Of an answer that is read in pieces; repositories that give all records at once give some 100,000 of 5 kB in it."""
 
@@ -61,12 +58,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What a repository says of itself, and the format in which it is read."""
+    """What a repository says of itself, and the format in which it is read.
+
+    `timed` tells whether datestamps have a time, as the records of the last whole walk write them: an item's record has
+    its datestamp, and a repository that becomes more exact dates no record anew.
+    """
 
     prefix: str = "oai_dc"
     deleted: str = "no"
     seconds: bool = False
     earliest: str | None = None
+    timed: list[bool] = field(default_factory=list)
 
     @classmethod
     def of(cls, notes: Mapping[str, Any]) -> "Habits | None":
@@ -77,7 +79,7 @@ class Habits:
 class Repository(Listing):
     """A repository as the refresh sees it: its listing."""
 
-    version = VERSION
+    version = OaiOptions.record_version
     dated = True
     counts_changes = False
     resolution = timedelta(days=1)
@@ -88,6 +90,7 @@ class Repository(Listing):
         self._url = url
         self._options = options
         self._is_identified = False
+        self._timed: set[bool] = set()
         self._sets: tuple[str | None, ...] = options.sets or (None,)
 
     def notes(self) -> Mapping[str, Any]:
@@ -155,6 +158,22 @@ class Repository(Listing):
         is_told = answer.token is None or answer.size is not None
         return max(answer.size or 0, len(answer.records)) if is_told else None
 
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One record by its identifier, if that is known, and if it is in the chosen sets."""
+        if handle is None or item_url(self._url, handle) != url:
+            return None
+        asked = ask(self._url, "GetRecord", metadataPrefix=self.habits.prefix, identifier=handle)
+        answer = await read(await self._portal.get(asked, accept=_ACCEPT, once=True), self._url)
+        rows = [row for one in answer.records if self._is_chosen(one) and (row := self._row(one)).url == url]
+        return rows[0] if rows else Row(Failed(url, "The repository does not show this record."), handle=handle)
+
+    def _is_chosen(self, found: FoundElement | Broken) -> bool:
+        """Whether a record belongs to the sets that were chosen; a set holds those below it."""
+        if not self._options.sets or isinstance(found, Broken):
+            return True
+        names = [f"{said(one)}:" for one in found.tree.findall("{*}header/{*}setSpec")]
+        return any(name.startswith(f"{chosen}:") for name in names for chosen in self._options.sets)
+
     async def _count_since(self, name: str | None, since: datetime) -> int:
         try:
             answer = await self._ask(self._first("ListRecords", name, since))
@@ -188,12 +207,26 @@ class Repository(Listing):
             is_over = answer.token is None or (answer.token == token and empty > 0) or empty > MOST_EMPTY
             if answer.token is None and token is None and answer.size is None:
                 answer.size = len(answer.records)
+            doubt = self._doubt_stamps(answer, since)
             if is_over or passed > given:
                 given = passed
-                yield await self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
+                page = await self._page(answer, number, is_over=is_over, begun_anew=restarts > 0)
+                yield replace(page, doubt=page.doubt or doubt)
             if is_over:
                 return
             token = answer.token
+
+    def _doubt_stamps(self, answer: OaiAnswer, since: datetime | None) -> str | None:
+        """Why a list of changes does not show all: it writes dates in a way in which the last whole walk wrote none.
+
+        A whole walk notes how this run finds them written; what it resumes was written before.
+        """
+        if since is not None:
+            is_other = bool(self.habits.timed) and not _timed(answer) <= set(self.habits.timed)
+            return "The repository writes its dates otherwise than before." if is_other else None
+        self._timed |= _timed(answer)
+        self.habits = replace(self.habits, timed=sorted(self._timed))
+        return None
 
     async def _listed(self, number: int, since: datetime | None, token: str | None) -> OaiAnswer:
         if token:
@@ -253,7 +286,7 @@ class Repository(Listing):
         if isinstance(found, Broken):
             url = item_url(self._url, found.identifier) if found.identifier else self._nowhere(found.body)
             failed = Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body))
-            return Row(failed, named=found.identifier is not None)
+            return Row(failed, named=found.identifier is not None, handle=found.identifier)
         tree = found.tree
         header = tree if local(tree.tag) == "header" else tree.find("{*}header")
         identifier = said(header.find("{*}identifier")) if header is not None else ""
@@ -261,7 +294,7 @@ class Repository(Listing):
             url = self._nowhere(" ".join(tree.itertext()))
             return Row(Failed(url, "The record has no identifier.", payload=written(tree)), named=False)
         modified = moment(said(header.find("{*}datestamp")))
-        return Row(self._seen(identifier, header, found), modified)
+        return Row(self._seen(identifier, header, found), modified, handle=identifier)
 
     def _seen(self, identifier: str, header: Element, found: FoundElement) -> Fetched | Gone | Failed:
         url = item_url(self._url, identifier)
@@ -289,6 +322,12 @@ def _best(formats: list[Element]) -> str:
             if namespace.rstrip("/") in wanted or prefix in wanted:
                 return prefix
     return next(iter(offered), "oai_dc")
+
+
+def _timed(answer: OaiAnswer) -> set[bool]:
+    """Whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
+    trees = [one.tree for one in answer.records if isinstance(one, FoundElement)]
+    return {"T" in said(stamp).upper() for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp")}
 
 
 def _payload(words: str) -> bytes:

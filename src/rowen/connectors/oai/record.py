@@ -1,4 +1,4 @@
-"""A record of a repository becomes a dataset: Dublin Core, DataCite, or whatever has names like theirs."""
+"""A record of a repository becomes a dataset: Dublin Core, DataCite, MODS, MARC, or what has names like theirs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,6 +9,8 @@ from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, codes_of
 from rowen.connectors.oai.datacite import is_datacite, of_datacite
+from rowen.connectors.oai.marc import is_marc, of_marc
+from rowen.connectors.oai.mods import is_mods, of_mods
 from rowen.connectors.oai.wording import described, worded
 from rowen.formats.xml import Element, local, plain_tree, said
 
@@ -29,8 +31,12 @@ _PREFIXES = {
     "http://datacite.org/schema/kernel-4": "datacite",
     "http://schema.datacite.org/oai/oai-1.0/": "oai_datacite",
     "http://schema.datacite.org/oai/oai-1.1/": "oai_datacite",
+    "http://www.loc.gov/mods/v3": "mods",
+    "http://www.loc.gov/MARC21/slim": "marc",
+    "http://www.w3.org/1999/xlink": "xlink",
     "http://www.w3.org/XML/1998/namespace": "xml",
 }
+_SCHEMAS = ((is_datacite, of_datacite), (is_mods, of_mods), (is_marc, of_marc))
 _INSTANCE = "{http://www.w3.org/2001/XMLSchema-instance}"
 
 
@@ -41,8 +47,9 @@ def dataset_of(record: Element, url: str, *, language: str | None = None) -> Dat
     bare = Dataset(url, identifier, title="", modified=stamp, source=_source(record))
     metadata = record.find("{*}metadata")
     for tree in metadata.iter() if metadata is not None else ():
-        if is_datacite(tree):
-            return of_datacite(bare, tree, language)
+        for is_it, read in _SCHEMAS:
+            if is_it(tree):
+                return read(bare, tree, language)
     return _of_dublin_core(bare, _Leaves(metadata), language)
 
 

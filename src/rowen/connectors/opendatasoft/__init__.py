@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions, accept, recognise
+from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions, accept, is_root, recognise
 from rowen.connectors.opendatasoft.listing import OpenDataSoftListing
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
@@ -14,7 +14,7 @@ from rowen.fetch.client import Client
 __all__ = ["OpenDataSoft"]
 
 
-class OpenDataSoft(CatalogConnector):
+class OpenDataSoft(SingleRecords):
     """Reads the datasets of an OpenDataSoft portal."""
 
     kind: ClassVar[str] = "opendatasoft"
@@ -24,7 +24,9 @@ class OpenDataSoft(CatalogConnector):
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
-        """The portal at an address, if its API answers there."""
+        """The portal at an address: at the root of its API, or where its API answers."""
+        if probe.page is not None and is_root(probe.page.body):
+            return accept(probe.url)
         match await probe.json(f"{OpenDataSoftAddress.of(probe.origin).datasets}?limit=0"):
             case {"total_count": int(), "results": list()}:
                 return probe.origin

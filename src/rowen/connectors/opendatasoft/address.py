@@ -2,17 +2,25 @@
 
 import re
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from pydantic import Field
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.model.url import quoted
 
-__all__ = ["OpenDataSoftAddress", "OpenDataSoftOptions", "accept", "recognise"]
+__all__ = ["OpenDataSoftAddress", "OpenDataSoftOptions", "accept", "is_root", "recognise"]
 
 _PREFIX = "opendatasoft:"
 _API = re.compile(r"(?P<site>https?://[^/]+(?:/.*?)?)/api(?P<version>/explore/v2\.\d|/v2)(?s:/.*)?", re.IGNORECASE)
-_TELLING = re.compile(r"https?://[^/]+\.opendatasoft\.com(?:[/:?#].*)?|.*/api/explore/v2\.\d(?s:/.*)?", re.IGNORECASE)
+_TELLING = re.compile(
+    r"https?://[^/]+\.opendatasoft\.com(?:[/:?#].*)?|.*/api/explore/v2\.\d(?s:/.*)?|.*/api/v2/catalog(?s:/.*)?"
+    r"|.*/api/(?:datasets|records)/1\.0(?s:/.*)?",
+    re.IGNORECASE,
+)
+# The first version lists in another way; its portals speak the latest one as well.
+_FIRST = re.compile(r"/api/(?:datasets|records)/1\.0(?s:/.*)?$", re.IGNORECASE)
+_LINKS = re.compile(rb'"href"\s*:\s*"[^"]{1,300}/api/(?:explore/v2\.\d|v2)/catalog[/"]')
 _PAGE = re.compile(r"/(?:explore|pages|map|chart)(?s:/.*)?$", re.IGNORECASE)
 
 
@@ -39,6 +47,11 @@ class OpenDataSoftAddress:
         """The URL of a dataset: its page in the portal."""
         return f"{self.site}/explore/dataset/{quoted(identifier, safe='@')}/"
 
+    @staticmethod
+    def identifier(url: str) -> str:
+        """The identifier in the URL of a dataset."""
+        return unquote(url.rpartition("/explore/dataset/")[2].removesuffix("/"), errors="surrogatepass")
+
     def part(self, identifier: str, *path: str) -> str:
         """The URL of something that belongs to a dataset."""
         return "/".join([self.datasets, *(quoted(one, safe="@") for one in (identifier, *path))])
@@ -58,9 +71,14 @@ def accept(address: str) -> str | None:
     url = given.partition("?")[0].rstrip("/")
     found = _API.fullmatch(url)
     if found is None:
-        return _PAGE.sub("", url)
+        return _PAGE.sub("", _FIRST.sub("", url))
     version = found["version"].lower()
     return found["site"] if version == "/explore/v2.1" else f"{found['site']}/api{version}"
+
+
+def is_root(body: bytes) -> bool:
+    """Whether an answer is that of the root of the API: links, one of them to the catalog."""
+    return body.lstrip()[:1] == b"{" and _LINKS.search(body) is not None
 
 
 class OpenDataSoftOptions(CatalogOptions):

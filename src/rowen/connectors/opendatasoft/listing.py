@@ -13,7 +13,7 @@ from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions
 from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, unwrapped
 from rowen.connectors.unread import unread_url
-from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
+from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
@@ -29,7 +29,7 @@ WINDOW = 9_900
 class OpenDataSoftListing(Listing):
     """The datasets of a portal. Those without a date are in every answer, since no question by date would show them."""
 
-    version = 2
+    version = OpenDataSoftOptions.record_version
     dated = True
     rising = True
 
@@ -48,6 +48,31 @@ class OpenDataSoftListing(Listing):
         """How many datasets there are."""
         url = self._url(limit=0, where=self._where(_from(since)))
         return _total(self._read(await self._portal.get(url), "a count"))
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One dataset by the URL of its item; where a filter was chosen, by a search, which alone obeys it."""
+        identifier = self._address.identifier(url)
+        if self._address.item(identifier) != url:
+            return None
+        try:
+            record = await (self._filtered(identifier) if self._options.filter else self._shown(identifier))
+        except SourceGoneError:
+            record = None
+        if identifier_of(record) != identifier:
+            return Row(Failed(url, "The portal does not show this dataset."), absent=record is None)
+        return self._row(record, [])
+
+    async def _shown(self, identifier: str) -> Any:
+        response = await self._portal.get(self._address.part(identifier), once=True)
+        return unwrapped(self._read(response, "a dataset"))
+
+    async def _filtered(self, identifier: str) -> Any:
+        escaped = identifier.replace("\\", "\\\\").replace('"', '\\"')
+        response = await self._portal.get(self._url(limit=1, where=self._where(f'dataset_id="{escaped}"')), once=True)
+        match self._read(response, "a list of datasets"):
+            case {"results": [record, *_]} | {"datasets": [record, *_]}:
+                return unwrapped(record)
+        return None
 
     async def _ask(self, question: DatedQuestion) -> DatedAnswer:
         try:

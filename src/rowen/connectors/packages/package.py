@@ -51,10 +51,16 @@ class Package:
         """The source URL of a package's name, with or without a version."""
         return recognise(cls.ecosystem, address)
 
+    async def confirm(self) -> None:
+        """Ask the registry for the release that a run would read."""
+        registry = await self._registry()
+        async with self._tools.client() as client:
+            await self._lookup(client, registry, PackageCursor())
+
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Ask the registry, and walk over what it leads to."""
         held = await known.look_up([self._address.url, self._address.changelog_url])
-        before = _remembered(PackageCursor.of(known.cursor), held)
+        before = _remembered(PackageCursor.of(known.cursor), held, failed={one.url for one in known.failed})
         registry = await self._registry()
         async with self._tools.client() as client:
             found = await self._lookup(client, registry, before)
@@ -80,7 +86,7 @@ class Package:
         if after != now:
             yield Checkpoint(after.to_cursor(), after.version)
         trouble = next((site.trouble for site in sites if site.trouble), None)
-        yield Complete() if trouble is None else Incomplete(trouble)
+        yield Complete(beyond=sum(site.beyond for site in sites)) if trouble is None else Incomplete(trouble)
 
     async def _registry(self) -> _Registry:
         target = parse(self._options.registry or await registry_of(self._address))
@@ -188,9 +194,9 @@ def _lies_below(url: str, root: str) -> bool:
     return url.startswith(root[: root.rfind("/", root.find("//") + 2) + 1] or f"{root}/")
 
 
-def _remembered(memory: PackageCursor, held: Mapping[str, Held]) -> PackageCursor:
+def _remembered(memory: PackageCursor, held: Mapping[str, Held], *, failed: set[str]) -> PackageCursor:
     """The memory; without the registry's validators, if what they vouch for is not held as we would read it now."""
-    if all(url in held and held[url].body_hash is not None for url in memory.items):
+    if all(url in held and held[url].body_hash is not None and url not in failed for url in memory.items):
         return memory
     return replace(memory, at=None, etag=None, last_modified=None, body=None, archive=None, items=[])
 

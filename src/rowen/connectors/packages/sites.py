@@ -3,8 +3,9 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
-from rowen.connectors.base import Held, Known, Tools
+from rowen.connectors.base import FailedBefore, Held, Known, Tools
 from rowen.connectors.packages.links import moving, versioned
 from rowen.connectors.packages.memory import DocsCursor
 from rowen.connectors.web import Web
@@ -25,7 +26,7 @@ class _KnownOfSite:
         self.mode: Mode = known.mode
         self.cursor: Cursor = cursor
         self.count: int = known.count
-        self.unsettled: bool = known.unsettled
+        self.failed: Sequence[FailedBefore] = known.failed
         self.losable: int = known.losable
         self._known = known
 
@@ -36,6 +37,14 @@ class _KnownOfSite:
         async for batch in self._known.everything():
             yield [held for held in batch if held.url.startswith("http")]
 
+    async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
+        """The notes of these names."""
+        return await self._known.recall(room, names)
+
+    def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
+        """All notes of a room, in batches."""
+        return self._known.recall_all(room)
+
 
 @dataclass(slots=True)
 class DocsSite:
@@ -43,8 +52,8 @@ class DocsSite:
 
     `named` is the address that the user gave for it; its origin alone sees the headers.
 
-    `trouble` tells, after a walk, why what we hold of it must stay. A site that never was there is an item that
-    failed, and holds up nothing: dead links are common.
+    After a walk, `beyond` counts the pages beyond the limit, and `trouble` tells why what we hold of it must stay. A
+    site that never was there is an item that failed, and holds up nothing: dead links are common.
     """
 
     root: str
@@ -54,6 +63,7 @@ class DocsSite:
     hint: str
     named: str | None = None
     trouble: str | None = None
+    beyond: int = 0
 
     async def walk(self, known: Known, tools: Tools) -> AsyncGenerator[Observation]:
         """Look at its pages."""
@@ -67,8 +77,8 @@ class DocsSite:
                             self.memory = {"reached": True, "cursor": cursor}
                         case Incomplete(why):
                             self.trouble = why
-                        case Complete():
-                            pass
+                        case Complete(beyond=beyond):
+                            self.beyond = beyond
                         case _:
                             yield observation
         except SourceError as problem:

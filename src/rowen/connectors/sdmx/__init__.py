@@ -34,8 +34,11 @@ class Sdmx(CatalogConnector):
             return accept(probe.url)
         if not _LIKELY.search(probe.base):
             return None
-        listed = await probe.get(SdmxAddress(probe.base).documents[0], accept="*/*")
-        return accept(probe.base) if listed is not None and is_sdmx(listed.body) else None
+        for document in SdmxAddress(probe.base).documents[:2]:
+            listed = await probe.get(document, accept="*/*")
+            if listed is not None and is_sdmx(listed.body):
+                return accept(probe.base)
+        return None
 
     def _listing(self, client: Client, known: Known) -> Listing:
         return Dataflows(client, self._url, self._options)

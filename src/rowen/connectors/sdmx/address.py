@@ -16,8 +16,9 @@ _FLOWS = re.compile(r"(?P<root>.*?)(?P<three>/structure)?/dataflow(?:/[^/]*)*", 
 _SOME_FILE = re.compile(r"/[^/]+\.(?:xml|json|sdmx)$", re.IGNORECASE)
 _ASKED = "detail=full&references=none"
 _XML = re.compile(
-    rb"(?:\s++|<\?[^>]*+>|<!--(?>.*?-->))*+<(?:[\w.-]++:)?Structure\s[^>]*sdmx\.org/resources/sdmxml/schemas/v\d_\d/message",
-    re.DOTALL,
+    rb"(?:\s++|<\?[^>]*+>|<!--(?>.*?-->))*+<(?:[\w.-]++:)?(?:Structure|RegistryInterface)\s"
+    rb"[^>]*sdmx\.org/resources/sdmxml/schemas/v\d_\d/message",
+    re.DOTALL | re.IGNORECASE,
 )
 _JSON = re.compile(rb'"dataflows"\s*:')
 
@@ -80,7 +81,7 @@ def is_sdmx(body: bytes) -> bool:
     """Whether what may be only the beginning of a document is a list of dataflows."""
     body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
     if body[:1] == b"<":
-        return bool(_XML.match(body)) and b"Dataflow" in body
+        return bool(_XML.match(body)) and (b"Dataflow" in body or b"KeyFamil" in body)
     return body[:1] == b"{" and bool(_JSON.search(body)) and b"sdmx" in body
 
 

@@ -23,9 +23,6 @@ from rowen.model.outside import attempt
 
 __all__ = ["Dataflows"]
 
-VERSION = 2
-"""To be raised when a dataflow is read into something else than before."""
-
 LONGEST_S = 3600.0
 """In an hour, the largest document that is read by default (1 GB) comes in at 300 kB/s."""
 
@@ -36,14 +33,14 @@ _ACCEPT = (
     "application/vnd.sdmx.structure+xml;version=2.1, application/vnd.sdmx.structure+xml;version=3.0.0;q=0.9, "
     "application/vnd.sdmx.structure+json;version=1.0;q=0.8, application/xml;q=0.7, application/json;q=0.6, */*;q=0.1"
 )
-_WITHIN = frozenset({"Dataflows"})
+_WITHIN = frozenset({"Dataflows", "KeyFamilies"})
 _TRAIL = b"\xef\xbb\xbf \t\r\n"
 
 
 class Dataflows(Listing):
     """The listing of a service."""
 
-    version = VERSION
+    version = SdmxOptions.record_version
 
     def __init__(self, client: Client, url: str, options: SdmxOptions) -> None:
         client.pace(url, delay_s=options.delay_s)
@@ -145,14 +142,16 @@ class Dataflows(Listing):
 
     async def _of_xml(self, pieces: AsyncIterator[bytes], charset: str | None) -> AsyncGenerator[Flow | Failed]:
         reader = Reader(frozenset({"ErrorMessage"}), within=_WITHIN, heads=_WITHIN, charset=charset)
-        has_list = False
+        has_list = has_flows = False
         async with aclosing(elements(pieces, reader)) as found:
             async for one in found:
                 name = local(one.tree.tag)
-                has_list = has_list or name == "Dataflows"
+                has_list = has_list or name in _WITHIN
+                has_flows = has_flows or name == "Dataflow"
                 if name == "ErrorMessage":
                     raise SourceError(f"{self._address.url} reports an error: {said(one.tree)}.")
-                if name == "Dataflow":
+                # A dataflow of SDMX 2.0 has a key family as its structure; where there are none, it is what is there.
+                if name == "Dataflow" or (name == "KeyFamily" and not has_flows):
                     yield self._of_tree(one)
         if not has_list:
             raise self._no_list()

@@ -21,7 +21,8 @@ _DEFAULT_LANGUAGE = "en"
 _PREFIXES = {
     "http://www.w3.org/XML/1998/namespace": "xml",
     **{
-        f"http://www.sdmx.org/resources/sdmxml/schemas/{version}/{part}": ""
+        f"http://www.{host}/schemas/{version}/{part}": ""
+        for host in ("sdmx.org/resources/sdmxml", "SDMX.org/resources/SDMXML")
         for version in ("v2_0", "v2_1", "v3_0", "v3_1")
         for part in ("structure", "common", "message")
     },
@@ -82,7 +83,7 @@ def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str
 
 
 def flow_of_tree(tree: Element) -> Flow:
-    """A dataflow of SDMX-ML, 2.1 or 3.0."""
+    """A dataflow of SDMX-ML, or a key family of 2.0."""
     return Flow(
         agency=tree.get("agencyID", "").strip(),
         identifier=tree.get("id", "").strip(),

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from rowen.connectors.base import Known, Options
-from rowen.connectors.catalog.connector import CatalogConnector
+from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
@@ -14,7 +14,7 @@ from rowen.fetch.client import Client
 __all__ = ["Socrata"]
 
 
-class Socrata(CatalogConnector):
+class Socrata(SingleRecords):
     """Reads the assets of a Socrata portal."""
 
     kind: ClassVar[str] = "socrata"

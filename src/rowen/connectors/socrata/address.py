@@ -2,14 +2,14 @@
 
 import re
 from typing import Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import Field
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.model.url import SEGMENT, quoted
 
-__all__ = ["SocrataOptions", "accept", "domain_of", "item", "recognise"]
+__all__ = ["SocrataOptions", "accept", "domain_of", "identifier_in", "item", "recognise"]
 
 _PREFIX = "socrata:"
 _API = "/api/catalog/v1"
@@ -43,6 +43,11 @@ def domain_of(site: str) -> str:
 def item(site: str, identifier: str) -> str:
     """The URL of a dataset, which outlives its title."""
     return f"{site}/d/{quoted(identifier, safe=SEGMENT)}"
+
+
+def identifier_in(url: str) -> str:
+    """The identifier in the URL of a dataset."""
+    return unquote(url.rpartition("/d/")[2], errors="surrogatepass")
 
 
 Sort = Literal["calendars", "charts", "datasets", "files", "filters", "forms", "links", "maps", "stories"]

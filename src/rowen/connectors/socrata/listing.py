@@ -13,7 +13,7 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
-from rowen.connectors.socrata.address import SocrataOptions, domain_of, item
+from rowen.connectors.socrata.address import SocrataOptions, domain_of, identifier_in, item
 from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
@@ -45,7 +45,7 @@ class _Assets(NamedTuple):
 class SocrataListing(Listing):
     """The assets of a portal."""
 
-    version = 2
+    version = SocrataOptions.record_version
     dated = True
 
     def __init__(self, portal: PortalClient, site: str, options: SocrataOptions) -> None:
@@ -71,6 +71,15 @@ class SocrataListing(Listing):
             return None
         total, self._total = self._total, None
         return total if total is not None else (await self._page(0)).total
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One asset by the URL of its item, among those of the chosen sorts."""
+        identifier = identifier_in(url)
+        if item(self._site, identifier) != url:
+            return None
+        found = await self._page(1, ids=identifier, once=True)
+        rows = [row for row in found.rows if row.url == url]
+        return rows[0] if rows else Row(Failed(url, "The portal does not show this asset."), absent=not found.rows)
 
     async def _scroll(self, place: Any) -> AsyncGenerator[ListingPage]:
         """All assets, each page from the last identifier on: nothing that goes or comes shifts the others."""
@@ -174,11 +183,11 @@ class SocrataListing(Listing):
         """One asset by its number in the order of identifiers."""
         return await self._page(1, offset=offset, order="dataset_id ASC")
 
-    async def _page(self, limit: int, **wanted: str | int) -> _Assets:
+    async def _page(self, limit: int, *, once: bool = False, **wanted: str | int) -> _Assets:
         only = {"only": ",".join(self._options.only)} if self._options.only else {}
         query = urlencode({"domains": domain_of(self._site), **only, "limit": limit, **wanted}, errors="surrogatepass")
         url = f"{self._url}?{query}"
-        response = await self._portal.get(url, could_be_less=limit > 1)
+        response = await self._portal.get(url, could_be_less=limit > 1, once=once)
         match read_json(response.body, redact(url)):
             case {"error": said, **rest} if "results" not in rest:
                 raise SourceError(f"{self._url} reports an error: {said}.")

@@ -1,5 +1,6 @@
 """A result of Socrata's Discovery API becomes a dataset."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ __all__ = ["dataset_of", "identifier_of", "modified_of"]
 # They move whenever somebody looks.
 _VOLATILE = frozenset({"page_views", "download_count", "view_count", "score"})
 _PLACES = ("spatial", "geographic", "geospatial")
+_PUBLISHERS = ("publisher", "agency", "department", "organi")
+_NO_NAME = re.compile(r"@|://|\b(?:e-?mail|url|link|website|type|contact|phone|id|code|address)\b", re.IGNORECASE)
 _PERIODS = ("temporal", "time-period", "time period")
 
 
@@ -41,7 +44,9 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         title=said.title or identifier,
         description=said.description,
         tags=tuple(filter(None, map(word, [*tags, *listed(classes.get("categories"))]))),
-        publisher=word(resource.get("attribution")) or word(_part(record, "owner").get("display_name")),
+        publisher=word(resource.get("attribution"))
+        or _publisher(told)
+        or word(_part(record, "metadata").get("domain")),
         licence=word(_part(record, "metadata").get("license")),
         languages=tuple(filter(None, [said.language, *sorted(said.others)])),
         issued=iso(resource.get("publication_date")) or iso(resource.get("createdAt")),
@@ -65,6 +70,13 @@ def _part(record: Any, name: str) -> Json:
 def _told(told: Mapping[str, str], names: tuple[str, ...]) -> str:
     """What a portal's own fields say, whatever group it put them into."""
     return next((value for key, value in sorted(told.items()) if any(name in key for name in names)), "")
+
+
+def _publisher(told: Mapping[str, str]) -> str:
+    """Who publishes an asset, as a portal's own fields say: the account that owns it is mostly a person's."""
+    fields = sorted((key.rpartition("_")[2].replace("-", " "), value) for key, value in told.items())
+    named = [(field, value) for field, value in fields if not _NO_NAME.search(field) and not _NO_NAME.search(value)]
+    return next((value for name in _PUBLISHERS for field, value in named if name in field and value), "")
 
 
 def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]:

@@ -42,10 +42,11 @@ class Endpoint:
         self._portal = portal
         self._url = url
 
-    async def ask(self, question: str, *names: str, could_be_less: bool = False) -> Rows:
+    async def ask(self, question: str, *names: str, could_be_less: bool = False, once: bool = False) -> Rows:
         """The rows of an answer that has these variables.
 
-        A question that `could_be_less` and is too much for the endpoint raises `TooMuchError`.
+        A question that `could_be_less` and is too much for the endpoint raises `TooMuchError`, as does one that is
+        asked `once`.
         """
         response = await self._portal.post(
             self._url,
@@ -53,6 +54,7 @@ class Endpoint:
             media_type=FORM,
             accept=_ACCEPT,
             could_be_less=could_be_less,
+            once=once,
         )
         rows = read_rows(read_json(response.body, self._url), self._url, *names)
         in_time = not _TIMED_OUT.search(response.headers.get("X-SQL-State", ""))

@@ -21,10 +21,7 @@ from rowen.formats.rdf.graph import Graph, Iri, Literal, short
 from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
-__all__ = ["VERSION", "Identified", "SparqlOptions"]
-
-VERSION = 2
-"""To be raised when a record is read into something else than before."""
+__all__ = ["Identified", "SparqlOptions"]
 
 IDENTIFIERS = 5000
 """At once: half of the least limit of endpoints in use, so that an answer of so many is our limit and not theirs."""
@@ -60,7 +57,7 @@ class SparqlOptions(CatalogOptions):
 class Identified(Listing):
     """The listing of an endpoint: all datasets, series and services that have an IRI."""
 
-    version = VERSION
+    version = SparqlOptions.record_version
     dated = True
     resolution = timedelta(days=1)
 
@@ -113,6 +110,19 @@ class Identified(Listing):
         said = answer.rows[0].get("n") if answer.rows else None
         return int(said.text) if isinstance(said, Literal) and re.fullmatch(r"\d{1,12}", said.text) else None
 
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        """One dataset by its IRI, if that is known."""
+        if handle is None or item_url(Graph(), Iri(handle), self._url) != url:
+            return None
+        if not is_safe(handle):
+            return self._given_up(handle, "its IRI cannot stand in a question")
+        answer = await self._endpoint.ask(self._questions.descriptions([handle]), *_NAMES, once=True)
+        graph, closed = _graph_of(answer)
+        if answer.is_cut or handle not in closed:
+            rows = await self._cut(handle, graph, answer)
+            return rows[0] if rows else self._given_up(handle, "the endpoint does not list it any more")
+        return self._row(Iri(handle), graph, frozenset({Iri(handle)}), None)
+
     @staticmethod
     def _is_end(found: Sequence[str], after: str, listed: int, declared: int | None) -> bool:
         """Whether there are no more identifiers. A list that may have been cut is asked for what comes behind it."""
@@ -125,13 +135,14 @@ class Identified(Listing):
     async def _describe(self, iris: Sequence[str], since: datetime | None) -> list[Row]:
         """What is said of some datasets; asked for by halves, as long as it is too much or was cut off."""
         asked = [iri for iri in iris if is_safe(iri)]
-        rows = [Row(_failed(iri, self._url, "its IRI cannot stand in a question")) for iri in iris if not is_safe(iri)]
+        rows = [self._given_up(iri, "its IRI cannot stand in a question") for iri in iris if not is_safe(iri)]
         if not asked:
             return rows
         try:
             answer = await self._described(asked)
         except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
-            return rows + (await self._halves(asked, since) or [self._given_up(asked[0], problem)])
+            why = f"the endpoint cannot tell of it: {problem}"
+            return rows + (await self._halves(asked, since) or [self._given_up(asked[0], why)])
         graph, closed = _graph_of(answer)
         if answer.is_cut or not closed.issuperset(asked):
             rest = await self._halves(asked, since)
@@ -165,16 +176,17 @@ class Identified(Listing):
         if self._successes >= _GROWING and count >= self._batch:
             self._batch, self._successes = min(self._batch * 2, self._wanted), 0
 
-    def _given_up(self, iri: str, problem: Exception) -> Row:
-        return Row(_failed(iri, self._url, f"the endpoint cannot tell of it: {problem}"))
+    def _given_up(self, iri: str, why: str, payload: bytes | None = None) -> Row:
+        url = item_url(Graph(), Iri(iri), self._url)
+        return Row(Failed(url, f"The dataset cannot be read: {why}.", payload=payload), handle=iri)
 
     async def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
         """One dataset whose rows are not all there; if there are none at all, it may be gone by now."""
         if Iri(iri) not in graph:
             why = "the endpoint lists it, but tells nothing of it"
-            return [Row(_failed(iri, self._url, why))] if await self._is_there(iri) else []
+            return [self._given_up(iri, why)] if await self._is_there(iri) else []
         why = f"the endpoint gives no more than {len(answer.rows)} rows at once"
-        return [Row(_failed(iri, self._url, why, payload=_payload(graph, Iri(iri))))]
+        return [self._given_up(iri, why, payload=_payload(graph, Iri(iri)))]
 
     async def _is_there(self, iri: str) -> bool:
         """Whether a dataset is there still, as far as the endpoint can tell: gone is only what it says to be."""
@@ -187,9 +199,10 @@ class Identified(Listing):
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
         def read() -> Row:
             reading = dataset_of(graph, node, self._url, language=self._language, borders=borders)
-            return Row(Fetched(reading.dataset.document(language=self._language)), _told(reading.modified, since))
+            seen = Fetched(reading.dataset.document(language=self._language))
+            return Row(seen, _told(reading.modified, since), handle=str(node))
 
-        return attempt(read, lambda why: Row(_failed(node, self._url, why, payload=_payload(graph, node))))
+        return attempt(read, lambda why: self._given_up(node, why, payload=_payload(graph, node)))
 
 
 def _told(modified: datetime | None, since: datetime | None) -> datetime | None:
@@ -198,11 +211,6 @@ def _told(modified: datetime | None, since: datetime | None) -> datetime | None:
         return modified
     floor = datetime.fromisoformat(floor_of(since)).replace(tzinfo=UTC)
     return None if modified >= floor else modified
-
-
-def _failed(iri: str, source: str, why: str, payload: bytes | None = None) -> Failed:
-    url = item_url(Graph(), Iri(iri), source)
-    return Failed(url, f"The dataset cannot be read: {why}.", payload=payload)
 
 
 def _payload(graph: Graph, node: Iri) -> bytes | None:

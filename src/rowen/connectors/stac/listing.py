@@ -11,7 +11,7 @@ from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one
-from rowen.connectors.stac.address import item_url
+from rowen.connectors.stac.address import StacOptions, item_url
 from rowen.connectors.stac.record import dataset_of, joined, links_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.response import Response
@@ -23,9 +23,6 @@ from rowen.model.item import Failed, Fetched
 from rowen.model.outside import attempt
 
 __all__ = ["Collections"]
-
-VERSION = 2
-"""To be raised when a collection is read into something else than before."""
 
 _MEDIA_TYPE = "application/json"
 _FAILED = (TooMuchError, FetchTimeoutError, UnreadableError, BodyTooLargeError)
@@ -41,7 +38,7 @@ class _Question(NamedTuple):
 class Collections(Listing):
     """The listing of an API. `url` is where it begins, `root` the source's own address."""
 
-    version = VERSION
+    version = StacOptions.record_version
 
     def __init__(
         self,

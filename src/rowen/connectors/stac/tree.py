@@ -16,7 +16,6 @@ from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.remembered import remembered
 from rowen.connectors.stac.address import StacOptions
-from rowen.connectors.stac.listing import VERSION
 from rowen.connectors.stac.record import dataset_of, joined, links_of
 from rowen.errors import SourceError
 from rowen.fetch.client import Client
@@ -83,7 +82,10 @@ class Tree:
                     yield visit.seen
                 following += [child for child in visit.children if self._is_new(child)]
             level = following
-        cursor = {"version": VERSION, "catalogs": {url: _written(one) for url, one in self._catalogs.items()}}
+        cursor = {
+            "version": StacOptions.record_version,
+            "catalogs": {url: _written(one) for url, one in self._catalogs.items()},
+        }
         if cursor != self._known.cursor:
             yield Checkpoint(cursor)
         yield self._ending()
@@ -206,7 +208,7 @@ def _children(data: Mapping[str, Any], base: str) -> list[str]:
 
 
 def _catalogs(cursor: Any) -> dict[str, _Catalog]:
-    if not isinstance(cursor, dict) or cursor.get("version") != VERSION:
+    if not isinstance(cursor, dict) or cursor.get("version") != StacOptions.record_version:
         return {}
     return remembered(cursor.get("catalogs"), dict[str, _Catalog]) or {}
 

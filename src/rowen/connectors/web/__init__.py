@@ -1,6 +1,6 @@
 """Sites: crawled once, refreshed by conditional requests, to exactly what a new crawl would find."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import ClassVar
 
@@ -10,6 +10,7 @@ from rowen.connectors.web.dates import Dates
 from rowen.connectors.web.hints import gather
 from rowen.connectors.web.memory import SiteCursor
 from rowen.connectors.web.options import WebOptions
+from rowen.connectors.web.page_look import PageLook
 from rowen.connectors.web.render import Renderer
 from rowen.connectors.web.scope import SiteScope
 from rowen.connectors.web.visit import Visitor
@@ -18,7 +19,7 @@ from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.robots import Robots, RobotsRules
 from rowen.model.dates import http_date
-from rowen.model.item import Checkpoint, Complete, Incomplete, Observation
+from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Skipped
 from rowen.model.url import canonical
 
 __all__ = ["Web"]
@@ -26,6 +27,7 @@ __all__ = ["Web"]
 # So that a page that is slow to come does not stop the walk; the pace per host is set elsewhere.
 DEFAULT_CONCURRENCY = 3
 _LIE = "The sitemap called a page unchanged that has changed; the next run asks for every page."
+_UNSTUDIED = "not all pages of the site were read alike so far, which a walk over it puts right first"
 
 
 class Web:
@@ -52,6 +54,12 @@ class Web:
         except ValueError:
             return None
         return address
+
+    @classmethod
+    def covers(cls, url: str, options: WebOptions, addresses: Sequence[str]) -> bool:
+        """Whether one of some addresses is within the borders of a site."""
+        scope = SiteScope(url, options)
+        return any((page := scope.page(address)) is not None and scope.takes(page.url) for address in addresses)
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Walk the site from its root."""
@@ -81,11 +89,37 @@ class Web:
         if not crawl.refused:
             yield Checkpoint(crawl.memory.to_cursor())
         why = crawl.unproven or hints.trouble or (_LIE if dates.lies and before.sitemap_trust > 0 else None)
-        yield Complete() if why is None else Incomplete(why)
+        yield Complete(beyond=crawl.beyond, generated=crawl.generated) if why is None else Incomplete(why)
+
+    async def look(self, known: Known, urls: Sequence[str]) -> AsyncGenerator[Observation]:
+        """Look at some pages again, with the boilerplate that all others were read with."""
+        memory = await self._memory(known)
+        if not memory.studied:
+            for url in urls:
+                yield Skipped(url, _UNSTUDIED)
+            return
+        async with self._tools.client() as client, AsyncExitStack() as closing:
+            client.pace(self._url, delay_s=self._options.delay_s, concurrency=self._options.concurrency)
+            robots = Robots(client) if self._options.robots else None
+            if robots:
+                await self._rules(client, robots)
+            visitor = await self._visitor(client, robots, closing)
+            pages = PageLook(
+                self._url,
+                self._options,
+                known=known,
+                visitor=visitor,
+                robots=robots,
+                boilerplate=memory.boilerplate,
+                concurrency=self._options.concurrency or DEFAULT_CONCURRENCY,
+            )
+            async with aclosing(pages.observations(urls)) as observations:
+                async for observation in observations:
+                    yield observation
 
     async def _memory(self, known: Known) -> SiteCursor:
         """What is remembered; a package holds items besides the pages of its site, which count only."""
-        memory = SiteCursor.of(known.cursor)
+        memory = SiteCursor.of(known.cursor, select=self._options.select)
         if memory.pages is not None and memory.pages < known.count:
             scope, held = SiteScope(self._url, self._options), 0
             async for batch in known.everything():

@@ -18,7 +18,7 @@ from rowen.connectors.web.front import Front, hides
 from rowen.connectors.web.interstitial import Interstitials, Member, PageMark, mark_of
 from rowen.connectors.web.memory import Bridge, SiteCursor
 from rowen.connectors.web.options import WebOptions
-from rowen.connectors.web.scope import PageUrl, SiteScope, variant
+from rowen.connectors.web.scope import PageUrl, SiteScope, Spellings
 from rowen.connectors.web.study import Study, study
 from rowen.connectors.web.visit import (
     Answer,
@@ -31,10 +31,12 @@ from rowen.connectors.web.visit import (
     NoPage,
     Same,
     Visitor,
+    kept_out,
+    told,
 )
-from rowen.errors import CircuitOpenError, FetchError, SourceError, SourceGoneError
+from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.robots import Robots
-from rowen.model.item import Checkpoint, Document, Failed, Fetched, Gone, Observation, Skipped, Unchanged
+from rowen.model.item import Checkpoint, Document, Fetched, Gone, Observation, Skipped, Unchanged
 from rowen.model.url import canonical
 
 __all__ = ["Crawl"]
@@ -57,6 +59,8 @@ LEAST_ASKS = 1000
 # it is a matter of single pages, which are quarantined one by one.
 LEAST_DOUBTED = 10
 
+_RESELECT = "Has the site a new design? The option select of the source says which part to keep."
+
 
 class _Place(NamedTuple):
     url: str
@@ -71,7 +75,10 @@ class _PageVisit(NamedTuple):
 
 
 class Crawl:
-    """One walk. `memory` is what the next one will remember; `unproven` tells why it may have missed something."""
+    """One walk. `memory` is what the next one will remember; `unproven` tells why it may have missed something.
+
+    `beyond` counts the addresses that were met and not asked for, since there were pages enough.
+    """
 
     def __init__(
         self,
@@ -85,22 +92,26 @@ class Crawl:
         dates: Dates,
         concurrency: int,
     ) -> None:
-        self.memory = SiteCursor(as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True)
+        self.memory = SiteCursor(
+            as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True, select=options.select
+        )
         self.unproven: str | None = None
+        self.beyond = self.generated = 0
         self._options = options
         self._known = known
         self._visitor = visitor
         self._robots = robots
         self._before = memory
         self._dates = dates
+        # Of these the copy is older than what the site had when it was last asked.
+        self._failed = frozenset(one.url for one in known.failed)
         self._ahead = max(LEAST_AHEAD, AHEAD * concurrency)
         self._scope = SiteScope(root, options)
         self._root = self._scope.clean(root) or root
         self._queue: deque[_Place] = deque()
         self._held: dict[str, Held | None] = {}
         self._met: set[str] = set()
-        self._bodies: dict[bytes, str] = {}
-        self._spellings: dict[tuple[str, bytes], str] = {}
+        self._spellings = Spellings()
         self._movers: dict[str, list[Held]] = {}
         self._troubles: dict[str, BrokenPage | Closed] = {}
         self._count = 0
@@ -122,7 +133,11 @@ class Crawl:
         await self._study_site()
         if not self._known.count:
             # A first crawl that is killed has read all that it stored with this boilerplate.
-            yield Checkpoint(SiteCursor(boilerplate=self.memory.boilerplate, edges=self.memory.edges).to_cursor())
+            yield Checkpoint(
+                SiteCursor(
+                    boilerplate=self.memory.boilerplate, edges=self.memory.edges, select=self.memory.select
+                ).to_cursor()
+            )
         elif not self._study.trusted:
             # One that is killed leaves pages that were read with other boilerplate than the rest.
             yield Checkpoint(replace(self._before, pages=0).to_cursor())
@@ -145,12 +160,17 @@ class Crawl:
             for visit in under_way:
                 visit.answer.cancel()
             await asyncio.gather(*(visit.answer for visit in under_way), return_exceptions=True)
+        # Who asks for one page watches it, and wants no other.
+        self.beyond = len(under_way) + len(self._queue) if self._options.max_pages > 1 else 0
         for document in self._front.rest():
             yield Fetched(document)
         if not self._study.trusted:
             self.memory.pages = self._read
         elif self._known.count and not self._before.studied:
             self.memory.pages = 0
+        if self._options.select and not self._count and not self._troubles:
+            why = f"The selector {self._options.select!r} matches nothing on {self._asked} pages."
+            raise SourceError(why, hint=_RESELECT)
         self.unproven = self._front.why or self.unproven
         if self._asked > LEAST_DOUBTED and 2 * len(self._troubles) > self._asked:
             self.unproven = f"{len(self._troubles)} of {self._asked} pages could not be read."
@@ -191,6 +211,7 @@ class Crawl:
             self._study = await study(
                 self._root,
                 pages=self._options.max_pages,
+                depth=self._options.max_depth,
                 scope=lambda root: SiteScope(root, self._options),
                 look=self._look,
                 before=self._before,
@@ -241,9 +262,10 @@ class Crawl:
         return await (self._ask(place, held, bridge) if self._study.trusted else self._ask(place, None, None))
 
     async def _ask(self, place: _Place, held: Held | None, bridge: Bridge | None) -> Answer:
-        if self._robots is not None and (kept_out := await _kept_out(self._robots, place.url)):
-            return kept_out
-        if held is None or held.body_hash is None or not place.depth or not self._dates.claims(place.url):
+        if self._robots is not None and (closed := await kept_out(self._robots, place.url)):
+            return closed
+        has_news = place.url in self._failed or not self._dates.claims(place.url)
+        if held is None or held.body_hash is None or not place.depth or has_news:
             return await self._visitor.visit(place.url, place.depth, held, bridge)
         if self._dates.spares(place.url):
             return Same(held.links, held.body_hash)
@@ -262,7 +284,7 @@ class Crawl:
     def _still_holds(self, place: _Place, bridge: Bridge) -> bool:
         if bridge.to is not None:
             return self._prefers(place.url, bridge.to)
-        return bridge.twin is None or self._is_known_by_another_name(place.url, bridge.twin)
+        return bridge.twin is None or self._spellings.has_another(place.url, bridge.twin)
 
     def _take(self, place: _Place, held: Held | None, answer: Answer) -> Iterator[Observation]:
         match answer:
@@ -287,7 +309,7 @@ class Crawl:
                 yield from self._take_trouble(place, held, answer)
 
     def _take_same(self, place: _Place, held: Held | None, same: Same) -> Iterator[Observation]:
-        if self._is_known_by_another_name(place.url, same.body_hash):
+        if self._spellings.has_another(place.url, same.body_hash):
             etag, modified = (held.etag, held.last_modified) if held else (None, None)
             yield from self._bridge(place, None, Bridge(same.links, etag, modified, twin=same.body_hash))
             return
@@ -308,11 +330,16 @@ class Crawl:
         replaced = self._replaced(place, held, document)
         if self._is_in_front(place, held, document) and (replaced or held is None):
             pass
+        elif self._options.select and not document.text:
+            yield from self._take_unselected(place, held, bridge)
+        elif place.depth and self._scope.is_index(place.url):
+            self.generated += 1
+            yield from self._bridge(place, None, bridge)
         elif document.record.get("noindex") or page.robots & {"noindex", "none"}:
             yield from self._bridge(place, None, bridge)
         elif preferred and self._prefers(place.url, preferred):
             yield from self._bridge(place, held, bridge._replace(to=preferred))
-        elif self._is_known_by_another_name(place.url, validators.body_hash):
+        elif self._spellings.has_another(place.url, validators.body_hash):
             yield from self._bridge(place, None, bridge._replace(twin=validators.body_hash))
         else:
             self._count += 1
@@ -323,6 +350,15 @@ class Crawl:
             yield from self._line_up(mark_of(document), Member(place.url, place.depth, replaced, stored))
         elif stored is not None:
             yield Fetched(stored)
+
+    def _take_unselected(self, place: _Place, held: Held | None, bridge: Bridge) -> Iterator[Observation]:
+        """A page without the part that is wanted leads on; if it had that part before, its last copy stays."""
+        if held is None:
+            yield from self._bridge(place, None, bridge)
+            return
+        why = f"The selector {self._options.select!r} matches nothing on {place.url} any more."
+        yield from self._keep(place, held, BrokenPage(why, False, _RESELECT))
+        self._follow(bridge.links, place.depth)
 
     def _is_in_front(self, place: _Place, held: Held | None, document: Document) -> bool:
         """Whether a page is known to stand in front of others: by what it says, or because they redirect to it."""
@@ -382,7 +418,7 @@ class Crawl:
         if held is not None:
             yield from self._keep(place, held, trouble)
         else:
-            yield _told(place.url, trouble)
+            yield told(place.url, trouble)
         for moved in self._movers.pop(name, ()):
             yield from self._keep(place, moved, trouble)
         if held is None and bridge is not None:
@@ -397,7 +433,7 @@ class Crawl:
 
     def _keep(self, place: _Place, held: Held, trouble: BrokenPage | Closed) -> Iterator[Observation]:
         self._count += 1
-        yield _told(held.url, trouble)
+        yield told(held.url, trouble)
         self._follow(held.links, place.depth)
 
     def _bridge(self, place: _Place, held: Held | None, bridge: Bridge) -> Iterator[Observation]:
@@ -437,7 +473,7 @@ class Crawl:
 
     def _prefers(self, url: str, preferred: str) -> bool:
         """Whether a page is to be taken at another address instead; not if that one sends us back here."""
-        return self._is_variant(url, preferred) and not self._leads_back(url, preferred)
+        return self._scope.is_variant(url, preferred) and not self._leads_back(url, preferred)
 
     def _leads_back(self, url: str, to: str) -> bool:
         """Whether redirects and preferences go in a circle."""
@@ -450,39 +486,3 @@ class Crawl:
                 return False
             to = bridge.to
         return False
-
-    def _is_variant(self, url: str, preferred: str) -> bool:
-        """Whether a page's preferred address is another spelling of its own, and one that we would visit."""
-        page = self._scope.page(preferred)
-        if page is None or page.name == canonical(url):
-            return False
-        return variant(page.url).partition("?")[0] == variant(url).partition("?")[0]
-
-    def _is_known_by_another_name(self, url: str, body_hash: bytes | None) -> bool:
-        """Whether the very same body was taken under a spelling of this URL before."""
-        if body_hash is None:
-            return False
-        first = self._bodies.setdefault(body_hash, url)
-        if first == url:
-            return False
-        self._spellings.setdefault((variant(first), body_hash), first)
-        return self._spellings.setdefault((variant(url), body_hash), url) != url
-
-
-async def _kept_out(robots: Robots, url: str) -> Answer | None:
-    """The answer for a URL that robots.txt does not let us ask for; without a readable robots.txt we do not know."""
-    try:
-        rules = await robots.rules(url)
-    except CircuitOpenError as problem:
-        return Closed(str(problem))
-    except FetchError as problem:
-        return BrokenPage(str(problem), problem.retryable, problem.hint)
-    if rules.refused is not None:
-        return BrokenPage(rules.refused, passing=True)
-    return None if rules.allows(url) else NoPage(Bridge())
-
-
-def _told(url: str, trouble: BrokenPage | Closed) -> Observation:
-    if isinstance(trouble, Closed):
-        return Skipped(url, trouble.why)
-    return Failed(url, trouble.why, trouble.hint)

@@ -1,7 +1,7 @@
 """What is remembered of a site between runs besides its pages."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -55,12 +55,13 @@ class _StoredSiteCursor:
     bridges: dict[str, list[list[str] | str | None]] = field(default_factory=dict)
     as_of: str | None = None
     sitemap_trust: int = 0
-    boilerplate: tuple[list[str], list[str]] | None = None
-    shell: tuple[list[str], list[str]] | None = None  # its name in older cursors
-    edges: dict[str, tuple[str | None, list[str], list[str]]] | None = None
+    boilerplate: list[list[str]] | None = None
+    shell: list[list[str]] | None = None  # its name in older cursors
+    edges: dict[str, list[list[str] | str | None]] | None = None
     known: bool = True
     pages: int | None = None
     claims: str | None = None
+    select: str | None = None
 
 
 @dataclass(slots=True)
@@ -70,7 +71,8 @@ class SiteCursor:
     `known` tells that all bridges are in it: without them, an outage may hide the way to pages that we hold.
     `studied` tells that all that we hold was read with this boilerplate. Where the last walk had
     another one than the walk before, `pages` tells how many it read: if we hold more, some were kept unread (they
-    failed, or their deletion was held back), and nothing was studied.
+    failed, or their deletion was held back), and nothing was studied. `select` is the part that was looked for: a page
+    without it was a bridge.
     """
 
     bridges: dict[str, Bridge] = field(default_factory=dict)
@@ -81,42 +83,46 @@ class SiteCursor:
     studied: bool = False
     known: bool = False
     pages: int | None = None
+    select: str | None = None
 
     @classmethod
-    def of(cls, cursor: Cursor) -> "SiteCursor":
-        """What a cursor says; nothing, where there is none or it is not ours."""
+    def of(cls, cursor: Cursor, *, select: str | None = None) -> "SiteCursor":
+        """What a cursor says for a walk with this selector; nothing, where there is none or it is not ours."""
         written = remembered(cursor, _StoredSiteCursor)
         try:
-            return cls() if written is None else cls._of(written)
+            return cls(select=select) if written is None else cls._of(written, select)
         except ValueError as problem:
             log.warning("dropped a cursor that cannot be read; the site is walked from its beginning: %s", problem)
-            return cls()
+            return cls(select=select)
 
     @classmethod
-    def _of(cls, written: "_StoredSiteCursor") -> "SiteCursor":
+    def _of(cls, written: "_StoredSiteCursor", select: str | None) -> "SiteCursor":
         bridges = {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()}
-        if written.claims != claims():
-            # What could not be read may be a page by now: whether it is unchanged is no longer the question.
+        if written.claims != claims() or written.select != select:
+            # What could not be read, or lacked that part, may be a page by now, although it has not changed.
             bridges = {url: bridge._replace(etag=None, last_modified=None) for url, bridge in bridges.items()}
         return cls(
             bridges,
             written.as_of,
             written.sitemap_trust,
             Boilerplate.of(written.boilerplate or written.shell),
-            {url: Edge.from_json(edge) for url, edge in (written.edges or {}).items()},
+            dict(_edges(written.edges or {})),
             studied=written.edges is not None,
             known=written.known,
             pages=written.pages,
+            select=select,
         )
 
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor. Of more bridges than a cursor can hold, it tells that they are not all in it."""
         pages = {} if self.pages is None else {"pages": self.pages}
         readers = {} if claims() is None else {"claims": claims()}
+        selected = {} if self.select is None else {"select": self.select}
         bridges = dict(_first(sorted(self.bridges.items())))
         return {
             **pages,
             **readers,
+            **selected,
             "bridges": {url: bridge.to_json() for url, bridge in bridges.items()},
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,
@@ -124,6 +130,11 @@ class SiteCursor:
             "edges": {url: edge.to_json() for url, edge in self.edges.items()},
             "known": self.known and len(bridges) == len(self.bridges),
         }
+
+
+def _edges(written: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Edge]]:
+    """The edges that a cursor remembers; those of one that knew no titles are looked at again."""
+    return ((url, Edge.from_json(edge)) for url, edge in written.items() if len(edge) == len(Edge._fields))
 
 
 def _first(bridges: Iterable[tuple[str, Bridge]]) -> Iterator[tuple[str, Bridge]]:

@@ -12,6 +12,11 @@ from rowen.connectors.base import Options
 __all__ = ["WebOptions"]
 
 
+# The documentation of PostgreSQL has 1,168 pages and that of a large Java library as many; at half, such sites would be
+# cut. A calendar without end costs so many requests once, and the tally says that there is more.
+DEFAULT_PAGES = 5000
+
+
 def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
@@ -28,11 +33,14 @@ class WebOptions(Options):
     include: Patterns = Field(default=(), description="only URLs that match one of these (* any part, or /regex/)")
     exclude: Patterns = Field(default=(), description="no URLs that match one of these; stronger than include")
     max_depth: int = Field(default=10, ge=0, description="most links between the start and a page")
-    max_pages: int = Field(default=1000, ge=1, description="most pages")
+    max_pages: int = Field(default=DEFAULT_PAGES, ge=1, description="most pages")
     max_bytes: ByteSize = Field(default=ByteSize(10_000_000), gt=0, description="largest page")
     robots: bool = Field(default=True, description="obey robots.txt")
     sitemap: bool = Field(default=True, description="read sitemaps, and trust their dates where they prove true")
     llms: bool = Field(default=True, description="read llms.txt where there is one")
+    generated: bool = Field(
+        default=False, description="also the search indexes and copies that documentation generators write"
+    )
     markdown: bool = Field(default=False, description="ask for Markdown where a server offers it")
     hash_routes: bool = Field(default=False, description="`#/path` is a page of its own, and rendered")
     render: Literal["never", "auto", "always"] = Field(
@@ -78,8 +86,9 @@ class WebOptions(Options):
         return _any_of(self.exclude)
 
     def reading(self) -> dict[str, Any]:
-        """Only these change how a page is read; the others choose among pages."""
-        return self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
+        """Only these change how a page is read; the others choose among pages. Titles were kept whole at first."""
+        chosen = self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
+        return {**chosen, "titles": "own"}
 
     def listing(self) -> dict[str, Any]:
         """None: what is remembered of a site holds whatever is chosen from it."""

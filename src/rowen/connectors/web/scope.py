@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 import ada_url
 
 from rowen.connectors.web.options import WebOptions
+from rowen.model.generated import is_copy, is_index
 from rowen.model.media import media_type_of
 from rowen.model.url import canonical
 
-__all__ = ["PageUrl", "SiteScope", "variant"]
+__all__ = ["PageUrl", "SiteScope", "Spellings", "variant"]
 
 # The protocol of sitemaps allows 2,048 characters.
 LONGEST_URL = 2000
@@ -75,6 +76,17 @@ class SiteScope:
         parts = _PARTS.match(url)
         return parts is not None and self._inside(*parts.groups()) and self._chosen(url) and _readable(parts[2])
 
+    def is_variant(self, url: str, preferred: str) -> bool:
+        """Whether the address that a page prefers is another spelling of its own, and one that we would visit."""
+        page = self.page(preferred)
+        if page is None or page.name == canonical(url):
+            return False
+        return variant(page.url).partition("?")[0] == variant(url).partition("?")[0]
+
+    def is_index(self, url: str) -> bool:
+        """Whether a page was generated as an index, and is not wanted."""
+        return not self._options.generated and is_index(url)
+
     def _inside(self, host: str, path: str) -> bool:
         match self._options.scope:
             case "subpages":
@@ -87,6 +99,8 @@ class SiteScope:
 
     def _chosen(self, url: str) -> bool:
         if url.count("/") > MOST_REPEATED + 2 and _is_trap(url):
+            return False
+        if not self._options.generated and is_copy(url):
             return False
         if self._options.excluded and self._options.excluded.search(url):
             return False
@@ -171,3 +185,21 @@ def variant(url: str) -> str:
     path = _INDEX.sub("/", parts.path).rstrip("/")
     query = "&".join(sorted(parts.query.split("&")))
     return f"{parts.netloc.removeprefix('www.')}{path}?{query}#{parts.fragment}"
+
+
+class Spellings:
+    """The addresses under which bodies were taken in one walk."""
+
+    def __init__(self) -> None:
+        self._first: dict[bytes, str] = {}
+        self._by_variant: dict[tuple[str, bytes], str] = {}
+
+    def has_another(self, url: str, body_hash: bytes | None) -> bool:
+        """Whether the very same body was taken under another spelling of this URL before."""
+        if body_hash is None:
+            return False
+        first = self._first.setdefault(body_hash, url)
+        if first == url:
+            return False
+        self._by_variant.setdefault((variant(first), body_hash), first)
+        return self._by_variant.setdefault((variant(url), body_hash), url) != url

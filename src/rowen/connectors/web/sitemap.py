@@ -29,6 +29,8 @@ MOST_BYTES = 60 * 1024 * 1024
 _AT_A_TIME = 1_000
 _TAG = re.compile(r"<(/?)(?:\w+:)?(url|sitemap|loc|lastmod)\b[^<>]*>", re.IGNORECASE)
 _CDATA = "<![CDATA["
+_WEB = re.compile(r"https?://[^\s<>\]]++", re.IGNORECASE)
+_LONGEST_PLACE = 8_192  # characters; no server takes more
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _WESTERNMOST_H = -14  # where a day that is told without a zone ends last, with two hours to spare
 
@@ -73,21 +75,28 @@ def read_entries(body: bytes) -> list[SitemapEntry]:
 
 def _entries(text: str) -> Iterator[SitemapEntry]:
     """Each entry that is closed and has a place, in one pass over the tags that matter."""
-    kind, facts, begun = "", dict[str, str](), dict[str, int]()
+    kind, facts, begun, inside = "", dict[str, str](), dict[str, int](), 0
     for tag in _TAG.finditer(text):
         closes, name = bool(tag[1]), tag[2].lower()
         if name in ("url", "sitemap"):
-            if closes and name == kind and "loc" in facts:
+            place = facts.get("loc") or _bare_place(text, inside, tag.start())
+            if closes and name == kind and place:
                 dated = facts.get("lastmod")
-                yield SitemapEntry(
-                    _place(facts["loc"]), latest_moment(dated.strip()) if dated else None, kind == "sitemap"
-                )
+                yield SitemapEntry(_place(place), latest_moment(dated.strip()) if dated else None, kind == "sitemap")
             if closes or name != kind:
-                kind, facts, begun = "" if closes else name, {}, {}
+                kind, facts, begun, inside = "" if closes else name, {}, {}, tag.end()
         elif kind and not closes:
             begun.setdefault(name, tag.end())
         elif kind and name in begun:
             facts.setdefault(name, text[begun[name] : tag.start()])
+
+
+def _bare_place(text: str, begin: int, end: int) -> str:
+    """A URL that stands in an entry by itself: some indexes name their sitemaps without a `loc`."""
+    inner = text[begin : min(end, begin + _LONGEST_PLACE)].lstrip()
+    if inner[: len(_CDATA)].upper() == _CDATA:
+        inner = inner[len(_CDATA) :].lstrip()
+    return found[0] if (found := _WEB.match(inner)) else ""
 
 
 def _place(inner: str) -> str:

@@ -17,6 +17,8 @@ Ask = Callable[[str, int, bool], Awaitable[Answer]]
 
 # Half of those that a walk follows: http to https, to www, to a language, to the front page are four.
 MOST_HOPS = 5
+# A front that leads to one page, and that to all others, is common; a site that is a chain of pages is walked anyway.
+MOST_LEVELS = 3
 
 
 @dataclass(slots=True)
@@ -37,18 +39,23 @@ class Study:
         self.answers = {url: answer for url, answer in self.answers.items() if not isinstance(answer, Same)}
 
 
-async def study(root: str, *, pages: int, scope: Callable[[str], SiteScope], look: Ask, before: SiteCursor) -> Study:
-    """Look at the root and the first pages that it leads to."""
+async def study(
+    root: str, *, pages: int, depth: int, scope: Callable[[str], SiteScope], look: Ask, before: SiteCursor
+) -> Study:
+    """Look at the root and the first pages that it leads to, in the order of the walk, down to a depth."""
     answers: dict[str, Answer] = {}
     url, answer = await _root(root, look, answers, before.studied)
     if not isinstance(answer, FetchedPage | Same):
         return Study(before.boilerplate, before.edges, answers=answers)
-    urls = _first_links(url, answer, scope(url), min(SAMPLE, pages))
-    others = await asyncio.gather(*(look(each, 1, before.studied) for each in urls[1:]))
-    answers.update(zip(urls[1:], others, strict=True))
-    if before.studied and any(isinstance(got, BrokenPage | Closed) for got in others):
-        return Study(before.boilerplate, before.edges, answers=answers)
-    edges = await _edges(urls, answers, look, before)
+    depths = {url: 0}
+    for level in range(1, min(depth, MOST_LEVELS) + 1):
+        urls = _next_links(depths, answers, scope(url), min(SAMPLE, pages))
+        others = await asyncio.gather(*(look(each, level, before.studied) for each in urls))
+        answers.update(zip(urls, others, strict=True))
+        depths.update(dict.fromkeys(urls, level))
+        if before.studied and any(isinstance(got, BrokenPage | Closed) for got in others):
+            return Study(before.boilerplate, before.edges, answers=answers)
+    edges = await _edges(depths, answers, look, before, scope(url))
     boilerplate = learn(list(edges.values()))
     trusted = before.studied and boilerplate == before.boilerplate
     studied = Study(boilerplate, edges, trusted, answers)
@@ -68,28 +75,58 @@ async def _root(root: str, look: Ask, answers: dict[str, Answer], conditionally:
     return url, answer
 
 
-def _first_links(root: str, answer: FetchedPage | Same, scope: SiteScope, count: int) -> list[str]:
-    links = answer.document.links if isinstance(answer, FetchedPage) else answer.links
-    urls = {canonical(root): root}
-    for link in links:
-        clean = scope.clean(link)
-        if len(urls) < count and clean is not None and scope.takes(clean):
-            urls.setdefault(canonical(clean), clean)
-    return list(urls.values())
+def _next_links(depths: dict[str, int], answers: dict[str, Answer], scope: SiteScope, count: int) -> list[str]:
+    """What the pages looked at lead to and was not looked at, until there are enough of them."""
+    urls = {canonical(url): url for url in depths}
+    for url in depths:
+        match answers[url]:
+            case FetchedPage(document):
+                links = document.links
+            case Same(links):
+                pass
+            case _:
+                links = ()
+        for link in links:
+            clean = scope.clean(link)
+            if len(urls) < count and clean is not None and scope.takes(clean):
+                urls.setdefault(canonical(clean), clean)
+    return list(urls.values())[len(depths) :]
 
 
-async def _edges(urls: list[str], answers: dict[str, Answer], look: Ask, before: SiteCursor) -> dict[str, Edge]:
-    """The edges of the pages among the answers; a page that did not change is remembered, or asked for as a whole."""
+async def _edges(
+    depths: dict[str, int], answers: dict[str, Answer], look: Ask, before: SiteCursor, scope: SiteScope
+) -> dict[str, Edge]:
+    """The edges of the pages among the answers; a page that did not change is remembered, or asked for as a whole.
+
+    What is no page of its own (an index, a second spelling, a body that came before) is left out: the next walk may
+    know it as a bridge only.
+    """
     edges: dict[str, Edge] = {}
-    for depth, url in enumerate(urls):
+    bodies: set[bytes] = set()
+    for url, depth in depths.items():
         answer = answers[url]
         remembered = before.edges.get(url)
+        if isinstance(answer, Same) and answer.body_hash in bodies:
+            continue
         if isinstance(answer, Same):
             if remembered is not None and remembered.body == answer.body_hash:
                 edges[url] = remembered
-                continue
-            if len(urls) >= LEAST_PAGES:
-                answer = await look(url, min(depth, 1), False)
-        if isinstance(answer, FetchedPage):
+            elif len(depths) >= LEAST_PAGES:
+                answer = await look(url, depth, False)
+        if isinstance(answer, FetchedPage) and not _leads_on_only(url, depth, answer, scope):
             edges[url] = Edge.of(answer.document)
+        body = edges[url].body if url in edges else None
+        if body in bodies:
+            del edges[url]
+        elif body is not None:
+            bodies.add(body)
     return edges
+
+
+def _leads_on_only(url: str, depth: int, page: FetchedPage, scope: SiteScope) -> bool:
+    """Whether a page tells by itself that it is none of ours."""
+    record = page.document.record
+    if record.get("noindex") or page.robots & {"noindex", "none"} or (depth and scope.is_index(url)):
+        return True
+    preferred = record.get("canonical")
+    return isinstance(preferred, str) and scope.is_variant(url, preferred)

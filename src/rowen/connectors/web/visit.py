@@ -15,14 +15,27 @@ from rowen.errors import CircuitOpenError, FetchError, ItemError, RowenError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
-from rowen.fetch.robots import PRODUCT
+from rowen.fetch.robots import PRODUCT, Robots
 from rowen.fetch.target import join, parse, redact
 from rowen.model.hashes import Hash, body_hash
-from rowen.model.item import Document, Raw, Validators
+from rowen.model.item import Document, Failed, Observation, Raw, Skipped, Validators
 from rowen.model.media import can_be_read, media_type_of
 from rowen.model.outside import UNREADABLE
 
-__all__ = ["Answer", "Bridged", "BrokenPage", "Closed", "FetchedPage", "Missing", "Moved", "NoPage", "Same", "Visitor"]
+__all__ = [
+    "Answer",
+    "Bridged",
+    "BrokenPage",
+    "Closed",
+    "FetchedPage",
+    "Missing",
+    "Moved",
+    "NoPage",
+    "Same",
+    "Visitor",
+    "kept_out",
+    "told",
+]
 
 _HTML = "text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 _MARKDOWN = "text/markdown,text/html;q=0.9,text/plain;q=0.8,*/*;q=0.5"
@@ -277,3 +290,23 @@ def _moved(url: str, location: str) -> Answer:
 def _broken(url: str, response: Response) -> BrokenPage:
     passing = response.status >= 500 or response.status in _PASSING
     return BrokenPage(f"{redact(url)} answered with status {response.status}.", passing)
+
+
+async def kept_out(robots: Robots, url: str) -> Answer | None:
+    """The answer for a URL that robots.txt does not let us ask for; without a readable robots.txt we do not know."""
+    try:
+        rules = await robots.rules(url)
+    except CircuitOpenError as problem:
+        return Closed(str(problem))
+    except FetchError as problem:
+        return BrokenPage(str(problem), problem.retryable, problem.hint)
+    if rules.refused is not None:
+        return BrokenPage(rules.refused, passing=True)
+    return None if rules.allows(url) else NoPage(Bridge())
+
+
+def told(url: str, trouble: BrokenPage | Closed) -> Observation:
+    """What a run hears of a page that was not to be had."""
+    if isinstance(trouble, Closed):
+        return Skipped(url, trouble.why)
+    return Failed(url, trouble.why, trouble.hint)

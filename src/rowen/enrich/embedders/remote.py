@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rowen.enrich.base import EmbedderTools
+from rowen.enrich.base import WAITING, EmbedderTools
 from rowen.enrich.provider import Key, PaidCall, Provider
 from rowen.errors import (
     BadVectorsError,
@@ -11,14 +11,12 @@ from rowen.errors import (
     ConfigurationError,
     EmbedderDownError,
     EmbeddingError,
-    Hint,
     ProviderAnswerError,
     ProviderDownError,
     ProviderError,
     ProviderKeyError,
     ProviderRefusedError,
     TextsRefusedError,
-    action,
 )
 from rowen.fetch.target import parse, redact
 from rowen.model.ledger import Price, TokenUsage
@@ -28,7 +26,6 @@ __all__ = ["RemoteModel", "base_url", "embedder_key", "guessed_tokens"]
 
 _KEY_HINT = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
 _NOT_NAMED = "No key was sent: its address is known from the database alone. Name it in ROWEN_EMBEDDER_URL as well."
-_WAITING = Hint("The texts keep waiting; ", action("embed"), " goes on where this ended.")
 # English has about four characters a token; used only where a provider does not count, and before it has.
 _CHARS_PER_TOKEN = 4
 
@@ -115,7 +112,7 @@ class RemoteModel:
             case ProviderRefusedError():
                 return TextsRefusedError(told)
             case ProviderDownError():
-                hint = problem.hint or _WAITING
+                hint = problem.hint or WAITING
                 return EmbedderDownError(told, retry_in_s=problem.retry_in_s, busy=problem.busy, hint=hint)
             case BudgetExceededError(scope="price"):
                 return EmbeddingError(told, hint="ROWEN_EMBEDDER_PRICE tells it; 0 for a server of your own.")

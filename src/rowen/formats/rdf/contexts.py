@@ -2,11 +2,13 @@
 
 A context that lies elsewhere is never fetched: whoever holds it could see every run, and change what a catalog says.
 In its place stands one of our own, which knows the words of DCAT and the usual prefixes; words that it does not know
-are kept under names of their own. Contexts inside a document stay as they are.
+are kept under names of their own. Contexts inside a document stay as they are. Who has fetched contexts (`remote` tells
+which), and pinned them so that nobody can change what they say, gives them along.
 """
 
 import json
 import re
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any
 
@@ -15,7 +17,7 @@ import msgspec
 from rowen.formats.json import read_json
 from rowen.model.budget import Budget
 
-__all__ = ["settled"]
+__all__ = ["remote", "settled"]
 
 UNKNOWN = "urn:rowen:word:"
 """Before words that no context explains."""
@@ -109,8 +111,25 @@ _OWN = _own()
 _OWN_CHARS = len(json.dumps(_OWN))
 
 
-def settled(body: bytes, where: str) -> bytes:
-    """The document with our context wherever it points to one that lies elsewhere.
+def remote(body: bytes, where: str) -> list[str]:
+    """The contexts that a document points to, as it writes them, in their order."""
+    _check_depth(body)
+    found: dict[str, None] = {}
+    waiting = [read_json(body, where)] if b'"@context"' in body else []
+    while waiting:
+        match waiting.pop():
+            case dict() as value:
+                told = value.get("@context")
+                several = told if isinstance(told, list) else [told]
+                found.update((one, None) for one in several if isinstance(one, str))
+                waiting += value.values()
+            case list() as values:
+                waiting += values
+    return list(found)
+
+
+def settled(body: bytes, where: str, contexts: Mapping[str, Any] | None = None) -> bytes:
+    """The document with our context wherever it points to one that lies elsewhere and is not given.
 
     Raises `RecursionError` for one that is nested so deeply that the parser of RDF would end the process, and
     `OverspentError` for one that points there so often that our context would make it grow out of proportion.
@@ -118,7 +137,7 @@ def settled(body: bytes, where: str) -> bytes:
     _check_depth(body)
     if b'"@context"' not in body and b'"@import"' not in body:
         return body
-    settling = _Settling(Budget(len(body)))
+    settling = _Settling(Budget(len(body) + len(json.dumps(contexts or {}))), contexts or {})
     return json.dumps(settling.value(read_json(body, where), 0), ensure_ascii=False).encode("utf-8", "replace")
 
 
@@ -146,8 +165,9 @@ class _Holds(Enum):
 class _Settling:
     """One document on its way. Where nothing but our context holds already, it is not written once more."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, given: Mapping[str, Any]) -> None:
         self._budget = budget
+        self._given = given
 
     def value(self, value: Any, depth: int, holds: _Holds = _Holds.NONE) -> Any:
         if depth > _MOST_DEPTH:
@@ -171,8 +191,16 @@ class _Settling:
 
     def _contexts(self, told: Any, depth: int, holds: _Holds) -> tuple[list[Any], _Holds]:
         contexts: list[Any] = []
+        if depth > _MOST_DEPTH:
+            raise ValueError("it is nested too deeply")
         for one in told if isinstance(told, list) else [told]:
-            if isinstance(one, str):
+            if isinstance(one, str) and one in self._given:
+                given = self._given[one]
+                self._budget.spend(len(json.dumps(given)))
+                _check_meanings(given)
+                inner, holds = self._contexts(given, depth + 1, _Holds.OTHERS)
+                contexts += inner
+            elif isinstance(one, str):
                 if holds is not _Holds.OURS:
                     self._budget.spend(_OWN_CHARS)
                     contexts.append(_OWN)

@@ -1,8 +1,8 @@
 """An answer becomes a graph, in whichever syntax of RDF it came; no more of it than memory can hold."""
 
 import re
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Triple, parse
 from pyoxigraph import Literal as OxLiteral
@@ -13,6 +13,7 @@ from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.contexts import settled
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node, Term, short
 from rowen.formats.rdf.mending import BrokenDocument, BrokenStatement
+from rowen.formats.rdf.xml_mending import BrokenXml
 from rowen.model.budget import Budget, OverspentError
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "format_of",
     "read_graph",
     "read_packed",
+    "read_quads",
     "unpacked",
 ]
 
@@ -164,10 +166,8 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
         try:
             collected.take(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
         except SyntaxError:
-            if name not in _MENDED or isinstance(data, str):
-                raise
             collected = _Collecting(given, most_triples, page)
-            collected.take(BrokenDocument(data, _BY_NAME[name], base).read())
+            collected.take(_mended(data, name, base))
         return Parsed(collected.graph, tuple(collected.broken))
     except UnreadableError:
         raise
@@ -178,16 +178,42 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
         raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
 
 
+def read_quads(given: RdfBody, *, told: str | None = None, contexts: Mapping[str, Any] | None = None) -> Iterator[Quad]:
+    """The quads of a document, with their graphs; raises `UnreadableError` where it is broken, and mends nothing.
+
+    Its address is the base with its query: a page of a feed is told apart by that.
+    """
+    name = format_of(given, told)
+    try:
+        data = _input(given, name, contexts)
+        yield from parse(data, _BY_NAME[name], base_iri=given.url.partition("#")[0], lenient=True)
+    except UnreadableError:
+        raise
+    except OverspentError as problem:
+        raise UnreadableError(f"{given.url} {problem}.", hint="It may be a bomb.") from None
+    except (ValueError, SyntaxError, RecursionError) as problem:
+        raise UnreadableError(f"{given.url} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
+
+
+def _mended(data: bytes | str, name: str, base: str) -> Iterator[Quad | BrokenStatement]:
+    """What can be read of a broken document, and what cannot; raises `SyntaxError` where nothing can."""
+    if isinstance(data, str):
+        return BrokenXml(data, base).read()
+    if name in _MENDED:
+        return BrokenDocument(data, _BY_NAME[name], base).read()
+    return iter(parse(data, _BY_NAME[name], base_iri=base, lenient=True))
+
+
 _HINT = "The option format names the syntax, where it is not recognised."
 
 
-def _input(given: RdfBody, name: str) -> bytes | str:
+def _input(given: RdfBody, name: str, contexts: Mapping[str, Any] | None = None) -> bytes | str:
     match name:
         case "jsonld":
             text = decode_utf8(given.body, given.charset)
             if text.lstrip()[:1] == "<":
                 raise _web_page(given)
-            return settled(text.encode("utf-8", "replace"), given.url)
+            return settled(text.encode("utf-8", "replace"), given.url, contexts)
         case "rdfxml":
             return _xml(given)
     text = decode_utf8(given.body, given.charset)

@@ -1,0 +1,98 @@
+"""schema: add, list, show, diff, export."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rowen.cli.command import CommandGroup, command
+from rowen.cli.invocation import Invocation
+from rowen.model.wording import count
+
+if TYPE_CHECKING:
+    from rowen.model.schema import Schema
+
+__all__ = ["COMMANDS"]
+
+_path = click.Path(path_type=Path)
+
+
+@click.command("schema", cls=CommandGroup)
+def schema() -> None:
+    """Keep the schemas that facts are extracted as."""
+
+
+@command("add")
+@click.argument("path", metavar="FILE|FOLDER", type=_path)
+@click.option("--as", "ref", metavar="NAME@1.0.0", help="Its name and version; default: as in NAME/VERSION.json.")
+def add(call: Invocation, path: Path, ref: str | None) -> None:
+    """Keep a schema, or all of a folder. A version never changes; a change is a new version."""
+    from rowen.service.facts import fact
+
+    for one in call.ask(lambda rowen: rowen.add_schema_files(path, ref=ref)):
+        call.out.answer(fact(one), (one.ref, "bold"), f"\tadded\t{count(len(one.properties), 'field')}")
+
+
+@command("list")
+@click.argument("name", required=False)
+def listed(call: Invocation, name: str | None) -> None:
+    """List all versions, or those of one schema."""
+    from rowen.service.facts import fact
+
+    call.out.listing(
+        call.ask(lambda rowen: rowen.schemas(name)),
+        {
+            "schema": lambda one: (one.ref, "bold"),
+            "fields": lambda one: ", ".join(one.properties),
+            "from": lambda one: "bundled" if one.bundled else "added",
+        },
+        fact=fact,
+    )
+
+
+@command("show")
+@click.argument("ref", metavar="NAME[@VERSION]")
+def show(call: Invocation, ref: str) -> None:
+    """Print a schema as JSON."""
+    from rowen.service.facts import fact
+
+    found: Schema = call.ask(lambda rowen: rowen.schema(ref))
+    if call.out.json:
+        call.out.emit(fact(found))
+    else:
+        call.out.line(json.dumps(dict(found.definition), indent=2, ensure_ascii=False))
+
+
+@command("diff")
+@click.argument("older", metavar="NAME@VERSION")
+@click.argument("newer", metavar="NAME@VERSION")
+def diff(call: Invocation, older: str, newer: str) -> None:
+    """Show what differs between two versions, and whether old data satisfies the new one."""
+    from rowen.service.facts import fact
+
+    found = call.ask(lambda rowen: rowen.compare_schemas(older, newer))
+    if call.out.json:
+        call.out.emit(fact(found))
+        return
+    for change in found.changes:
+        call.out.line(("! " if change.breaking else "  ", "red"), (change.path, "bold"), f"\t{change.what}")
+    call.out.say(
+        f"{found.newer} is {found.compatibility} with {found.older}.".replace("is same with", "is the same as")
+    )
+
+
+@command("export")
+@click.option("--to", type=_path, required=True, metavar="DIR", help="A new folder.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def export(call: Invocation, to: Path, names: tuple[str, ...]) -> None:
+    """Write schemas as files NAME/VERSION.json."""
+    for one in call.ask(lambda rowen: rowen.export_schemas(to, names=names)):
+        path = to / one.name / f"{one.version}.json"
+        call.out.answer({"path": path}, str(path))
+
+
+for one in (add, listed, show, diff, export):
+    schema.add_command(one)
+
+COMMANDS = {"schema": schema}

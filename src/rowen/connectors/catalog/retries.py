@@ -1,0 +1,120 @@
+"""Records that failed before: a listing of what changed does not show them, so they are asked for one by one.
+
+Every run asks for what failed, so that one clean run reads what has recovered. Two things bound what that costs.
+
+A record that has failed for long is asked for at longer intervals, a twentieth of the time that it has failed: what
+recovers is late by no more than that. If one of those that are asked for can be read again, something was repaired, and
+all the others are asked for as well.
+
+No more than a hundred are asked for at a time, the one that was tried longest ago first. If some of them have recovered
+and there are still more than that, the catalog is walked whole, which costs less. The reconciliation reads all others.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from rowen.connectors.base import FailedBefore
+from rowen.connectors.catalog.listing import Row
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, TooMuchError
+from rowen.connectors.catalog.progress import Progress, mark_of
+from rowen.connectors.catalog.records import NOT_THERE
+from rowen.connectors.unread import is_unread
+from rowen.errors import FetchError, SourceError
+from rowen.model.item import Failed, Observation
+
+__all__ = ["MOST_ASKED", "Retries", "ask_for", "is_walk_wanted"]
+
+MOST_ASKED = 100
+"""Requests: a whole walk over 10,000 records costs as many where a page has a hundred of them, as in most kinds."""
+
+_YOUNG = timedelta(days=1)  # most outages are over by then, and nobody wants to wait for what failed this morning
+# Of the time that it has failed: in a month of daily runs a record costs 26 requests, in a year about 100, of which the
+# reconciliations are half. With a tenth it is half as many, and what recovers is late by twice as long.
+_WAIT_SHARE = 0.05
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Retries:
+    """What failed before, asked for by one run. `walk_wanted` says why only a whole walk can tell of it."""
+
+    run: Progress
+    walk_wanted: str | None = None
+    _has_recovered: bool = False
+    _is_over: bool = False
+
+    async def rows(self) -> AsyncGenerator[Observation]:
+        """What can be read again; what still cannot is left in the run's `failed_again` until it proves to be there."""
+        waiting = [one for one in self.run.known.failed if not is_unread(one.url) and one.url not in self.run.seen]
+        async for observation in self._ask((await self._due(waiting))[:MOST_ASKED]):
+            yield observation
+        left = [one.url for one in waiting if one.url not in self.run.seen]
+        if not left or not self._has_recovered or self._is_over:
+            return
+        if len(left) > MOST_ASKED:
+            self.walk_wanted = f"Records that had failed can be read again, and {len(left)} others may be."
+            return
+        async for observation in self._ask(left):
+            yield observation
+
+    async def _due(self, waiting: Sequence[FailedBefore]) -> list[str]:
+        """Those that have waited long enough, and those that the count would be wrong without."""
+        run = self.run
+        later = {one.url for one in waiting if not _is_due(run, one)}
+        counted = {url for url in later if run.listing.tells_deletions or mark_of(url) in run.passed}
+        held = await run.known.look_up([*later - counted]) if later - counted else {}
+        return [one.url for one in waiting if one.url not in counted and one.url not in held]
+
+    async def _ask(self, urls: Iterable[str]) -> AsyncGenerator[Observation]:
+        for url in urls:
+            try:
+                row = await ask_for(self.run, url)
+            except SourceError as problem:
+                log.info("the catalog is too busy to be asked for what failed before: %s", problem)
+                self._is_over = True
+                return
+            if row is None:
+                self.walk_wanted = f"{url} could not be read before, and cannot be asked for by itself."
+                self._is_over = True
+                return
+            if not isinstance(row.seen, Failed):
+                self._has_recovered = True
+                yield row.seen
+                continue
+            self.run.failed_again.append(row.seen)
+            if self.run.unanswered >= MOST_UNREAD:
+                log.info("the catalog does not answer for single records: the others are left to the next run")
+                self._is_over = True
+                return
+
+
+async def ask_for(run: Progress, url: str) -> Row | None:
+    """One record as it is now, counted; None if it cannot be asked for. One that cannot be received has failed.
+
+    Raises what is no fault of the record: the source is not there, or too busy.
+    """
+    try:
+        row = await run.listing.record(url, run.handles.get(url))
+        run.unanswered = 0
+    except SourceError as problem:
+        if isinstance(problem, NOT_THERE):
+            raise
+        row = Row(Failed(url, str(problem), problem.hint))
+        run.unanswered = run.unanswered + 1 if isinstance(problem, TooMuchError | FetchError) else 0
+    if row is not None:
+        run.seen.add(url)
+        await run.take([row], counting=True)
+    return row
+
+
+def _is_due(run: Progress, one: FailedBefore) -> bool:
+    failing = one.last_at - one.first_at
+    return failing < _YOUNG or run.now() - one.last_at >= failing * _WAIT_SHARE
+
+
+def is_walk_wanted(failed: Iterable[FailedBefore]) -> bool:
+    """Whether a record failed that cannot be identified, and was not tried again since: only a whole walk shows it."""
+    return any(one.tries == 1 and is_unread(one.url) for one in failed)

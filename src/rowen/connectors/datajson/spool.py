@@ -1,0 +1,56 @@
+"""The records of a document, put aside until all of them are known: in memory, or in a file if there are many."""
+
+import pickle
+from collections.abc import Iterator
+from tempfile import SpooledTemporaryFile
+from typing import IO
+
+from rowen.formats.json_records import Cut
+
+__all__ = ["Spool"]
+
+IN_MEMORY_BYTES = 32 << 20
+"""The recorded documents have up to 1.4 MB, large ones of federal agencies some 30; what is larger waits on disk."""
+
+MOST_BYTES = 512 << 20
+MOST_RECORDS = 250_000
+"""What is put aside at once, at 2 kB a record. Beyond, records come as they are met, so that no document without end
+fills the disk; the largest data.json that is known has some 60,000."""
+
+
+class Spool:
+    """Records in the order in which they came. The file has no name, and is gone with the process."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 (see `close`)
+        self._count = self._size_bytes = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should be put aside."""
+        return self._count >= MOST_RECORDS or self._size_bytes >= MOST_BYTES
+
+    def add(self, cut: Cut) -> None:
+        """Put a record aside; its value is read again from its body."""
+        pickle.dump(tuple(cut._replace(value=None)), self._file)
+        self._count += 1
+        self._size_bytes += len(cut.body)
+
+    def __iter__(self) -> Iterator[Cut]:
+        """All records; none may be added meanwhile."""
+        self._file.seek(0)
+        for _ in range(self._count):
+            yield Cut(*pickle.load(self._file))  # noqa: S301 (nobody else can have written into it)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._file.seek(0)
+        self._file.truncate()
+        self._count = self._size_bytes = 0
+
+    def close(self) -> None:
+        """Forget all for good."""
+        self._file.close()

@@ -1,0 +1,115 @@
+"""The pages of a stream that are to be asked for: those that may change, and those that were never read."""
+
+import heapq
+from collections.abc import Iterable
+from itertools import count
+
+from rowen.connectors.base import Known
+from rowen.connectors.ldes.cursor import CLOSED, OPEN, PageNote
+from rowen.connectors.ldes.page import Relation
+from rowen.connectors.remembered import remembered
+
+__all__ = ["Frontier", "FrontierPage"]
+
+_WITHOUT_BOUND = -1  # before all times: what may hold anything is read first
+
+
+class FrontierPage:
+    """A page on its way: what is remembered of it, and how many of its members are not handed on yet."""
+
+    __slots__ = ("before", "finished", "left", "note", "url")
+
+    def __init__(self, url: str, note: PageNote, before: PageNote | None) -> None:
+        self.url = url
+        self.note = note
+        self.before = before
+        self.left = 0
+        self.finished: dict[tuple[str, str], object] | None = None
+
+    @property
+    def low(self) -> int:
+        """No member of the page, nor of those that only it leads to, is of an earlier time, as far as is told."""
+        return _WITHOUT_BOUND if self.note.low is None else self.note.low
+
+
+class Frontier:
+    """A heap of pages by the times that they begin with.
+
+    A page that a newer one leads to by a relation of time is asked for only if that one had news: what is older than
+    everything known stays as it was (LDES 1.0, `timestampPath`), once all of it was read.
+    """
+
+    def __init__(self, known: Known, *, is_complete: bool) -> None:
+        self._known = known
+        self._is_complete = is_complete
+        self._notes: dict[str, PageNote] = {}
+        self._waiting: dict[str, list[str]] = {}
+        self._heap: list[tuple[int, int, FrontierPage]] = []
+        self._numbers = count()
+        self._met: set[str] = set()
+
+    async def load(self, root: str) -> None:
+        """Begin with what is remembered, or with the root."""
+        async for batch in self._known.recall_all(OPEN):
+            self._notes.update((url, remembered(note, PageNote) or PageNote()) for url, note in batch.items())
+        if root not in self._notes and not await self._known.recall(CLOSED, [root]):
+            self._push(root, PageNote(), None)
+        for url, note in sorted(self._notes.items()):
+            if self._is_complete and note.under in self._notes and note.under != url:
+                self._waiting.setdefault(note.under or "", []).append(url)
+            else:
+                self._push(url, note, note)
+
+    def _push(self, url: str, note: PageNote, before: PageNote | None) -> None:
+        if url not in self._met:
+            self._met.add(url)
+            page = FrontierPage(url, note, before)
+            heapq.heappush(self._heap, (page.low, next(self._numbers), page))
+
+    def pop(self) -> FrontierPage | None:
+        """The page that begins earliest."""
+        return heapq.heappop(self._heap)[2] if self._heap else None
+
+    @property
+    def low(self) -> int | None:
+        """The earliest time that a waiting page may begin with; None if none waits."""
+        return self._heap[0][0] if self._heap else None
+
+    def release(self, url: str) -> None:
+        """A page had news, or could not be read: ask for those behind it."""
+        for older in self._waiting.pop(url, ()):
+            self._push(older, self._notes[older], self._notes[older])
+
+    def is_met(self, url: str) -> bool:
+        """Whether a page was met in this run."""
+        return url in self._met
+
+    def meet(self, url: str) -> None:
+        """Note that a page was met under another name."""
+        self._met.add(url)
+
+    async def discover(self, page: FrontierPage, relations: Iterable[Relation]) -> dict[tuple[str, str], object]:
+        """Take in where a page leads; returns what is to be noted of pages that were not known."""
+        found = [one for one in relations if one.url not in self._met]
+        closed = await self._known.recall(CLOSED, [one.url for one in found])
+        notes: dict[tuple[str, str], object] = {}
+        for relation in found:
+            if relation.url in closed:
+                continue
+            before = self._notes.get(relation.url)
+            if before is None:
+                note = PageNote(low=relation.low, under=page.url if relation.is_older else None)
+                notes[OPEN, relation.url] = _plain(note)
+                self._push(relation.url, note, None)
+        return notes
+
+    def finished(self, page: FrontierPage, *, closed: bool) -> dict[tuple[str, str], object]:
+        """What is to be noted of a page that was read: nothing, if that is known."""
+        if closed:
+            return {(CLOSED, page.url): {}, (OPEN, page.url): None}
+        return {} if page.note == page.before else {(OPEN, page.url): _plain(page.note)}
+
+
+def _plain(note: PageNote) -> dict[str, object]:
+    fields = {"etag": note.etag, "last_modified": note.last_modified, "low": note.low, "under": note.under}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,57 @@
+"""What a user says about an event stream: its address and its options."""
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from rowen.connectors.base import Options
+from rowen.connectors.catalog.options import web_url
+
+__all__ = ["LdesOptions", "accept", "recognise"]
+
+
+class LdesOptions(Options):
+    """Options of an event stream. `record_version` is raised when members are read into something else than before."""
+
+    record_version: ClassVar[int] = 1
+
+    versions: Literal["latest", "all"] = Field(
+        default="latest", description="one item an object, as its latest version says it; or one a member"
+    )
+    order: Literal["fast", "ascending"] = Field(
+        default="fast", description="members as pages come, or in the order of time, for a history of all versions"
+    )
+    after: datetime | None = Field(default=None, description="only members of later times")
+    before: datetime | None = Field(default=None, description="only members of earlier times")
+    shape: str | None = Field(default=None, description="URL of the SHACL shape that says what belongs to a member")
+    contexts: dict[str, str] = Field(
+        default_factory=dict, description="SHA-256 that a JSON-LD context must have, by its URL"
+    )
+    headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
+    delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
+    # Pages of real streams have up to 5 MB; a dump of a whole stream is one page of any size.
+    max_bytes: int = Field(default=256 << 20, ge=1, description="largest page that is read")
+
+    def reading(self) -> dict[str, Any]:
+        """What a member is read into depends on these."""
+        return {
+            "versions": self.versions,
+            "shape": self.shape,
+            "language": self.language,
+            "members": self.record_version,
+        }
+
+    def listing(self) -> dict[str, Any]:
+        """Pages are read again where members would be read otherwise. The window is compared by the connector."""
+        return {**self.reading(), "headers": self.headers, "contexts": self.contexts}
+
+
+def recognise(address: str) -> str | None:
+    """The URL of `ldes:https://…`."""
+    return accept(address) if address.startswith("ldes:") else None
+
+
+def accept(address: str) -> str | None:
+    """The URL of any web address."""
+    return web_url(address, "ldes")

@@ -1,0 +1,335 @@
+"""One page of a stream, read in a worker process: its members, where it leads, and what it says of the stream.
+
+What comes back is plain: tuples of texts and numbers, and dictionaries.
+"""
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from rowen.connectors.ldes.described import tags_of, text_of, title_of, tree_of
+from rowen.connectors.ldes.quads import Path, Quads, follow, node_of, path_of
+from rowen.connectors.ldes.stream import LDES, TREE, EventStream, shape_of, stream_of
+from rowen.connectors.ldes.times import Interval, interval_of
+from rowen.errors import SourceError
+from rowen.formats.rdf.contexts import remote
+from rowen.formats.rdf.graph import short
+from rowen.formats.rdf.syntax import RdfBody, format_of, read_quads
+from rowen.model.url import canonical
+
+__all__ = [
+    "PageAnswer",
+    "Relation",
+    "StreamBody",
+    "StreamEntry",
+    "StreamMember",
+    "contexts_of",
+    "read_description",
+    "read_entry",
+    "read_page",
+    "read_shape",
+]
+
+_LOWER = frozenset({"GreaterThanRelation", "GreaterThanOrEqualToRelation"})
+_UPPER = frozenset({"LessThanRelation", "LessThanOrEqualToRelation"})
+_WITHIN = frozenset({"EqualToRelation", "InBetweenRelation"})
+_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+
+
+class StreamBody(NamedTuple):
+    """A document as it came."""
+
+    body: bytes
+    url: str
+    media_type: str | None
+    charset: str | None
+
+
+class StreamMember(NamedTuple):
+    """A member: its name, the object that it is a version of, its times, and what is stored of it."""
+
+    name: str
+    version_of: str | None
+    time: int | None
+    sequence: int
+    version_time: int | None
+    version_sequence: int
+    deletes: bool
+    transaction: str | None
+    is_final: bool
+    title: str
+    text: str
+    tags: tuple[str, ...]
+    tree: dict[str, Any]
+
+
+class Relation(NamedTuple):
+    """A page that this one leads to; between these times, as far as they are told. `is_older` by a relation of time."""
+
+    url: str
+    low: int | None
+    high: int | None
+    is_older: bool
+
+
+class PageAnswer(NamedTuple):
+    """What a page says. `wanted` are documents that parts of its members are in; `broken` members that have no name."""
+
+    members: list[StreamMember]
+    relations: list[Relation]
+    immutable: bool
+    wanted: list[str]
+    broken: int
+
+
+class StreamEntry(NamedTuple):
+    """What the address of a stream turned out to be: its root page (`view` is None), or where that is."""
+
+    stream: EventStream
+    view: str | None
+
+
+def contexts_of(given: StreamBody) -> list[str]:
+    """The JSON-LD contexts that a document points to."""
+    if format_of(RdfBody(*given)) != "jsonld":
+        return []
+    return remote(given.body, given.url)
+
+
+def _quads(given: StreamBody, contexts: Mapping[str, Any], more: Sequence[StreamBody] = ()) -> Quads:
+    quads = Quads()
+    for number, one in enumerate((given, *more)):
+        label = f"x{number}." if number else ""
+        quads.take(read_quads(RdfBody(*one), contexts=contexts), one.url, len(one.body), label)
+    return quads
+
+
+def read_entry(given: StreamBody, asked: str, contexts: Mapping[str, Any]) -> StreamEntry:
+    """LDES, section 4.1: whether this page is the root of a view, and of which stream, or which page is."""
+    quads = _quads(given, contexts)
+    here = {_same(given.url), _same(asked)}
+    views = [(node, key) for node, value in quads.with_property(f"{TREE}view") if (key := node_of(value))]
+    streams = sorted({node for node, view in views if _same(view) in here})
+    if len(streams) > 1:
+        raise SourceError(
+            f"{given.url} is a view of several streams: {', '.join(streams[:5])}.",
+            hint="Name the address of one of them.",
+        )
+    if streams:
+        return StreamEntry(stream_of(quads, streams[0], given.url), None)
+    own = sorted({view for node, view in views if _same(node) in here})
+    preferred = [view for view in own if f"{LDES}EventSource" in quads.nodes(view, _TYPE)]
+    if len(own) > 1 and len(preferred) != 1:
+        raise SourceError(
+            f"{asked} has several views: {', '.join(own[:5])}.", hint="Name the address of the view to follow."
+        )
+    if own:
+        [view] = preferred if len(own) > 1 else own
+        return StreamEntry(stream_of(quads, next(node for node, seen in views if seen == view), view), view)
+    only = {view for _, view in views}
+    if len(only) == 1 and not _has_content(quads):
+        # It speaks of one stream under another name than it was asked for: an alias, or another scheme or port.
+        [(name, view), *_] = views
+        return StreamEntry(stream_of(quads, name, view), view)
+    return StreamEntry(stream_of(quads, _collection(quads, given.url), given.url), None)
+
+
+def _has_content(quads: Quads) -> bool:
+    return any(True for name in ("member", "relation") for _ in quads.with_property(TREE + name))
+
+
+def _collection(quads: Quads, url: str) -> str | None:
+    """The stream of a page that does not say of what it is a view."""
+    named = {node for node, _ in quads.with_property(f"{TREE}member")}
+    named |= {node for node, value in quads.with_property(_TYPE) if node_of(value) == f"{LDES}EventStream"}
+    if len(named) > 1:
+        raise SourceError(f"{url} speaks of several streams: {', '.join(sorted(named)[:5])}.")
+    if not named and not any(quads.with_property(f"{TREE}relation")):
+        raise SourceError(
+            f"{url} is no event stream: it has neither views nor members nor relations.",
+            hint="Name the address of a stream, of a view or of its first page.",
+        )
+    return next(iter(named), None)
+
+
+def read_description(given: StreamBody, name: str, root: str, contexts: Mapping[str, Any]) -> EventStream:
+    """What the document of a stream's own name says of it."""
+    return stream_of(_quads(given, contexts), name, root)
+
+
+def read_shape(given: StreamBody, name: str, contexts: Mapping[str, Any]) -> dict[str, Any]:
+    """A shape in a document; raises where it is not in there."""
+    quads = _quads(given, contexts)
+    shapes = [node for node, value in quads.with_property(_TYPE) if (node_of(value) or "").endswith("shacl#NodeShape")]
+    node = name if name in quads.said else next((one for one in shapes if not one.startswith("_:")), None)
+    if node is None and not shapes:
+        raise SourceError(f"{given.url} holds no SHACL shape.")
+    return shape_of(quads, node or shapes[0])
+
+
+def read_page(
+    given: StreamBody,
+    asked: str,
+    stream: EventStream,
+    contexts: Mapping[str, Any],
+    language: str | None,
+    by_object: bool,
+    more: Sequence[StreamBody] = (),
+) -> PageAnswer:
+    """What a page says; `by_object`, members speak of the objects that they are versions of."""
+    with _seldom_collecting():
+        return _read(given, asked, stream, contexts, language, by_object, more)
+
+
+@contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """Nothing in a page points in circles: looking for these was a fifth of what reading it costs."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _read(
+    given: StreamBody,
+    asked: str,
+    stream: EventStream,
+    contexts: Mapping[str, Any],
+    language: str | None,
+    by_object: bool,
+    more: Sequence[StreamBody],
+) -> PageAnswer:
+    quads = _quads(given, contexts, more)
+    here = {_same(given.url), _same(asked)}
+    speaking = {node for name in (f"{TREE}relation", f"{LDES}immutable") for node, _ in quads.with_property(name)}
+    pages = [node for node in speaking if not node.startswith("_:") and _same(node) in here]
+    members: list[StreamMember] = []
+    wanted: list[str] = []
+    names, broken = _names(quads, stream)
+    for name in names:
+        member, missing = _member(quads, name, stream, language, by_object=by_object)
+        members.append(member)
+        wanted += missing
+    immutable = any(value.value in ("true", "1") for node in pages for value in quads.values(node, f"{LDES}immutable"))
+    return PageAnswer(members, _relations(quads, pages, stream), immutable, list(dict.fromkeys(wanted)), broken)
+
+
+def _names(quads: Quads, stream: EventStream) -> tuple[list[str], int]:
+    """The names of the members, once each, and how many have none."""
+    told = list(quads.with_property(f"{TREE}member"))
+    streams = {node for node in {node for node, _ in told} if stream.name is None or _same(node) == _same(stream.name)}
+    own = [value for node, value in told if node in streams]
+    keys = [node_of(value) for value in own or [value for _, value in told]]
+    names = dict.fromkeys(key for key in keys if key and not key.startswith("_:"))
+    return list(names), sum(key is None or key.startswith("_:") for key in keys)
+
+
+def _member(
+    quads: Quads, name: str, stream: EventStream, language: str | None, *, by_object: bool
+) -> tuple[StreamMember, list[str]]:
+    tree, wanted = tree_of(quads, name, stream.shape)
+    version_of = _node(quads, name, stream.version_of)
+    if by_object and version_of is not None:
+        tree["@id"] = version_of
+        if isinstance(stream.version_of, str):
+            tree.pop(short(stream.version_of), None)
+    kinds = [node_of(value) for value in follow(quads, name, name, stream.kinds.path)]
+    transaction = _text(quads, name, stream.transaction)
+    return StreamMember(
+        name,
+        version_of,
+        _time(quads, name, stream.time),
+        _number(quads, name, stream.sequence),
+        _time(quads, name, stream.version_time),
+        _number(quads, name, stream.version_sequence),
+        any(kind in stream.kinds.deletes for kind in kinds),
+        transaction,
+        transaction is not None and _text(quads, name, stream.finalised) == stream.finalised_value,
+        title_of(tree, language),
+        text_of(tree),
+        tuple(tags_of(tree)),
+        tree,
+    ), wanted
+
+
+def _first(quads: Quads, name: str, path: Path) -> Any:
+    return next(iter(follow(quads, name, name, path)), None) if path is not None else None
+
+
+def _node(quads: Quads, name: str, path: Path) -> str | None:
+    value = _first(quads, name, path)
+    key = node_of(value) if value is not None else None
+    return key if key and not key.startswith("_:") else None
+
+
+def _text(quads: Quads, name: str, path: Path) -> str | None:
+    if path is None:
+        return None
+    value = _first(quads, name, path)
+    return None if value is None else str(value.value)
+
+
+def _time(quads: Quads, name: str, path: Path) -> int | None:
+    """A time without a zone counts as UTC: members have to have one order."""
+    text = _text(quads, name, path)
+    found = interval_of(text) if text is not None else None
+    return None if found is None else (found.low + found.high) // 2
+
+
+def _number(quads: Quads, name: str, path: Path) -> int:
+    if path is None:
+        return 0
+    text = _text(quads, name, path)
+    try:
+        # Eight bytes hold it where versions are compared; what is longer counts as the greatest.
+        return min(max(int(text or 0), 0), 2**63)
+    except ValueError:
+        found = interval_of(text or "")
+        return max(found.low, 0) if found else 0
+
+
+def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Relation]:
+    """Where the page leads; several relations to one page hold all together."""
+    own = [one for page in pages for one in quads.nodes(page, f"{TREE}relation")]
+    every = [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]
+    bounds: dict[str, Relation] = {}
+    for relation in own or every:
+        url = quads.one(relation, f"{TREE}node")
+        if url is None or urlsplit(url).scheme not in ("http", "https", "file"):
+            continue
+        found = _bound(quads, relation, stream, url)
+        before = bounds.get(url)
+        bounds[url] = found if before is None else _both(before, found)
+    return list(bounds.values())
+
+
+def _bound(quads: Quads, relation: str, stream: EventStream, url: str) -> Relation:
+    kinds = {one.removeprefix(TREE) for one in quads.nodes(relation, _TYPE)}
+    path = path_of(quads, quads.one(relation, f"{TREE}path"))
+    value = next(iter(quads.values(relation, f"{TREE}value")), None)
+    span: Interval | None = interval_of(value.value) if value is not None and stream.time is not None else None
+    if span is None or path != stream.time:
+        return Relation(url, None, None, False)
+    is_upper = bool(kinds & _UPPER)
+    low = span.low if kinds & (_LOWER | _WITHIN) else None
+    high = span.high if is_upper or kinds & _WITHIN else None
+    return Relation(url, low, high, is_upper)
+
+
+def _both(one: Relation, other: Relation) -> Relation:
+    lows = [low for low in (one.low, other.low) if low is not None]
+    highs = [high for high in (one.high, other.high) if high is not None]
+    return Relation(one.url, max(lows, default=None), min(highs, default=None), one.is_older or other.is_older)
+
+
+def _same(url: str) -> str:
+    """An address for comparing: streams name their pages with http and https as it comes."""
+    try:
+        return canonical(url)
+    except ValueError:
+        return url

@@ -1,0 +1,44 @@
+"""The JSON object in a model's answer, with what models put around it taken off."""
+
+import json
+import re
+from typing import Any
+
+from rowen.errors import AnswerInvalidError
+
+__all__ = ["parsed"]
+
+_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)(?:\n```|\Z)", re.DOTALL)
+_COMMA = re.compile(r",(\s*[}\]])")
+# An answer has up to 8,192 tokens, 40 kB of JSON; ten times that is none.
+_MOST_CHARS = 1_000_000
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The object; raises `AnswerInvalidError` where there is none."""
+    if len(text) > _MOST_CHARS:
+        raise AnswerInvalidError(f"The answer has {len(text):,} characters.")
+    for candidate in _candidates(text.strip()):
+        try:
+            found = json.loads(candidate, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found
+    shown = " ".join(text.split())[:80]
+    raise AnswerInvalidError(f"The answer is no JSON object: {shown!r}." if shown else "The answer is empty.")
+
+
+def _candidates(text: str) -> list[str]:
+    """The text, what stands in a code fence, what stands between braces; each also without trailing commas."""
+    found = [text]
+    if fence := _FENCE.search(text):
+        found.append(fence[1])
+    begin, end = text.find("{"), text.rfind("}")
+    if 0 <= begin < end:
+        found.append(text[begin : end + 1])
+    return [*found, *(_COMMA.sub(r"\1", one) for one in found)]
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")

@@ -1,0 +1,252 @@
+"""Sentence models by their name on a model hub, kept in the data folder with the checksum of each file.
+
+Hubs of the common form give a file at `{hub}/{owner}/{model}/resolve/{revision}/{path}`. What is fetched stands beside
+its place until all of it is there and can be read; no credentials are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from rowen.enrich.model_folder import (
+    LARGEST_JSON,
+    LARGEST_WEIGHTS,
+    MANIFEST,
+    WEIGHTS,
+    data_names,
+    pooling_file,
+    read_folder,
+)
+from rowen.errors import (
+    BadAnswerError,
+    BodyTooLargeError,
+    ConfigurationError,
+    EmbeddingError,
+    FetchError,
+    NotFoundError,
+    UsageError,
+)
+from rowen.model.embedding import FetchedModel
+
+if TYPE_CHECKING:
+    from rowen.fetch.client import Client
+    from rowen.fetch.response import Response, Stream
+    from rowen.settings import Settings
+
+__all__ = ["fetch_model", "fetched_folder", "hub_address", "is_hub_name"]
+
+# A letter or digit first: neither `..` nor a hidden folder. 96 characters are as long as hubs let names be.
+_PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+_NAME = re.compile(rf"({_PART})/({_PART})(?:@({_PART}))?")
+_SHA256 = re.compile(r'(?:W/)?"?([0-9a-fA-F]{64})"?')
+_COMMIT = re.compile(r"([0-9a-f]{40})")
+# Quantised weights before others.
+_WEIGHTS = tuple(f"{place}{name}" for name in WEIGHTS for place in ("onnx/", ""))
+_TOKENIZERS = ("tokenizer.json", "vocab.txt")
+_DECLARATIONS = (
+    "config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+)
+# The largest weights over a line of 10 Mbit/s. A server that falls silent is given up much earlier.
+_WEIGHTS_LIMIT_S = 3600.0
+_PARTIAL = ".partial-"
+# No live download leaves its folder untouched for so long: each file has an hour.
+_LEFT_BEHIND_S = 86_400
+
+
+class _HubName(NamedTuple):
+    owner: str
+    model: str
+    revision: str
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.model}"
+
+    def folder(self, home: Path) -> Path:
+        return home.expanduser().absolute() / "models" / self.owner / self.model
+
+
+def hub_address(settings: Settings) -> str:
+    """The address of the hub, which only the settings can name."""
+    from rowen.fetch.target import parse
+
+    if not settings.model_hub:
+        raise ConfigurationError(
+            "No model hub is named. Nothing was fetched.",
+            hint="ROWEN_MODEL_HUB names its address, such as https://models.example.org.",
+        )
+    if parse(settings.model_hub).login:
+        raise ConfigurationError("ROWEN_MODEL_HUB contains a password. Nothing was fetched.", hint="Leave it out.")
+    return settings.model_hub.rstrip("/")
+
+
+def is_hub_name(model: str) -> bool:
+    """Whether a model is named as hubs name theirs: `owner/model`."""
+    return _NAME.fullmatch(model) is not None and "@" not in model
+
+
+def fetched_folder(model: str, home: Path) -> Path | None:
+    """The folder of a model that was fetched by this name; None if there is none."""
+    if not is_hub_name(model):
+        return None
+    folder = _named(model).folder(home)
+    return folder if folder.is_dir() else None
+
+
+async def fetch_model(asked: str, client: Client, settings: Settings) -> FetchedModel:
+    """Download a model, `owner/model` or `owner/model@revision`, and put it in the place of an older copy."""
+    name, hub = _named(asked), hub_address(settings)
+    target = name.folder(settings.home)
+    with _new_folder(target) as folder:
+        download = _Download(client, f"{hub}/{name}", folder, name.revision)
+        await download.everything()
+        model = await asyncio.to_thread(read_folder, folder)
+        await asyncio.to_thread(model.spelling)
+        fetched = FetchedModel(str(name), download.revision, str(target), download.size_bytes, download.files)
+        told = {"name": fetched.name, "hub": hub, "revision": fetched.revision, "files": fetched.files}
+        (folder / MANIFEST).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+    return fetched
+
+
+def _named(asked: str) -> _HubName:
+    found = _NAME.fullmatch(asked)
+    if found is None:
+        raise UsageError(
+            f"{asked!r} is no name of a model. Nothing was fetched.", hint="owner/model[@revision] is one."
+        )
+    return _HubName(found[1], found[2], found[3] or "main")
+
+
+@dataclass(slots=True)
+class _Download:
+    """The files of one model, on their way into a folder."""
+
+    client: Client
+    url: str
+    folder: Path
+    revision: str
+    size_bytes: int = 0
+    files: dict[str, str] = field(default_factory=dict)
+
+    async def everything(self) -> None:
+        """The small files first: what lacks a tokenizer is not worth its weights."""
+        await self._one_of(_TOKENIZERS, "tokenizer", LARGEST_JSON)
+        for path in _DECLARATIONS:
+            await self._take(path, LARGEST_JSON)
+        await self._take(pooling_file(self.folder), LARGEST_JSON)
+        weights = await self._one_of(_WEIGHTS, "weights in ONNX", LARGEST_WEIGHTS)
+        for name in data_names(self.folder / weights):
+            if re.fullmatch(_PART, name):
+                beside = str(Path(weights).with_name(name))
+                await self._one_of((beside,), "weights beside its graph", LARGEST_WEIGHTS)
+
+    async def _one_of(self, paths: tuple[str, ...], what: str, most_bytes: int) -> str:
+        for path in paths:
+            if await self._take(path, most_bytes):
+                return path
+        raise NotFoundError(
+            f"{self.url} at {self.revision} has no {what}: {', '.join(paths)} is not there. Nothing was kept.",
+            hint="Check the name. docs/embeddings.md says what a model consists of.",
+        )
+
+    async def _take(self, path: str, most_bytes: int) -> bool:
+        """Fetch a file; says whether there is one."""
+        if path in self.files:
+            return True
+        url = f"{self.url}/resolve/{self.revision}/{quote(path)}"
+        limit_s = max(_WEIGHTS_LIMIT_S, self.client.settings.total_limit_s)
+        async with self.client.stream(url, max_bytes=most_bytes, limit_s=limit_s) as answer:
+            if answer.head.status == 404:
+                return False
+            if not answer.head.ok:
+                raise _refused(url, answer.head.status)
+            # From here on, all files are of one commit, whatever is pushed meanwhile.
+            self.revision = _told(answer.head, "X-Repo-Commit", _COMMIT) or self.revision
+            digest = await self._write(path, answer, most_bytes)
+        expected = _told(answer.head, "X-Linked-ETag", _SHA256)
+        if expected not in (None, digest):
+            raise BadAnswerError(
+                f"{url} has not the checksum that the hub tells: {digest} instead of {expected}. Nothing was kept.",
+                hint="Try again; if it stays so, what is between you and the hub changes files.",
+            )
+        self.files[path] = digest
+        return True
+
+    async def _write(self, path: str, answer: Stream, most_bytes: int) -> str:
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256()
+        try:
+            with target.open("wb") as file:
+                async for piece in answer:
+                    self.size_bytes += file.write(piece)
+                    digest.update(piece)
+                file.flush()
+                os.fsync(file.fileno())
+        except BodyTooLargeError:
+            raise BodyTooLargeError(
+                f"{path} of {self.url} is larger than {most_bytes >> 20:,} MB. Nothing was kept."
+            ) from None
+        return digest.hexdigest()
+
+
+def _told(head: Response, name: str, form: re.Pattern[str]) -> str | None:
+    """A header's value, if it has the form; hubs tell it before they redirect to where large files lie."""
+    for headers in (*(hop.headers for hop in head.redirects), head.headers):
+        if found := form.fullmatch(headers.get(name, "")):
+            return found[1].lower()
+    return None
+
+
+def _refused(url: str, status: int) -> FetchError:
+    hint = "There is no such model, or it is not public; no credentials are sent." if status in (401, 403) else None
+    return FetchError(f"{url} answered with status {status}. Nothing was kept.", hint=hint)
+
+
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """A folder to write into, which takes the place of `target` in the end; after an error nothing of it is left."""
+    models = target.parent.parent
+    try:
+        models.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep(models)
+        partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=models))
+        try:
+            fresh = partial / target.name
+            fresh.mkdir()
+            yield fresh
+            target.parent.mkdir(exist_ok=True)
+            if target.exists():
+                target.rename(partial / ".old")
+            fresh.rename(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except OSError as problem:
+        raise EmbeddingError(
+            f"{target} could not be written: {problem.strerror or problem}. Nothing of it was kept.",
+            hint="Check the space and the rights of ROWEN_HOME.",
+        ) from problem
+
+
+def _sweep(models: Path) -> None:
+    """Remove what killed downloads left behind."""
+    for left in models.glob(f"{_PARTIAL}*"):
+        if time.time() - left.stat().st_mtime > _LEFT_BEHIND_S:
+            shutil.rmtree(left, ignore_errors=True)

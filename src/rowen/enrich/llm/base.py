@@ -1,0 +1,90 @@
+"""The contract of a language model: a conversation and a schema go in, the text of an answer comes out.
+
+A model checks nothing: whether the text is JSON, and satisfies the schema, is decided in one place for all of them.
+What is sent of the schema is the model's own affair; nothing that can be called is ever offered, except for the one
+function by which some providers return structured data.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+
+from rowen.enrich.ledger import Ledger, NoLedger
+from rowen.model.ledger import Price, TokenUsage
+from rowen.settings import Settings
+
+if TYPE_CHECKING:
+    from rowen.fetch.client import Client
+
+__all__ = ["Finish", "LanguageModel", "Message", "ModelQuestion", "ModelReply", "ModelSpec", "ModelTools", "Role"]
+
+Role: TypeAlias = Literal["system", "user", "assistant"]
+Finish: TypeAlias = Literal["done", "length", "refused"]
+
+
+class Message(NamedTuple):
+    """One turn of a conversation."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestion:
+    """What a model is asked: a conversation, the schema of the answer, how long that may be, and what it is for."""
+
+    messages: tuple[Message, ...]
+    name: str
+    schema: Mapping[str, Any]
+    answer_tokens: int
+    purpose: str = "extract"
+
+    @property
+    def chars(self) -> int:
+        """How long it is, without the schema."""
+        return sum(len(message.text) for message in self.messages)
+
+
+class ModelReply(NamedTuple):
+    """What came: the text, how it ended, and what it took. A refusal's text is its reason."""
+
+    text: str
+    finish: Finish
+    usage: TokenUsage
+
+
+class ModelSpec(NamedTuple):
+    """Which model: its wire format, its name there, and the base address."""
+
+    kind: str
+    model: str
+    url: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.model}"
+
+
+class ModelTools(NamedTuple):
+    """What the flow lends to a model: the HTTP client, opened when first asked for, settings, and the ledger."""
+
+    client: "Callable[[], Awaitable[Client]]"
+    settings: Settings
+    ledger: Ledger = NoLedger()
+
+
+class LanguageModel(Protocol):
+    """Answers questions; `price` is None where nobody knows it."""
+
+    kind: ClassVar[str]
+    spec: ModelSpec
+    price: Price | None
+
+    def __init__(self, tools: ModelTools, model: str | None = None) -> None: ...
+
+    async def ask(self, question: ModelQuestion) -> ModelReply:
+        """One answer; raises `ContextOverflowError` for a text that is too long, and `ProviderError` for the rest."""
+        ...
+
+    async def close(self) -> None:
+        """Wait until every attempt is recorded."""
+        ...

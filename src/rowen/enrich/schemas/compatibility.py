@@ -1,0 +1,103 @@
+"""How two versions of a schema differ, and whether data of the older one still satisfies the newer one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rowen.model.schema import Schema, SchemaChange, SchemaComparison
+
+__all__ = ["compare"]
+
+# Words whose smaller value allows more, and whose larger value allows more.
+_LOWER_IS_WIDER = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+_HIGHER_IS_WIDER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
+_TALK = frozenset({"title", "description", "examples", "default", "$comment", "$schema", "$id"})
+_HANDLED = frozenset({"properties", "required", "type", "enum", "items", "additionalProperties"})
+
+
+def compare(older: Schema, newer: Schema) -> SchemaComparison:
+    """All differences; what cannot be proved harmless is called breaking."""
+    changes = tuple(_differences(older.definition, newer.definition, ""))
+    if not changes:
+        return SchemaComparison(older.ref, newer.ref, "same", ())
+    is_breaking = any(change.breaking for change in changes)
+    return SchemaComparison(older.ref, newer.ref, "breaking" if is_breaking else "compatible", changes)
+
+
+def _differences(old: Any, new: Any, place: str) -> Iterator[SchemaChange]:
+    if old == new:
+        return
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        yield SchemaChange(place or "/", "another schema", breaking=True)
+        return
+    yield from _of_type(old, new, place)
+    yield from _of_fields(old, new, place)
+    yield from _of_enum(old, new, place)
+    if "items" in old or "items" in new:
+        yield from _differences(old.get("items", {}), new.get("items", {}), f"{place}/items")
+    if old.get("additionalProperties", True) != new.get("additionalProperties", True):
+        closed = new.get("additionalProperties", True) is not True
+        yield SchemaChange(place or "/", "other fields are " + ("refused" if closed else "allowed"), breaking=closed)
+    for word in sorted((old.keys() | new.keys()) - _HANDLED):
+        if old.get(word) != new.get(word):
+            yield _of_word(word, old.get(word), new.get(word), place)
+
+
+def _of_type(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[SchemaChange]:
+    before, now = _types(old), _types(new)
+    if before != now:
+        narrower = now is not None and (before is None or not before <= now)
+        told = f"type {_listed(before)} becomes {_listed(now)}"
+        yield SchemaChange(place or "/", told, breaking=narrower)
+
+
+def _of_fields(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[SchemaChange]:
+    before, now = old.get("properties") or {}, new.get("properties") or {}
+    must, must_now = set(old.get("required") or ()), set(new.get("required") or ())
+    for name in now:
+        at = f"{place}/{name}"
+        if name not in before:
+            yield SchemaChange(at, "added" + (", required" if name in must_now else ""), breaking=name in must_now)
+        else:
+            yield from _differences(before[name], now[name], at)
+            if (name in must) != (name in must_now):
+                told = "now required" if name in must_now else "no longer required"
+                yield SchemaChange(at, told, breaking=name in must_now)
+    closed = new.get("additionalProperties", True) is False
+    for name in before:
+        if name not in now:
+            yield SchemaChange(f"{place}/{name}", "removed", breaking=closed)
+
+
+def _of_enum(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[SchemaChange]:
+    before, now = old.get("enum"), new.get("enum")
+    if before != now:
+        narrower = now is not None and (before is None or any(value not in now for value in before))
+        yield SchemaChange(place or "/", "other values are allowed", breaking=narrower)
+
+
+def _of_word(word: str, old: Any, new: Any, place: str) -> SchemaChange:
+    told = f"{word} {_shown(old)} becomes {_shown(new)}"
+    if word in _TALK or word.startswith("x-"):
+        return SchemaChange(place or "/", told if word not in _TALK else f"another {word}", breaking=False)
+    if new is None and word not in ("anyOf", "$ref"):
+        return SchemaChange(place or "/", f"{word} is gone", breaking=False)
+    numbers = isinstance(old, int | float) and isinstance(new, int | float)
+    wider = numbers and (new < old if word in _LOWER_IS_WIDER else new > old if word in _HIGHER_IS_WIDER else False)
+    return SchemaChange(place or "/", told, breaking=not wider)
+
+
+def _types(node: Mapping[str, Any]) -> frozenset[str] | None:
+    kind = node.get("type")
+    if kind is None:
+        return None
+    kinds = frozenset(kind if isinstance(kind, list) else [kind])
+    # Every integer is a number.
+    return kinds | {"integer"} if "number" in kinds else kinds
+
+
+def _listed(kinds: frozenset[str] | None) -> str:
+    return "any" if kinds is None else " or ".join(sorted(kinds - ({"integer"} if "number" in kinds else frozenset())))
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)[:60]

@@ -1,0 +1,62 @@
+"""Links that feeds, pages and headers have for programs: to hubs, to themselves, to feeds, to entries.
+
+Found in one pass over the tags, well-formed or not: what a hub sends is a feed of any kind, or a part of one.
+"""
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+__all__ = ["FeedLink", "entry_links", "header_links", "link_tags"]
+
+# Links for programs stand at the top; a feed of a thousand entries is smaller than this.
+_MOST_CHARS = 2_000_000
+_LONGEST = 2000  # of a URL, as far as anybody accepts it; the tag has some more
+_TAG = re.compile(r"<(?:[a-z0-9]{1,20}:)?link\b([^<>]{0,6000})>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""([a-z:-]{1,20})\s{0,20}=\s{0,20}(?:"([^"<>]{0,4000})"|'([^'<>]{0,4000})')""", re.IGNORECASE)
+_TEXT_LINK = re.compile(r"<link>\s{0,100}(?:<!\[CDATA\[)?\s{0,100}(https?://[^\s<>\]]{1,2000})", re.IGNORECASE)
+_HEADER_LINK = re.compile(r"<([^<>]{1,4000})>([^<>]{0,2000})")
+_REL = re.compile(r"""\brel\s{0,5}=\s{0,5}(?:"([^"]{0,200})"|([\w-]{1,50}))""", re.IGNORECASE)
+_FEEDS = frozenset({"application/atom+xml", "application/rss+xml", "application/feed+json"})
+
+
+class FeedLink(NamedTuple):
+    """A link, and what it is to the page that it stands on."""
+
+    rel: str
+    href: str
+
+    @property
+    def is_feed(self) -> bool:
+        """Whether it leads to a feed."""
+        return self.rel == "feed"
+
+
+def link_tags(body: bytes) -> list[FeedLink]:
+    """The links of a page or a feed, in their order; one that leads to a feed of it has `feed` for its `rel`."""
+    text = body[:_MOST_CHARS].decode("utf-8", "replace")
+    found: list[FeedLink] = []
+    for tag in _TAG.finditer(text):
+        told = {name.lower(): html.unescape(one or other) for name, one, other in _ATTRIBUTE.findall(tag[1])}
+        href, rels = told.get("href", "").strip(), told.get("rel", "alternate").lower().split()
+        if href and len(href) <= _LONGEST:
+            is_feed = "alternate" in rels and told.get("type", "").lower().strip() in _FEEDS
+            found += [FeedLink("feed", href)] if is_feed else [FeedLink(rel, href) for rel in rels]
+    return found
+
+
+def entry_links(body: bytes) -> list[str]:
+    """The pages that a feed names, its own among them."""
+    text = body[:_MOST_CHARS].decode("utf-8", "replace")
+    tags = [link.href for link in link_tags(body) if link.rel == "alternate"]
+    return list(dict.fromkeys([*tags, *(html.unescape(one) for one in _TEXT_LINK.findall(text))]))
+
+
+def header_links(values: Iterable[str]) -> Iterator[FeedLink]:
+    """The links in `Link` headers (RFC 8288)."""
+    for value in values:
+        for href, parameters in _HEADER_LINK.findall(value[: _LONGEST * 10]):
+            found = _REL.search(parameters)
+            for rel in (found[1] or found[2] or "").lower().split() if found else ():
+                yield FeedLink(rel, href.strip())

@@ -1,0 +1,300 @@
+"""One pass over the items of a source that changed: facts are read, compared and saved, several items at a time.
+
+The change log is the work-list. An item is done when its row says up to which line of the log it was looked at, so that
+a crash repeats at most what was in flight, and an answer that came is never paid for again. What stops the provider or
+the budget stops the pass, which then waits; what is wrong with one item costs that item.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rowen.enrich.ledger import Purse, charged_to, paid_from
+from rowen.enrich.llm.base import LanguageModel
+from rowen.errors import (
+    BudgetExceededError,
+    ConfigurationError,
+    ExtractionError,
+    ItemError,
+    ProviderDownError,
+    ProviderError,
+    RowenError,
+)
+from rowen.harvest.page_facts import NotAskedError, PageFacts, PageInput, PageReading
+from rowen.harvest.rule_learning import RuleLearning
+from rowen.model.extraction import Extracted, ExtractionReport
+from rowen.model.hashes import Hash
+from rowen.model.source import Source
+from rowen.store import carried_schemas, changes, extractions
+from rowen.store.carried_schemas import Carried, PendingItem
+from rowen.store.database import Database
+from rowen.store.extractions import AvoidedCalls, FoundFacts
+
+__all__ = ["ExtractionOrder", "ExtractionPass"]
+
+log = logging.getLogger(__name__)
+
+# So many texts are in memory at a time: at 100 kB each some 50 MB. Smaller batches let the last questions of each one
+# wait for nobody more often.
+BATCH = 512
+# A day's budget is new at midnight; that of a source grows day by day.
+_BUDGET_WAIT = timedelta(hours=1)
+
+Observe = Callable[[ExtractionReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionOrder:
+    """What a pass is to do: look at all items again, only say what it would cost, spend so much at most."""
+
+    everything: bool = False
+    dry_run: bool = False
+    force: bool = False
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    model: str | None = None
+    limit: int | None = None
+
+
+@dataclass(slots=True)
+class _Avoided:
+    counts: dict[str, AvoidedCalls] = field(default_factory=dict)
+
+    def add(self, reason: str, tokens: int, usd: float) -> None:
+        before = self.counts.get(reason, AvoidedCalls())
+        self.counts[reason] = AvoidedCalls(before.calls + 1, before.tokens + tokens, before.usd + usd)
+
+
+class ExtractionPass:
+    """One source, one schema."""
+
+    def __init__(
+        self,
+        database: Database,
+        reader: PageFacts,
+        source: Source,
+        carried: Carried,
+        *,
+        order: ExtractionOrder,
+        places: int,
+        model: Callable[[], LanguageModel | None],
+        learning: RuleLearning | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
+        observe: Observe | None = None,
+    ) -> None:
+        self.report = ExtractionReport(source.name, carried.schema.ref, dry_run=order.dry_run)
+        self._database = database
+        self._reader = reader
+        self._source = source
+        self._carried = carried
+        self._order = order
+        self._places = places
+        self._model = model
+        self._learning = learning
+        self._is_stopped = is_stopped
+        self._observe = observe
+        self._purse = Purse(usd=order.budget_usd, tokens=order.budget_tokens)
+        self._avoided = _Avoided()
+        self._trouble: RowenError | None = None
+
+    async def run(self) -> ExtractionReport:
+        """Do what is to be done; the report says what was, and what the rest waits for."""
+        began = time.monotonic()
+        try:
+            with charged_to(source_id=self._source.id, subject=self._carried.schema.name), paid_from(self._purse):
+                await self._work_off()
+        finally:
+            await self._settle(began)
+        return self.report
+
+    async def _work_off(self) -> None:
+        async with self._database.transaction() as c:
+            if self._order.everything and not self._order.dry_run:
+                await carried_schemas.look_again(c, self._source.id, self._carried.schema.name)
+                self._carried = self._carried._replace(extracted_to=0)
+            upto = await changes.last_number(c)
+            if not self._order.dry_run:
+                await carried_schemas.follow_moves(c, self._carried, upto=upto)
+        after = 0 if self._order.everything else self._carried.extracted_to
+        while self._may_go_on():
+            async with self._database.connection() as c:
+                size = BATCH if self._order.limit is None else min(BATCH, self._order.limit - self.report.looked_at)
+                again = self._order.dry_run and self._order.everything
+                batch = await carried_schemas.pending(c, self._carried, after=after, upto=upto, limit=size, again=again)
+            await self._batch(batch)
+            if self._is_over():
+                return
+            is_last = len(batch) < size
+            after = upto if is_last else batch[-1].number
+            if not self._order.dry_run:
+                async with self._database.connection() as c:
+                    await carried_schemas.mark_extracted(c, self._carried, after)
+            if is_last:
+                return
+
+    def _may_go_on(self) -> bool:
+        within = self._order.limit is None or self.report.looked_at < self._order.limit
+        return within and not self._is_over()
+
+    def _is_over(self) -> bool:
+        """Whether no question is to be begun any more; the answers to those that are out are still waited for."""
+        return self._trouble is not None or self._is_stopped()
+
+    async def _batch(self, batch: list[PendingItem]) -> None:
+        """Several items at a time; after trouble that is not an item's, none is begun."""
+        waiting = iter(batch)
+
+        async def work() -> None:
+            for item in waiting:
+                if self._is_over():
+                    return
+                await self._one(item)
+
+        first = [next(waiting)] if self._learning is not None and batch else []
+        for item in first:
+            # What is learned from one page holds for those after it.
+            await self._one(item)
+        await asyncio.gather(*(work() for _ in range(min(self._places, len(batch)))))
+
+    async def _one(self, item: PendingItem) -> None:
+        try:
+            if self._order.dry_run:
+                await self._estimate(item)
+            elif item.text is None:
+                await self._close(item)
+            else:
+                await self._extract(item, _page(item))
+        except NotAskedError:
+            return
+        except (ProviderDownError, BudgetExceededError, ConfigurationError) as problem:
+            self._trouble = self._trouble or problem
+            return
+        except (ExtractionError, ItemError) as problem:
+            await self._fail(item, problem)
+        except ProviderError as problem:
+            # A wrong key or model is wrong for all items alike.
+            self._trouble = self._trouble or problem
+            return
+        self.report.looked_at += 1
+        if self._observe is not None:
+            self._observe(self.report)
+
+    async def _estimate(self, item: PendingItem) -> None:
+        if item.text is None:
+            return
+        usage = await self._reader.estimate(_page(item), self._reading())
+        if usage is None:
+            self.report.avoided_reused += 1
+            return
+        self.report.calls += 1
+        self.report.tokens += sum(usage)
+        model = self._model()
+        price = model.price if model is not None else None
+        self.report.usd = None if price is None or self.report.usd is None else self.report.usd + price.of(usage)
+
+    async def _extract(self, item: PendingItem, page: PageInput) -> None:
+        found, key = await self._reader.read(page, self._reading(), is_over=self._is_over)
+        self._count(found)
+        await self._save(item, page, found, key)
+        if self._learning is not None and found.origin == "model":
+            rules = await self._learning.learn(page.url, self._carried, found.data)
+            if rules is not None:
+                self.report.learned += 1
+                self._carried = self._carried._replace(rules=rules)
+
+    async def _save(self, item: PendingItem, page: PageInput, found: Extracted, key: Hash | None) -> None:
+        facts = FoundFacts(found.data, found.origin, found.model, found.evidence, key)
+        told: dict[str, Any] = {"url": page.url, "title": page.title, "facts": facts, "number": item.number}
+        async with self._database.transaction() as c:
+            saved = await extractions.save(c, self._source, self._carried, item.key, **told)
+        setattr(self.report, saved.outcome, getattr(self.report, saved.outcome) + 1)
+        self.report.matched += len(saved.matched)
+        self.report.ungrounded += bool(found.ungrounded)
+
+    def _count(self, found: Extracted) -> None:
+        """What was spent is counted by the purse; here is what was not."""
+        if found.origin == "model" and not found.reused:
+            return
+        tokens, usd = (found.tokens, found.usd or 0.0) if found.reused else (0, 0.0)
+        reason = "reused" if found.reused else found.origin
+        name = f"avoided_{reason}"
+        setattr(self.report, name, getattr(self.report, name) + 1)
+        self.report.avoided_tokens += tokens
+        self.report.avoided_usd += usd
+        self._avoided.add(reason, tokens, usd)
+
+    async def _close(self, item: PendingItem) -> None:
+        async with self._database.connection() as c:
+            name = self._carried.schema.name
+            gone = await extractions.close_gone(c, self._source.id, item.key, name, number=item.number)
+        self.report.removed += gone
+
+    async def _fail(self, item: PendingItem, problem: RowenError) -> None:
+        self.report.failed += 1
+        self.report.errors = dict(Counter(self.report.errors) + Counter([problem.code]))
+        if self._order.dry_run:
+            return
+        told = {"number": item.number, "error": str(problem), "code": problem.code}
+        async with self._database.connection() as c:
+            await extractions.fail(c, self._source.id, item.key, self._carried.schema.name, **told)  # type: ignore[arg-type]
+
+    async def _settle(self, began: float) -> None:
+        """Write down what was avoided, and what the rest waits for."""
+        report = self.report
+        if not report.dry_run:
+            report.calls, report.tokens = self._purse.calls, self._purse.spent_tokens
+            model = self._model() if report.calls else None
+            priced = model is None or model.price is not None
+            report.usd = round(self._purse.spent_usd, 6) if priced else None
+        report.avoided_usd = round(report.avoided_usd, 6)
+        report.seconds = round(time.monotonic() - began, 3)
+        async with self._database.transaction() as c:
+            if not report.dry_run:
+                await extractions.avoid(c, self._source.id, self._carried.schema.name, self._avoided.counts)
+                if self._trouble is not None:
+                    await self._wait(c, self._trouble)
+            now = await changes.last_number(c)
+            held = next(
+                (
+                    one
+                    for one in await carried_schemas.carried(c, self._source.id)
+                    if one.schema == self._carried.schema
+                ),
+                self._carried,
+            )
+            report.pending = await carried_schemas.pending_count(c, held, upto=now)
+
+    async def _wait(self, c: Any, problem: RowenError) -> None:
+        hint = problem.hint or _HINTS.get(problem.code)
+        self.report.waits_for = f"{problem} {hint}" if hint else str(problem)
+        log.warning("extraction of %s waits: %s", self._source.name, problem)
+        retry_in_s = getattr(problem, "retry_in_s", 0.0)
+        wait = timedelta(seconds=retry_in_s) if retry_in_s else _BUDGET_WAIT
+        code, until = problem.code, datetime.now(UTC) + wait
+        await carried_schemas.wait(c, self._carried, self.report.waits_for, code=code, until=until)
+
+    @property
+    def trouble(self) -> RowenError | None:
+        """What stopped the pass, if anything did."""
+        return self._trouble
+
+    def _reading(self) -> PageReading:
+        carried, order = self._carried, self._order
+        return PageReading(carried.schema, carried.grounding, carried.rules, order.model, order.force)
+
+
+_HINTS = {
+    "budget_exceeded": "The rest waits. --budget, and ROWEN_BUDGET_RUN_USD, _SOURCE_USD and _DAY_USD, set what may be"
+    " spent; ROWEN_LLM_PRICE tells a price.",
+    "provider_key": "ROWEN_LLM_KEY holds the key, or says where it is found: env:NAME or file:PATH.",
+    "provider_down": "The rest waits, and goes on where this ended.",
+}
+
+
+def _page(item: PendingItem) -> PageInput:
+    return PageInput(item.url, item.title or "", item.text or "", item.record or {}, item.media_type)

@@ -1,0 +1,217 @@
+"""`every auto`: each run teaches how often a source changes, and so when it is worth another look.
+
+A source whose looks cost many requests, one for each page, is not walked each time: pages that were seen to change are
+looked at between two walks. All is decided by one price, what a request must save (`jobs/freshness.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from rowen.connectors.registry import connector
+from rowen.jobs.freshness import Allocation, Demand, allocate
+from rowen.model.change_rate import ChangeRate, SourceLook, learned, looks_from_ages, population
+from rowen.model.dates import http_date, iso_moment
+from rowen.model.run import Run
+from rowen.model.schedule import Schedule
+from rowen.model.source import Source
+from rowen.settings import Settings
+from rowen.store import due, freshness
+from rowen.store.database import Connection
+from rowen.store.freshness import ChangedPage, PastLook, SourceFreshness, VolatilePage
+
+__all__ = ["Outlook", "learn", "next_look_s", "outlook", "task_for", "worth_looking"]
+
+# As many looks as a curve is learned from: the older ones say little, and each costs a tenth of a millisecond.
+_LOOKS = 40
+# Where there were fewer looks, the dates that items tell help out; after these the looks know better.
+_FEW_LOOKS = 5
+# Enough for shares to a few percent, and for what is usual among pages.
+_ENOUGH_ITEMS = 500
+# Of the last costs of a look; one that fell back to a whole walk is no rule.
+_COSTS = 5
+# Whoever has many sources need not reckon with all of them after each run; a quarter of an hour changes no price.
+_PRICE_KEPT_S = 900.0
+# Pages that the price is reckoned with: a sample tells what all of them would cost.
+_SAMPLE = 2_000
+# Below that a walk costs less than it would to learn which pages are worth a look.
+_LARGE_REQUESTS = 50
+# A look at so many pages takes an hour at the usual pace. What is left is still worth it next time.
+_MOST_PAGES = 3_000
+# A date that a server gives to everything that it has just made tells nothing.
+_JUST_MADE_S = 60.0
+# The jitter of a schedule may make a look due earlier by a tenth.
+_DUE_SHARE = 0.85
+
+
+async def learn(c: Connection, source: Source, run: Run, *, looked: Sequence[int] = ()) -> None:
+    """Take in what a run has found; `looked` are the pages that it looked at, if it was no walk."""
+    if run.status != "completed":
+        return
+    before = await freshness.get(c, source.id)
+    if before is not None and _has_volatile_pages(source, before):
+        await _learn_pages(c, source, run, before, looked)
+    past = await freshness.past_looks(c, source.id, limit=_LOOKS + 1)
+    if past and (before is None or before.looked_at < past[0].at):
+        await freshness.keep(c, source.id, await _known(c, source, past))
+
+
+async def _learn_pages(c: Connection, source: Source, run: Run, before: SourceFreshness, looked: Sequence[int]) -> None:
+    changed = await freshness.changed_pages(c, source.id, run.id, since=run.started_at)
+    prior = population(await freshness.histories(c, source.id, limit=_ENOUGH_ITEMS)) if changed else before.rate
+    rates = {page.item_id: _taught(page, prior, before.looked_at, run.started_at) for page in changed}
+    await freshness.keep_pages(c, source.id, run.started_at, list(rates.items()))
+    await freshness.note_unchanged(c, run.started_at, [item_id for item_id in looked if item_id not in rates])
+
+
+def _has_volatile_pages(source: Source, known: SourceFreshness) -> bool:
+    """Whether single pages are looked at: on large sites, where no listing tells what changed."""
+    is_auto = source.schedule is not None and Schedule.parse(source.schedule).is_auto
+    # A kind that can look at single items has a method for it.
+    return is_auto and known.requests >= _LARGE_REQUESTS and source.kind == "web" and hasattr(connector("web"), "look")
+
+
+def _taught(page: ChangedPage, prior: ChangeRate, walked_at: datetime, now: datetime) -> ChangeRate:
+    """What is known of a page after a look that found it changed."""
+    known_from = page.looked_at or page.created_at
+    seen_at = max(known_from, walked_at)
+    rate = page.rate.faded(_between_s(known_from, now), prior) if page.rate else prior
+    rate = rate.unchanged(_between_s(known_from, seen_at))
+    modified = http_date(page.last_modified)
+    if modified is not None and seen_at < modified and _between_s(modified, now) > _JUST_MADE_S:
+        return rate.dated(_between_s(modified, now))
+    return rate.changed(max(1.0, _between_s(seen_at, now)))
+
+
+async def _known(c: Connection, source: Source, past: Sequence[PastLook]) -> SourceFreshness:
+    """What the last looks at a source tell; the first one found everything new, and tells what there is."""
+    newest = past[0].at
+    looks = [
+        SourceLook(_between_s(older.at, look.at), look.items, look.changed, _between_s(look.at, newest))
+        for look, older in pairwise(past)
+    ]
+    if len(looks) < _FEW_LOOKS:
+        dates = map(iso_moment, await freshness.modified_dates(c, source.id, limit=_ENOUGH_ITEMS))
+        looks += looks_from_ages([_between_s(date, newest) for date in dates if date is not None])
+    costs = [_cost(look) for look in past if not look.is_full] or [_cost(look) for look in past]
+    return SourceFreshness(newest, learned(looks), past[0].items, median(costs[:_COSTS]))
+
+
+def _cost(look: PastLook) -> float:
+    """What a look costs. A second of work counts as a request, which takes as long: a large folder is not free."""
+    return max(1.0, look.requests, look.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is known of a source that is looked at as often as it changes: as a whole, and of its volatile pages."""
+
+    known: SourceFreshness
+    pages: Sequence[VolatilePage]
+    schedule: Schedule
+    price: Allocation
+
+    @property
+    def walk_s(self) -> float:
+        """After how long it is to be looked at as a whole."""
+        known = self.known
+        return self.price.interval_s(_demand(known.rate, known.items - len(self.pages), known.requests, self.schedule))
+
+    def next_look_s(self, now: datetime) -> float:
+        """In how many seconds it is worth looking again, at the whole or at some pages."""
+        walk_s, shortest_s = self.walk_s, float(self.schedule.between[0])
+        passed_s = _between_s(self.known.looked_at, now)
+        # After a walk that did not come to its end the next one is not due at once.
+        waits = [walk_s - passed_s if passed_s < walk_s else walk_s]
+        for page in self.pages:
+            page_s = page.rate.interval_s(self.price.price_s, shortest_s=shortest_s, longest_s=max(shortest_s, walk_s))
+            if page_s < walk_s:
+                waits.append(page_s - _between_s(page.looked_at, now))
+        return max(shortest_s, min(waits))
+
+    def is_walk_due(self, now: datetime) -> bool:
+        """Whether the whole is to be looked at."""
+        return _between_s(self.known.looked_at, now) >= _DUE_SHARE * self.walk_s
+
+    def worth_looking(self, now: datetime) -> list[VolatilePage]:
+        """The pages that are worth a look now, those that gain most by it first."""
+        shortest_s = float(self.schedule.between[0])
+        ages = [(_between_s(page.looked_at, now), page) for page in self.pages]
+        # What would be due before the next look can begin is looked at with the rest.
+        gains = [(page.rate.gain_s(age_s + shortest_s / 2), page) for age_s, page in ages if age_s >= shortest_s / 2]
+        worth = [(gain_s, page) for gain_s, page in gains if gain_s >= self.price.price_s]
+        return [page for _, page in sorted(worth, key=lambda pair: (-pair[0], pair[1].item_id))]
+
+
+async def outlook(c: Connection, settings: Settings, source_id: int, schedule: Schedule) -> Outlook | None:
+    """What is known of a source; None if it was never seen whole."""
+    known = await freshness.get(c, source_id)
+    if known is None:
+        return None
+    pages = await freshness.volatile_pages(c, source_id, limit=_MOST_PAGES)
+    return Outlook(known, pages, schedule, await _price(c, settings))
+
+
+async def next_look_s(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> float | None:
+    """In how many seconds a source is worth another look; None if its schedule decides, or nothing is known yet."""
+    parsed = Schedule.parse(schedule) if schedule else None
+    if parsed is None or not parsed.is_auto:
+        return None
+    found = await outlook(c, settings, source_id, parsed)
+    return None if found is None else found.next_look_s(await due.clock(c))
+
+
+async def worth_looking(c: Connection, settings: Settings, source: Source) -> list[VolatilePage]:
+    """The pages of a source that are worth a look now; none if it is to be looked at as a whole."""
+    parsed = Schedule.parse(source.schedule) if source.schedule else None
+    found = await outlook(c, settings, source.id, parsed) if parsed and parsed.is_auto else None
+    return found.worth_looking(await due.clock(c)) if found else []
+
+
+async def task_for(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> dict[str, Any] | float:
+    """How the sync of a source that is due is to be done, or how many seconds it has to wait.
+
+    It waits while the requests of a day are used up, or where nothing is worth a look after all.
+    """
+    parsed = Schedule.parse(schedule) if schedule else None
+    found = await outlook(c, settings, source_id, parsed) if parsed and parsed.is_auto else None
+    if found is None:
+        return {}
+    if await freshness.requests_of_day(c) >= settings.refresh_requests_per_day:
+        return float(found.schedule.between[0])
+    now = await due.clock(c)
+    if found.is_walk_due(now):
+        return {}
+    return {"revisit": True} if found.worth_looking(now) else found.next_look_s(now)
+
+
+def _demand(rate: ChangeRate, items: float, requests: float, schedule: Schedule, number: float = 1.0) -> Demand:
+    shortest_s, longest_s = map(float, schedule.between)
+    return Demand(rate, max(1.0, items), requests, shortest_s, longest_s, number)
+
+
+async def _price(c: Connection, settings: Settings) -> Allocation:
+    """What a request must save, so that those of a day are enough for all sources; reckoned now and then."""
+    held = await freshness.price(c, younger_than_s=_PRICE_KEPT_S)
+    if held is not None:
+        return Allocation(*held)
+    found = allocate(await _demands(c), requests_per_day=settings.refresh_requests_per_day)
+    await freshness.keep_price(c, found.price_s, found.stretch)
+    return found
+
+
+async def _demands(c: Connection) -> list[Demand]:
+    """What all looks would cost: at whole sources, and at single pages of large sites."""
+    sources = await freshness.auto_sources(c)
+    schedules = {source.id: Schedule.parse(source.schedule) for source in sources}
+    whole = [_demand(one.rate, one.items - one.volatile, one.requests, schedules[one.id]) for one in sources]
+    number, sample = await freshness.volatile_sample(c, limit=_SAMPLE)
+    each = number / max(1, len(sample))
+    return whole + [_demand(rate, 1, 1, schedules[of], each) for of, rate in sample if of in schedules]
+
+
+def _between_s(earlier: datetime, later: datetime) -> float:
+    return max(0.0, (later - earlier).total_seconds())

@@ -1,0 +1,99 @@
+"""Putting jobs into the queue, and taking them out again."""
+
+from typing import Any
+
+from rowen.errors import RefusedError
+from rowen.harvest.engine import Engine
+from rowen.model.job import Job
+from rowen.model.source import Source
+from rowen.store import due, jobs
+from rowen.store.database import Connection, Database
+
+__all__ = ["ASKED", "POKED", "Queue", "put", "put_delivery"]
+
+ASKED = 10
+"""The priority of what somebody asked for: before all that is due by itself, which has 0."""
+POKED = 20
+"""The priority of what a source itself announced: it is small, and fresh."""
+
+
+async def put(c: Connection, database: Database, source_id: int, *, priority: int = 0, **arguments: Any) -> int | None:
+    """Put a sync of a source into the queue, as a part of a transaction; None if one waits there already."""
+    from procrastinate.jobs import Job as Entry
+
+    from rowen.store import queue
+
+    entry = Entry(
+        queue="sync",
+        task_name="sync",
+        priority=priority,
+        lock=f"source:{source_id}",
+        queueing_lock=f"sync:{source_id}",
+        task_kwargs={"source_id": source_id, **arguments},
+    )
+    return await queue.defer(c, database, entry)
+
+
+async def put_delivery(c: Connection, database: Database, webhook_id: int) -> int | None:
+    """Have a receiver told what changed, as a part of a transaction; None if that waits already."""
+    from procrastinate.jobs import Job as Entry
+
+    from rowen.store import queue
+
+    entry = Entry(
+        queue="deliver",
+        task_name="deliver",
+        lock=f"webhook:{webhook_id}",
+        queueing_lock=f"deliver:{webhook_id}",
+        task_kwargs={"webhook_id": webhook_id},
+    )
+    return await queue.defer(c, database, entry)
+
+
+class Queue:
+    """The queue of one database."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+
+    async def sync(self, source: Source, *, full: bool = False, accept_deletions: bool = False) -> Job:
+        """Have a source synced by a worker, before what is only due; if a sync waits already, that one."""
+        told = {"full": True} if full else {}
+        told |= {"accept_deletions": True} if accept_deletions else {}
+        async with self._database.transaction() as c:
+            job_id = None
+            while job_id is None:
+                # The one that waits may be taken by a worker before it is hastened. Who asks wants the whole, though
+                # only some pages may have been due.
+                job_id = await put(c, self._database, source.id, priority=ASKED, **told) or await jobs.hasten(
+                    c, source.id, ASKED, told
+                )
+            return await jobs.get(c, job_id)
+
+    async def cancel(self, job_id: int) -> Job:
+        """Take a job out of the queue; a running one ends soon, at a checkpoint."""
+        async with self._database.transaction() as c:
+            job = await jobs.get(c, job_id)
+            if not await jobs.cancel(c, job_id):
+                raise RefusedError(f"Job {job_id} is over: {job.state}.")
+            return await jobs.get(c, job_id)
+
+    async def retry(self, job_id: int) -> Job:
+        """Begin a job again that failed or was cancelled, with all its tries."""
+        async with self._database.transaction() as c:
+            job = await jobs.get(c, job_id)
+            if job.state not in {"failed", "cancelled"}:
+                raise RefusedError(f"Job {job_id} did not fail: it is {job.state}.")
+            if not await jobs.revive(c, job_id):
+                raise RefusedError(f"Job {job_id} is not needed: another one for the same source waits already.")
+            return await jobs.get(c, job_id)
+
+    async def pause(self) -> None:
+        """Begin no job until the queue is resumed; what runs is finished."""
+        async with self._database.connection() as c:
+            await due.set_paused(c, True)
+
+    async def resume(self) -> None:
+        """Go on after a pause."""
+        async with self._database.connection() as c:
+            await due.set_paused(c, False)

@@ -1,0 +1,218 @@
+"""How often something changes, as far as looks have told, and how stale a copy of it grows.
+
+Changes are taken for a Poisson process whose rate is not known: what is known is a gamma distribution of it. A look
+that finds a change tells of one or more since the look before; all that hides in between is accounted for. The same
+curve describes a whole source, whose items change at rates that follow a gamma distribution: few often, most hardly.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import exp, expm1, lgamma, log, log1p, sqrt
+from typing import NamedTuple
+
+__all__ = ["ChangeRate", "SourceLook", "learned", "looks_from_ages", "population"]
+
+_DAY_S = 86_400.0
+# Below this share of the span, the exact formulas lose their digits to cancellation; the first term of their series is
+# right to a part in ten thousand.
+_SMALL = 1e-4
+# Who comes back a minute late after an hour and a half is not late.
+_CLOSE = 1.01
+# What a look says is worth half after a quarter: a source that was rebuilt then changes otherwise. Half of it would
+# forget a monthly publisher between two issues.
+_HALF_LIFE_S = 90 * _DAY_S
+# One look tells as much as this many items that change independently. Pages of a site change together, at releases: if
+# each of 10,000 counted, one release would outweigh a year.
+_SPEAKERS = 20.0
+# From an item in thirty years to one in ten minutes, each rate a third more than the one before.
+_RATES = tuple(exp(log(1e-9) + number * 0.3) for number in range(49))
+# How unlike the items of a source are: from a few that make all the changes to all alike.
+_SHAPES = (0.1, 0.3, 1.0, 3.0, 10.0)
+# Histories of more items than this count as so many: releases change them together.
+_HISTORIES = 200.0
+# Before anything is known: a month and a half between two changes, give or take a factor of ten. A page of the
+# Kubernetes documentation changes once in fourteen months, one of the news every few days. A few looks outweigh it.
+_USUAL_RATE = 1 / (45 * _DAY_S)
+_SPREAD = log(10)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRate:
+    """A gamma distribution of the rate of changes: `shape` changes were seen in a span of `span_s`, so to speak."""
+
+    shape: float
+    span_s: float
+
+    @property
+    def per_day(self) -> float:
+        """The expected number of changes in a day."""
+        return self.shape / self.span_s * _DAY_S
+
+    def stale(self, elapsed_s: float) -> float:
+        """The probability of a change since a look that was so long ago; of a source, the share of stale items."""
+        return -expm1(-self.shape * log1p(max(0.0, elapsed_s) / self.span_s))
+
+    def mean_stale(self, interval_s: float) -> float:
+        """The share of the time for which a copy is stale that is looked at after every interval."""
+        return 1.0 - self._fresh_s(interval_s) / interval_s
+
+    def gain_s(self, interval_s: float) -> float:
+        """By how many seconds one more look shortens the time of being stale, if there is one after every interval.
+
+        Look at what has the most to gain for each request, until the requests are used up: no other use of them makes
+        the copies fresher.
+        """
+        if interval_s < _SMALL * self.span_s:
+            return self.shape / self.span_s * interval_s**2 / 2
+        return max(0.0, self._fresh_s(interval_s) - interval_s * (1.0 - self.stale(interval_s)))
+
+    def interval_s(self, worth_s: float, *, shortest_s: float, longest_s: float) -> float:
+        """After how long a look gains so much, to a hundredth; the longest interval where it never does."""
+        if self.gain_s(longest_s) < worth_s:
+            return longest_s
+        # No sooner: most can be gained if each change is the first one.
+        low = high = min(longest_s, max(shortest_s, sqrt(2 * worth_s * self.span_s / self.shape)))
+        step = _CLOSE
+        while self.gain_s(high) < worth_s:
+            low, high, step = high, min(longest_s, high * step), step**2
+        while high > low * _CLOSE:
+            middle = sqrt(low * high)
+            low, high = (middle, high) if self.gain_s(middle) < worth_s else (low, middle)
+        return high
+
+    def unchanged(self, elapsed_s: float) -> "ChangeRate":
+        """What is known after a look that found no change since the one before."""
+        return ChangeRate(self.shape, self.span_s + elapsed_s)
+
+    def changed(self, elapsed_s: float) -> "ChangeRate":
+        """What is known after a look that found changes, one or many: the gamma distribution of the same moments."""
+        shape, span, later = self.shape, self.span_s, self.span_s + elapsed_s
+        if elapsed_s < _SMALL * span:
+            return ChangeRate(shape + 1, span + elapsed_s / 2)
+        some = self.stale(elapsed_s)
+        mean = shape * (1 / span - (1 - some) / later) / some
+        square = shape * (shape + 1) * (1 / span**2 - (1 - some) / later**2) / some
+        spread = square - mean**2
+        return ChangeRate(mean**2 / spread, mean / spread)
+
+    def dated(self, age_s: float) -> "ChangeRate":
+        """What is known after a look that found when the last change was: nothing has changed since then."""
+        return ChangeRate(self.shape + 1, self.span_s + age_s)
+
+    def counted(self, changes: int, elapsed_s: float) -> "ChangeRate":
+        """What is known after a look that found how many changes there were."""
+        return ChangeRate(self.shape + changes, self.span_s + elapsed_s)
+
+    def faded(self, elapsed_s: float, prior: "ChangeRate") -> "ChangeRate":
+        """What is left of it after so long: half of all that was learned since the prior is gone in a quarter."""
+        left = _fading(elapsed_s)
+        return ChangeRate(
+            prior.shape + (self.shape - prior.shape) * left, prior.span_s + (self.span_s - prior.span_s) * left
+        )
+
+    def _fresh_s(self, interval_s: float) -> float:
+        """For how long of an interval a copy is expected to be fresh."""
+        grown = log1p(interval_s / self.span_s)
+        rest = 1.0 - self.shape
+        return self.span_s * (expm1(rest * grown) / rest if abs(rest) > 1e-9 else grown)
+
+
+class SourceLook(NamedTuple):
+    """What a look at a whole source found: of its items, so many have changed since the look before."""
+
+    elapsed_s: float
+    items: int
+    changed: int
+    age_s: float = 0.0
+
+    @property
+    def weight(self) -> float:
+        """How much it tells: as much as so many items of which each was looked at today."""
+        return min(self.items, _SPEAKERS) * _fading(self.age_s)
+
+
+# What a date tells: the share of items that were modified in the last day is what a look after a day would have found.
+_AGES_S = (_DAY_S, 7 * _DAY_S, 30 * _DAY_S, 180 * _DAY_S)
+
+
+def looks_from_ages(ages_s: Sequence[float]) -> list[SourceLook]:
+    """The looks that the ages of items, by their own dates, stand for: known before there was a second look."""
+    if not ages_s:
+        return []
+    return [SourceLook(span_s, len(ages_s), sum(age < span_s for age in ages_s)) for span_s in _AGES_S]
+
+
+def learned(looks: Iterable[SourceLook]) -> ChangeRate:
+    """How often the items of a source change: the posterior over a grid of curves, told as one of them.
+
+    The curve has the expected shape, and at the interval at which the source was looked at the expected share.
+    """
+    known = [look for look in looks if look.items and look.elapsed_s > 0]
+    weighted = list(zip(_posterior(known), _curves(), strict=True))
+    usual_s = _usual_interval_s(known)
+    shape = exp(sum(weight * log(curve.shape) for weight, curve in weighted))
+    share = sum(weight * curve.stale(usual_s) for weight, curve in weighted)
+    return ChangeRate(shape, usual_s / expm1(-log1p(-share) / shape))
+
+
+def _usual_interval_s(looks: Sequence[SourceLook]) -> float:
+    """The interval of which the looks tell most; a day before there were any."""
+    told = sum(look.weight for look in looks)
+    return exp(sum(look.weight * log(look.elapsed_s) for look in looks) / told) if told else _DAY_S
+
+
+def population(histories: Iterable[tuple[int, float]]) -> ChangeRate:
+    """How the rates of items are distributed, by the changes of each that were found in so many seconds.
+
+    It is what is known of an item before its own looks: where all change alike, one change makes none of them volatile.
+    """
+    told = Counter((changes, round(span_s / _DAY_S)) for changes, span_s in histories)
+    weight = min(1.0, _HISTORIES / max(1, told.total()))
+    logs = list(_prior())
+    for (changes, days), times in told.items():
+        for number, curve in enumerate(_curves()):
+            shape, span_s = curve.shape, curve.span_s
+            found = lgamma(shape + changes) - lgamma(shape) - changes * log(span_s)
+            found -= (shape + changes) * log1p(days * _DAY_S / span_s)
+            logs[number] += weight * times * found
+    weighted = list(zip(_shares(logs), _curves(), strict=True))
+    return ChangeRate(
+        exp(sum(share * log(curve.shape) for share, curve in weighted)),
+        exp(sum(share * log(curve.span_s) for share, curve in weighted)),
+    )
+
+
+@cache
+def _curves() -> tuple[ChangeRate, ...]:
+    return tuple(ChangeRate(shape, shape / rate) for shape in _SHAPES for rate in _RATES)
+
+
+@cache
+def _prior() -> tuple[float, ...]:
+    return tuple(-((log(rate / _USUAL_RATE) / _SPREAD) ** 2) / 2 for _ in _SHAPES for rate in _RATES)
+
+
+def _posterior(looks: Sequence[SourceLook]) -> list[float]:
+    """The weight of each curve of the grid after some looks."""
+    logs = list(_prior())
+    for look in looks:
+        weight = look.weight
+        share = min(1.0, look.changed / look.items)
+        for number, curve in enumerate(_curves()):
+            grown = curve.shape * log1p(look.elapsed_s / curve.span_s)
+            logs[number] += weight * (share * log(-expm1(-grown)) - (1 - share) * grown)
+    return _shares(logs)
+
+
+def _shares(logs: Sequence[float]) -> list[float]:
+    """Weights of which the logarithms are given, so that they make one."""
+    most = max(logs)
+    found = [exp(one - most) for one in logs]
+    total = sum(found)
+    return [one / total for one in found]
+
+
+def _fading(age_s: float) -> float:
+    return float(0.5 ** (age_s / _HALF_LIFE_S))

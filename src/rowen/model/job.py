@@ -1,0 +1,82 @@
+"""Jobs: entries of the queue, and the workers that take them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from rowen.model.run import Run
+
+__all__ = ["SIDE_PLACES", "Job", "JobEnd", "JobState", "LiveWorker", "QueueDepth"]
+
+# Facts are extracted source by source, several items of it at a time: two sources keep a provider busy. Calls of
+# receivers mostly wait for an answer: four may be slow before others wait for them.
+SIDE_PLACES: Mapping[str, int] = {"deliver": 4, "extract": 2}
+"""Jobs of other kinds than syncs that a worker does at a time: short ones, which mostly wait for somebody's answer."""
+
+JobState: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One entry of the queue.
+
+    `tries` counts how often it was begun; `waits` how often it had to wait for something that is no fault of its own,
+    such as an open circuit, which counts as no try. `run` is the last run that was made for it, `seen` how many items
+    that has looked at so far.
+    """
+
+    id: int
+    task: str
+    source: str | None
+    state: JobState
+    priority: int
+    tries: int
+    waits: int
+    queued_at: datetime | None
+    starts_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    worker: str | None = None
+    run: int | None = None
+    seen: int | None = None
+    requests: int | None = None
+    error: str | None = None
+    error_code: str | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a worker left a job: `done`, `failed`, `cancelled`, or `waiting` to be begun again in `wait_s`."""
+
+    job: int
+    task: str
+    state: JobState
+    run: Run | None = None
+    error: str | None = None
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWorker:
+    """A process that takes jobs: where it runs, how many of each kind it takes at a time, when it was last heard of."""
+
+    id: int
+    host: str
+    pid: int
+    version: str
+    places: Mapping[str, int]
+    started_at: datetime
+    heard_at: datetime
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How much there is to do: jobs that may begin, that wait for their time, that run; whether the queue is paused."""
+
+    ready: int = 0
+    later: int = 0
+    running: int = 0
+    paused: bool = False

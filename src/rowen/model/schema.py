@@ -1,0 +1,110 @@
+"""Schemas: JSON Schemas under a name and a version, neither of which can lead anywhere but to a row."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from rowen.errors import UsageError
+from rowen.model.hashes import Hash, canonical_json
+
+__all__ = ["Compatibility", "Schema", "SchemaChange", "SchemaComparison", "SchemaRef"]
+
+Compatibility: TypeAlias = Literal["same", "compatible", "breaking"]
+
+# As in the file layout of others, and never a path: no dot, no slash.
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,63}")
+_VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){0,2}")
+_LATEST = "latest"
+_PARTS = 3
+
+
+class SchemaRef(NamedTuple):
+    """A schema as it is asked for: `product`, `product@latest`, `product@1` for the highest 1.x, `product@1.0.0`."""
+
+    name: str
+    version: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "SchemaRef":
+        """Read a reference; raises `UsageError` for anything that is none."""
+        name, at, version = text.strip().partition("@")
+        is_latest = not at or version == _LATEST
+        if not _NAME.fullmatch(name) or not (is_latest or _VERSION.fullmatch(version)):
+            raise UsageError(
+                f"{text!r} names no schema.",
+                hint="A name has small letters, digits and _; then @ and a version: product@1.0.0, product@latest.",
+            )
+        return cls(name, () if is_latest else tuple(map(int, version.split("."))))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it names one version."""
+        return len(self.version) == _PARTS
+
+    def means(self, version: tuple[int, ...]) -> bool:
+        """Whether a version may be the one that is meant."""
+        return version[: len(self.version)] == self.version
+
+    def __str__(self) -> str:
+        return f"{self.name}@{'.'.join(map(str, self.version)) or _LATEST}"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One version of a schema, which never changes; `bundled` tells that it came with the program."""
+
+    name: str
+    version: str
+    definition: Mapping[str, Any]
+    bundled: bool = False
+    created_at: datetime | None = None
+    hash: Hash = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hash", hashlib.sha256(canonical_json(dict(self.definition))).digest())
+
+    @property
+    def ref(self) -> str:
+        """Its name and version."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def number(self) -> tuple[int, ...]:
+        """Its version in parts that compare."""
+        return tuple(map(int, self.version.split(".")))
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The fields at the top, in their order."""
+        found = self.definition.get("properties")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The fields that an answer must have."""
+        found = self.definition.get("required")
+        return tuple(found) if isinstance(found, list) else ()
+
+
+class SchemaChange(NamedTuple):
+    """One difference between two versions: where, what, and whether data of the older one may break the newer one."""
+
+    path: str
+    what: str
+    breaking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaComparison:
+    """What differs between two versions of a schema.
+
+    `compatible`: whatever satisfied the older one satisfies the newer one. What cannot be proved is called breaking.
+    """
+
+    older: str
+    newer: str
+    compatibility: Compatibility
+    changes: tuple[SchemaChange, ...]

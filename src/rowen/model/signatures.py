@@ -1,0 +1,57 @@
+"""Signatures of what is pushed to us, and the secrets that they are made with.
+
+All secrets are derived from one key, which never leaves the settings: none is stored, each sender has its own, and who
+has the database has none of them.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+
+__all__ = ["derived", "is_hub_signed", "is_webhook_signed", "webhook_secret", "webhook_signature"]
+
+# What WebSub names (W3C WebSub, 8); GitHub uses the second. HMAC does not rest on what SHA-1 was broken for.
+_METHODS: Mapping[str, str] = {"sha1": "sha1", "sha256": "sha256", "sha384": "sha384", "sha512": "sha512"}
+_PREFIX = "whsec_"
+# Several, so that a sender can change its secret; more than a few are an attempt to guess.
+_MOST_SIGNATURES = 8
+
+
+def derived(key: bytes, *purpose: str) -> bytes:
+    """A secret for one purpose; those of two purposes tell nothing of each other."""
+    return hmac.digest(key, json.dumps(purpose).encode(), "sha256")
+
+
+def is_hub_signed(header: str | None, body: bytes, secret: str) -> bool:
+    """Whether a body was signed as hubs and GitHub do it: `sha256=…`, in hexadecimal."""
+    method, equals, signature = (header or "").strip().partition("=")
+    name = _METHODS.get(method.lower())
+    if name is None or not equals:
+        return False
+    expected = hmac.new(secret.encode(), body, getattr(hashlib, name)).hexdigest()
+    return hmac.compare_digest(expected.encode(), signature.strip().lower().encode("utf-8", "replace"))
+
+
+def webhook_secret(key: bytes) -> str:
+    """A key as Standard Webhooks writes it."""
+    return _PREFIX + base64.b64encode(key).decode()
+
+
+def webhook_signature(secret: str, delivery: str, timestamp: str, body: bytes) -> str:
+    """The signature of a body by Standard Webhooks, version 1."""
+    try:
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except binascii.Error:
+        key = secret.encode()
+    content = f"{delivery}.{timestamp}.".encode("utf-8", "replace") + body
+    return "v1," + base64.b64encode(hmac.digest(key, content, "sha256")).decode()
+
+
+def is_webhook_signed(header: str | None, secret: str, *, delivery: str, timestamp: str, body: bytes) -> bool:
+    """Whether one of the signatures in a header is ours; all are compared, whichever fits."""
+    expected = webhook_signature(secret, delivery, timestamp, body).encode()
+    given = [one.encode("utf-8", "replace") for one in (header or "").split()[:_MOST_SIGNATURES]]
+    return any([hmac.compare_digest(expected, one) for one in given])  # noqa: C419 (all, so that time tells nothing)

@@ -1,0 +1,105 @@
+"""The merged index as a DCAT-AP catalog in Turtle, paged by Hydra: what was harvested can be harvested again."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyoxigraph import BlankNode, Literal, NamedNode, Triple
+
+from rowen.model.catalog import CatalogPage, ListedDataset
+from rowen.model.publication import Publication
+from rowen.publish.addresses import PublicAddresses
+from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
+
+__all__ = ["catalog_page"]
+
+_WEB = ("http://", "https://")
+
+
+def catalog_page(addresses: PublicAddresses, page: CatalogPage, *, after: str | None, total: int) -> Publication:
+    """One page of the catalog: its datasets, and where the next page is."""
+    told = [*_head(addresses, page, after, total)]
+    catalog = NamedNode(addresses.catalog("dcat"))
+    for dataset in page.datasets:
+        told.append(Triple(catalog, name("dcat:dataset"), iri(dataset.url)))
+        told += _dataset(dataset)
+    return Publication(turtle(told), MEDIA_TYPE_TURTLE)
+
+
+def _head(addresses: PublicAddresses, page: CatalogPage, after: str | None, total: int) -> Iterator[Triple]:
+    catalog, here = NamedNode(addresses.catalog("dcat")), NamedNode(addresses.catalog("dcat", after))
+    of = f" of {addresses.source}" if addresses.source else ""
+    yield Triple(catalog, TYPE, name("dcat:Catalog"))
+    yield Triple(catalog, name("dcterms:title"), Literal(f"All datasets{of}"))
+    yield Triple(catalog, name("dcterms:description"), Literal("What the harvested catalogs list, each dataset once."))
+    # A page of its own is told from the catalog even where their addresses are the same: the first page is no catalog.
+    view = here if after else NamedNode(f"{here.value}#first")
+    yield Triple(view, TYPE, name("hydra:PagedCollection"))
+    yield Triple(view, TYPE, name("hydra:PartialCollectionView"))
+    yield Triple(view, name("hydra:totalItems"), Literal(total))
+    yield Triple(view, name("hydra:first"), NamedNode(addresses.catalog("dcat")))
+    if page.next is not None:
+        yield Triple(view, name("hydra:next"), NamedNode(addresses.catalog("dcat", page.next.hex())))
+
+
+def _dataset(listed: ListedDataset) -> Iterator[Triple]:
+    dataset = iri(listed.url)
+
+    def told(property_name: str, value: Thing) -> Triple:
+        return Triple(dataset, name(property_name), value)
+
+    yield told("rdf:type", name("dcat:Dataset"))
+    yield told("dcterms:title", _words(listed.title, listed.language))
+    yield told("dcterms:description", _words(listed.text, listed.language))
+    yield told("dcterms:identifier", Literal(listed.said("identifier") or listed.url))
+    for tag in listed.tags:
+        yield told("dcat:keyword", _words(tag, listed.language))
+    if page := listed.said("landing_page"):
+        yield told("dcat:landingPage", iri(page))
+    if publisher := listed.said("publisher"):
+        agent = unnamed(listed.url, "publisher")
+        yield told("dcterms:publisher", agent)
+        yield Triple(agent, TYPE, name("foaf:Agent"))
+        yield Triple(agent, name("foaf:name"), Literal(publisher))
+    for fact, property_name in (("issued", "dcterms:issued"), ("modified", "dcterms:modified")):
+        if value := listed.said(fact):
+            yield told(property_name, _date(value))
+    yield told("rowen:updated", moment_of(listed.updated_at))
+    for language in listed.listed("languages"):
+        if isinstance(language, str) and language:
+            yield told("dcterms:language", Literal(language))
+    for number, resource in enumerate(listed.listed("resources")):
+        if isinstance(resource, Mapping):
+            node = unnamed(listed.url, str(number))
+            yield from _distribution(dataset, node, resource, listed.said("licence"))
+
+
+def _distribution(
+    dataset: NamedNode, node: BlankNode, resource: Mapping[str, Any], licence: str | None
+) -> Iterator[Triple]:
+    yield Triple(dataset, name("dcat:distribution"), node)
+    yield Triple(node, TYPE, name("dcat:Distribution"))
+    texts = {"name": "dcterms:title", "description": "dcterms:description", "format": "dcterms:format"}
+    for fact, property_name in {**texts, "media_type": "dcat:mediaType"}.items():
+        if value := resource.get(fact):
+            yield Triple(node, name(property_name), Literal(str(value)))
+    if url := resource.get("url"):
+        yield Triple(node, name("dcat:accessURL"), iri(str(url)))
+    if licence:
+        known = licence.startswith(_WEB)
+        yield Triple(node, name("dcterms:license"), iri(licence) if known else Literal(licence))
+
+
+def _words(text: str, language: str | None) -> Literal:
+    if language:
+        try:
+            return Literal(text, language=language)
+        except ValueError:
+            return Literal(text)
+    return Literal(text)
+
+
+def _date(value: str) -> Literal:
+    """A date or a moment as its own type; anything else as the words that it is."""
+    if len(value) == len("2026-11-18"):
+        return Literal(value, datatype=name("xsd:date"))
+    return Literal(value, datatype=name("xsd:dateTime")) if "T" in value else Literal(value)

@@ -1,0 +1,182 @@
+"""The change log for readers of feeds: Atom (RFC 4287, paged by RFC 5005) and JSON Feed 1.1."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from xml.sax.saxutils import quoteattr
+
+from rowen.model.diff import ItemDiff, hunks_of
+from rowen.model.excerpt import excerpt
+from rowen.model.publication import FeedForm, Publication, PublishedChange
+from rowen.model.run import Change
+from rowen.model.words import words_of
+from rowen.publish.addresses import PublicAddresses
+from rowen.publish.diffs import as_html
+
+__all__ = ["FeedHead", "diff_of_change", "feed", "field_lines", "summary"]
+
+# Some lines of a feed reader's preview.
+_SUMMARY_CHARS = 400
+# What XML 1.0 cannot hold, however it is escaped.
+_UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WEB = ("http://", "https://")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedHead:
+    """What a feed is about: all changes, those of a source, or those of items that match a query."""
+
+    addresses: PublicAddresses
+    query: str | None = None
+    before: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What readers of feeds call it."""
+        of = f" in {self.addresses.source}" if self.addresses.source else ""
+        return f"Changes{of} that match “{self.query}”" if self.query else f"Changes{of}"
+
+    def address(self, form: FeedForm, before: int | None = None) -> str:
+        """Where it is found, or where its page before a number is."""
+        return self.addresses.feed(form, query=self.query, before=before)
+
+
+def feed(form: FeedForm, head: FeedHead, changes: Sequence[PublishedChange], *, more: bool) -> Publication:
+    """A page of a feed, newest first; `more` says that there are older lines."""
+    older = head.address(form, changes[-1].change.number) if more and changes else None
+    if form == "atom":
+        return Publication(_atom(head, changes, older), "application/atom+xml; charset=utf-8")
+    return Publication(_json_feed(head, changes, older), "application/feed+json; charset=utf-8")
+
+
+def summary(published: PublishedChange) -> str:
+    """What an item is about, in a few words."""
+    return excerpt(words_of(published.text or ""), (), _SUMMARY_CHARS)
+
+
+def diff_of_change(published: PublishedChange) -> ItemDiff | None:
+    """What a change changed, where both texts are at hand."""
+    if published.before is None or published.text is None:
+        return None
+    title, text, tags = published.before
+    change, now = published.change, set(published.tags)
+    return ItemDiff(
+        change.url,
+        change.source,
+        published.revision - 1,
+        published.revision,
+        (title, change.title),
+        tuple(sorted(now - set(tags))),
+        tuple(sorted(set(tags) - now)),
+        hunks_of(text, published.text),
+    )
+
+
+def field_lines(change: Change) -> list[str]:
+    """The fields of extracted facts that differ, a line each: `/price: 3 → 4`."""
+    told = []
+    for field in change.diff or ():
+        values = [json.dumps(field[side], ensure_ascii=False) for side in ("before", "after") if side in field]
+        told.append(f"{field.get('path', '')}: {' → '.join(values)}")
+    return told
+
+
+def _content(published: PublishedChange) -> str:
+    """An entry's body as HTML: what changed, or what the item is about."""
+    change = published.change
+    told = [f"<p>{escape(change.kind)} in {escape(change.source)}</p>"]
+    if change.moved_from:
+        told.append(f"<p>Before: {escape(change.moved_from)}</p>")
+    if change.diff:
+        told.append("<ul>" + "".join(f"<li>{escape(line)}</li>" for line in field_lines(change)) + "</ul>")
+    elif diff := diff_of_change(published):
+        told.append(as_html(diff))
+    elif about := summary(published):
+        told.append(f"<p>{escape(about)}</p>")
+    return "".join(told)
+
+
+def _atom(head: FeedHead, changes: Sequence[PublishedChange], older: str | None) -> bytes:
+    updated = changes[0].change.at if changes else _EPOCH
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        '<feed xmlns="http://www.w3.org/2005/Atom">',
+        f"<id>{_xml(head.address('atom'))}</id>",
+        f"<title>{_xml(head.title)}</title>",
+        f"<updated>{_time(updated)}</updated>",
+        _link("self", head.address("atom", head.before)),
+        *([_link("first", head.address("atom"))] if head.before is not None else []),
+        *([_link("next", older)] if older else []),
+        "<author><name>Rowen</name></author>",
+        *(_entry(head, one) for one in changes),
+        "</feed>\n",
+    ]
+    return "\n".join(lines).encode()
+
+
+def _entry(head: FeedHead, published: PublishedChange) -> str:
+    change = published.change
+    parts = [
+        "<entry>",
+        f"<id>{_xml(head.addresses.change(change.number))}</id>",
+        f"<title>{_xml(change.title or change.url)}</title>",
+        f"<updated>{_time(change.at)}</updated>",
+        _link("alternate", change.url) if change.url.startswith(_WEB) else "",
+        f"<category term={quoteattr(change.kind)}/>",
+        f'<category scheme="urn:rowen:source" term={quoteattr(_writable(change.source))}/>',
+        f'<content type="html">{_xml(_content(published))}</content>',
+        "</entry>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _json_feed(head: FeedHead, changes: Sequence[PublishedChange], older: str | None) -> bytes:
+    told = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": head.title,
+        "feed_url": head.address("json", head.before),
+        **({"next_url": older} if older else {}),
+        "items": [_item(head, one) for one in changes],
+    }
+    return json.dumps(told, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+
+
+def _item(head: FeedHead, published: PublishedChange) -> dict[str, object]:
+    change = published.change
+    return {
+        "id": head.addresses.change(change.number),
+        **({"url": change.url} if change.url.startswith(_WEB) else {}),
+        "title": change.title or change.url,
+        "content_html": _content(published),
+        "date_published": _time(change.at),
+        "tags": [change.kind, change.source],
+        "_rowen": {
+            "number": change.number,
+            "kind": change.kind,
+            "source": change.source,
+            "url": change.url,
+            "moved_from": change.moved_from,
+            "schema": change.schema,
+            "diff": change.diff,
+        },
+    }
+
+
+def _link(relation: str, address: str) -> str:
+    return f'<link rel="{relation}" href={quoteattr(_writable(address))}/>'
+
+
+def _xml(text: str) -> str:
+    return escape(_writable(text), quote=False)
+
+
+def _writable(text: str) -> str:
+    return _UNWRITABLE.sub("\ufffd", text)
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,65 @@
+"""What all RDF that we write has in common: names, addresses that may be anything, moments, and Turtle."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
+from urllib.parse import quote
+
+from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple, serialize
+
+__all__ = ["MEDIA_TYPE_TURTLE", "TYPE", "Thing", "iri", "moment_of", "name", "turtle", "unnamed"]
+
+MEDIA_TYPE_TURTLE = "text/turtle; charset=utf-8"
+
+_PREFIXES = {
+    "as": "https://www.w3.org/ns/activitystreams#",
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dcterms": "http://purl.org/dc/terms/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "hydra": "http://www.w3.org/ns/hydra/core#",
+    "ldes": "https://w3id.org/ldes#",
+    "prov": "http://www.w3.org/ns/prov#",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "rowen": "urn:rowen:vocabulary:",
+    "schema": "http://schema.org/",
+    "tree": "https://w3id.org/tree#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+}
+
+Thing = NamedNode | BlankNode | Literal
+
+
+def name(compact: str) -> NamedNode:
+    """A name such as `dcterms:title`, written out."""
+    prefix, _, local = compact.partition(":")
+    return NamedNode(_PREFIXES[prefix] + local)
+
+
+TYPE = name("rdf:type")
+
+
+def iri(address: str) -> NamedNode:
+    """An address as an IRI; what none may hold is written in percent signs."""
+    try:
+        return NamedNode(address)
+    except ValueError:
+        return NamedNode("urn:rowen:address:" + quote(address, safe=""))
+
+
+def moment_of(at: datetime) -> Literal:
+    """A point in time."""
+    told = at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return Literal(told, datatype=name("xsd:dateTime"))
+
+
+def unnamed(*what: str) -> BlankNode:
+    """A node without a name, the same whenever the same is told: a document that did not change keeps its bytes."""
+    return BlankNode("b" + sha256("\n".join(what).encode("utf-8", "replace")).hexdigest()[:16])
+
+
+def turtle(told: Iterable[Triple]) -> bytes:
+    """Statements as Turtle; the library writes prefixes in any order."""
+    lines = (serialize(told, format=RdfFormat.TURTLE, prefixes=_PREFIXES) or b"").split(b"\n")
+    prefixes = sum(line.startswith(b"@prefix") for line in lines)
+    return b"\n".join([*sorted(lines[:prefixes]), *lines[prefixes:]])

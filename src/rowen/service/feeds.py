@@ -1,0 +1,173 @@
+"""What others can follow or harvest: the change log as feeds and streams, all datasets as one catalog."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from rowen.errors import NotFoundError, UsageError
+from rowen.harvest.engine import Engine
+from rowen.model.publication import FeedForm, Publication
+from rowen.model.run import Change
+from rowen.store import catalogs, changes, publications
+from rowen.store import sources as source_store
+from rowen.store.database import Connection
+
+__all__ = ["Feeds"]
+
+# What is made for looking at it here needs an address too.
+_LOCAL = "http://127.0.0.1:8400"
+# Readers of feeds keep what they have read; one that looks once a day should miss nothing of a usual day.
+FEED_LINES = 100
+# Records of real portals have 2 to 16 kB: a page is some hundred kB to 2 MB.
+CATALOG_DATASETS = 100
+# Proxies cut connections that say nothing for a minute.
+_KEEP_ALIVE_S = 25.0
+
+
+class Feeds:
+    """Changes, for others."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._listener = engine.listener
+        self._base = engine.settings.public_url or _LOCAL
+
+    async def feed(
+        self,
+        form: FeedForm = "atom",
+        *,
+        source: str | None = None,
+        query: str | None = None,
+        before: int | None = None,
+        limit: int = FEED_LINES,
+    ) -> Publication:
+        """The newest changes as Atom or JSON Feed: all, of one source, or of items that have the words of a query."""
+        from rowen.publish.addresses import PublicAddresses
+        from rowen.publish.syndication import FeedHead, feed
+
+        async with self._database.connection() as c:
+            await _need(c, source)
+            found = await publications.newest(c, before=before, limit=limit + 1, source=source, query=query)
+        head = FeedHead(PublicAddresses(self._base, source), query, before)
+        return await asyncio.to_thread(feed, form, head, found[:limit], more=len(found) > limit)
+
+    async def event_stream(self, node: str = "", *, source: str | None = None) -> Publication:
+        """The change log as a Linked Data Event Stream: its first page, or `blocks/3`, or `pages/17`."""
+        from rowen.publish import event_stream
+        from rowen.publish.addresses import PublicAddresses
+
+        addresses = PublicAddresses(self._base, source)
+        level, number = _node(node)
+        async with self._database.connection() as c:
+            await _need(c, source)
+            last = await changes.last_number(c)
+            match level:
+                case "":
+                    spans = await publications.spans(c, size=event_stream.BLOCK_LINES, source=source)
+                    return event_stream.root(addresses, spans, last)
+                case "blocks":
+                    spans = await publications.spans(
+                        c,
+                        size=event_stream.PAGE_LINES,
+                        source=source,
+                        after=number * event_stream.BLOCK_LINES,
+                        until=(number + 1) * event_stream.BLOCK_LINES,
+                    )
+                    _need_any(node, number * event_stream.BLOCK_LINES < last or number == 0)
+                    return event_stream.block(addresses, number, spans, last)
+            found = await publications.page(c, number, size=event_stream.PAGE_LINES, source=source)
+        _need_any(node, number * event_stream.PAGE_LINES < last or number == 0)
+        return await asyncio.to_thread(event_stream.members, addresses, number, found, last)
+
+    async def events(self, *, last_event_id: str | None = None, source: str | None = None) -> AsyncGenerator[bytes]:
+        """New changes as server-sent events, from the one that a client saw last; never ends."""
+        from rowen.publish.server_events import KEEP_ALIVE, event, last_seen
+
+        since = last_seen(last_event_id)
+        async with self._database.connection() as c:
+            await _need(c, source)
+            after = await changes.last_number(c) if since is None else since
+        yield KEEP_ALIVE
+        async with aclosing(self._listener.follow(after, source=source)) as batches:
+            async for batch in _or_silence(batches):
+                yield b"".join(map(event, batch)) if batch else KEEP_ALIVE
+
+    async def catalog(self, *, source: str | None = None, after: str | None = None) -> Publication:
+        """All datasets as one DCAT catalog, or those of a source: its first page, or the one after a place."""
+        from rowen.publish.addresses import PublicAddresses
+        from rowen.publish.dcat import catalog_page
+
+        place = _place(after)
+        async with self._database.connection() as c:
+            await _need(c, source)
+            page = await catalogs.page_of_datasets(c, after=place, limit=CATALOG_DATASETS, source=source)
+            total = await catalogs.count_of(c, source=source)
+        addresses = PublicAddresses(self._base, source)
+        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=total)
+
+    async def data_json(self, *, source: str | None = None) -> AsyncGenerator[bytes]:
+        """The same as a data.json, in pieces."""
+        from rowen.publish import data_json
+        from rowen.publish.addresses import PublicAddresses
+
+        async with self._database.connection() as c:
+            await _need(c, source)
+        yield data_json.head(PublicAddresses(self._base, source).catalog("data.json"))
+        place: bytes | None = None
+        first = True
+        while True:
+            async with self._database.connection() as c:
+                page = await catalogs.page_of_datasets(c, after=place, limit=CATALOG_DATASETS, source=source)
+            yield data_json.written(page.datasets, first=first)
+            first, place = first and not page.datasets, page.next
+            if place is None:
+                break
+        yield data_json.FOOT
+
+
+async def _or_silence(batches: AsyncGenerator[list[Change]]) -> AsyncGenerator[list[Change]]:
+    """Batches as they come, and an empty one whenever none came for a while."""
+    waiting = asyncio.ensure_future(anext(batches))
+    try:
+        while True:
+            done, _ = await asyncio.wait({waiting}, timeout=_KEEP_ALIVE_S)
+            if not done:
+                yield []
+                continue
+            try:
+                batch = waiting.result()
+            except StopAsyncIteration:
+                return
+            yield batch
+            waiting = asyncio.ensure_future(anext(batches))
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def _need(c: Connection, source: str | None) -> None:
+    if source is not None:
+        await source_store.get(c, source)
+
+
+def _node(node: str) -> tuple[str, int]:
+    level, _, number = node.partition("/")
+    if not node:
+        return "", 0
+    # A page number has no more digits than a line's.
+    if level in {"blocks", "pages"} and number.isascii() and number.isdigit() and len(number) <= 15:
+        return level, int(number)
+    raise UsageError(f"{node!r} is no page of the event stream.", hint="Such as blocks/0 or pages/17.")
+
+
+def _place(after: str | None) -> bytes | None:
+    """The key that a page begins after."""
+    try:
+        return bytes.fromhex(after) if after else None
+    except ValueError:
+        raise UsageError(f"{after!r} is no place in the catalog.", hint="Follow the links of its pages.") from None
+
+
+def _need_any(node: str, is_there: bool) -> None:
+    if not is_there:
+        raise NotFoundError(f"The event stream has no page {node!r} yet.")

@@ -1,0 +1,49 @@
+"""Saved searches: what somebody follows by words."""
+
+from collections.abc import Sequence
+
+from rowen.errors import UsageError
+from rowen.harvest.engine import Engine
+from rowen.model.query import Query
+from rowen.model.saved import SavedNews, SavedSearch
+from rowen.store import saved
+from rowen.store import sources as source_store
+
+__all__ = ["SavedSearches"]
+
+
+class SavedSearches:
+    """Following words."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+
+    async def every(self) -> list[SavedSearch]:
+        """All saved searches, by name."""
+        async with self._database.connection() as c:
+            return await saved.every(c)
+
+    async def save(self, name: str, query: str, *, sources: Sequence[str] = ()) -> SavedSearch:
+        """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
+        if not name or len(name) > 100 or not name.isprintable():
+            raise UsageError(f"{name!r} is no name for a saved search.")
+        if not Query.parse(query):
+            raise UsageError(f"There are no words to follow in {query!r}.")
+        async with self._database.transaction() as c:
+            for source in sources:
+                await source_store.get(c, source)
+            return await saved.add(c, name, query, sources)
+
+    async def forget(self, name: str) -> None:
+        """Follow a search no longer."""
+        async with self._database.transaction() as c:
+            await saved.remove(c, (await saved.get(c, name)).id)
+
+    async def news(self, name: str, *, after: int = 0, limit: int = 100) -> list[SavedNews]:
+        """What newly matches a saved search, and what no longer does, after the line with this id."""
+        more = True
+        while more:
+            async with self._database.transaction() as c:
+                more = await saved.catch_up(c, name)
+        async with self._database.connection() as c:
+            return await saved.news(c, (await saved.get(c, name)).id, after=after, limit=limit)

@@ -1,0 +1,55 @@
+"""Giving sources a schedule, and saying when each is due."""
+
+from typing import TypedDict
+
+from rowen.errors import UsageError
+from rowen.jobs.schedule import next_time
+from rowen.model.schedule import Schedule
+from rowen.model.source import Source
+from rowen.store import due
+from rowen.store.database import Connection
+
+__all__ = ["NONE", "When", "plan_source", "wanted"]
+
+NONE = "none"
+"""What `every` says where a source is to have no schedule."""
+
+
+class When(TypedDict, total=False):
+    """When a source is to be looked at: `every` or `cron`, in a time zone, only during some hours."""
+
+    every: str | None
+    cron: str | None
+    tz: str | None
+    during: str | None
+
+
+def wanted(held: str | None, when: When) -> str | None:
+    """The schedule that a source is to have: what is not said stays as it is."""
+    given = {name: value for name, value in when.items() if value is not None}
+    if not given:
+        return held
+    if str(given.get("every", "")).strip().lower() == NONE:
+        if len(given) > 1:
+            raise UsageError(f"every = {NONE!r} takes the schedule away: nothing else can be said beside it.")
+        return None
+    if held is not None and not given.keys() & {"every", "cron"}:
+        before = Schedule.parse(held)
+        kept = {"every": before.interval, "cron": before.cron, "during": ", ".join(map(str, before.during))}
+        zone = {"tz": before.tz} if before.tz != "UTC" else {}
+        given = {**{name: value for name, value in kept.items() if value}, **zone, **given}
+    schedule = Schedule.declared(**given)  # type: ignore[arg-type]
+    return str(schedule) if schedule else None
+
+
+async def plan_source(c: Connection, source: Source, schedule: str | None) -> None:
+    """Say when a source is due under a schedule that it was given now: at once, if it was never seen whole."""
+    if schedule is None:
+        await due.set_due(c, source.id, None)
+        return
+    now = await due.clock(c)
+    at = next_time(schedule, now, salt=source.id)
+    if source.last_complete_at is None:
+        hours = Schedule.parse(schedule).hours
+        at = hours.opens(now) if hours else now
+    await due.set_due(c, source.id, at)

@@ -1,0 +1,346 @@
+"""Which source carries which schemas, and up to which line of the change log its items are extracted."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from psycopg.types.json import Jsonb
+
+from rowen.model.caps import error_within
+from rowen.model.extraction import CarriedSchema, Grounding
+from rowen.model.hashes import Hash
+from rowen.model.schema import Schema
+from rowen.model.url import key as key_of
+from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.rows import all_rows, one, scalar
+
+__all__ = [
+    "Carried",
+    "PendingItem",
+    "carried",
+    "carry",
+    "drop",
+    "exclusive",
+    "follow_moves",
+    "look_again",
+    "mark_extracted",
+    "overview",
+    "pending",
+    "pending_count",
+    "set_rules",
+    "sources_behind",
+    "wait",
+    "waits",
+]
+
+
+# Tells our advisory locks for extraction from those of runs and of other programs: "Rox".
+_LOCK = 0x526F78
+
+
+class Carried(NamedTuple):
+    """A schema that a source carries."""
+
+    source_id: int
+    schema: Schema
+    schema_id: int
+    extracted_to: int
+    grounding: Grounding
+    learns: bool
+    rules: Mapping[str, Mapping[str, Any]]
+    conditions: Sequence[str]
+    only_urls: Sequence[str] = ()
+
+
+class PendingItem(NamedTuple):
+    """A line of the work-list: the last change of an item, and the item if it is still there."""
+
+    number: int
+    key: Hash
+    url: str
+    title: str | None
+    text: str | None
+    record: Mapping[str, Any] | None
+    media_type: str | None
+
+
+async def carried(c: Connection, source_id: int) -> list[Carried]:
+    """The schemas of a source, by name."""
+    rows = await all_rows(
+        c,
+        """
+        select schema.name, schema.version, schema.definition, schema.bundled, schema.created_at, schema.id,
+               extracted_to, grounding, learns, rules, conditions, only_urls
+          from source_schema join schema on schema.id = schema_id
+         where source_id = %s order by schema.name
+        """,
+        [source_id],
+    )
+    return [Carried(source_id, Schema(*row[:5]), *row[5:]) for row in rows]
+
+
+async def carry(
+    c: Connection,
+    source_id: int,
+    schema: Schema,
+    schema_id: int,
+    *,
+    grounding: Grounding | None = None,
+    learns: bool | None = None,
+    rules: Mapping[str, Mapping[str, Any]] | None = None,
+    conditions: Sequence[str] | None = None,
+    only_urls: Sequence[str] | None = None,
+) -> None:
+    """Let a source carry a schema from now on. What is None stays; another version looks at all items again.
+
+    Other `only_urls` go through the whole log for the items that are meant now, or no longer are.
+    """
+    is_held = await scalar(
+        c, "select true from source_schema where source_id = %s and schema_id = %s", [source_id, schema_id]
+    )
+    await c.execute(
+        """
+        insert into source_schema as held (source_id, name, schema_id, grounding, learns, rules, conditions,
+                                           only_urls)
+        values (%(source)s, %(name)s, %(schema)s, coalesce(%(grounding)s, 'warn'), coalesce(%(learns)s, false),
+                coalesce(%(rules)s, '{}'::jsonb), coalesce(%(conditions)s::text[], '{}'),
+                coalesce(%(only)s::text[], '{}'))
+        on conflict (source_id, name) do update
+           set schema_id = excluded.schema_id,
+               grounding = coalesce(%(grounding)s, held.grounding), learns = coalesce(%(learns)s, held.learns),
+               rules = coalesce(%(rules)s, held.rules), conditions = coalesce(%(conditions)s::text[], held.conditions),
+               only_urls = coalesce(%(only)s::text[], held.only_urls),
+               waits_for = null, waits_until = null, waits_code = null,
+               extracted_to = case when held.schema_id = excluded.schema_id
+                                    and held.only_urls = coalesce(%(only)s::text[], held.only_urls)
+                                   then held.extracted_to else 0 end
+        """,
+        {
+            "source": source_id,
+            "name": schema.name,
+            "schema": schema_id,
+            "grounding": grounding,
+            "learns": learns,
+            "rules": None if rules is None else Jsonb({name: dict(rule) for name, rule in rules.items()}),
+            "conditions": None if conditions is None else list(conditions),
+            "only": None if only_urls is None else list(only_urls),
+        },
+    )
+    if not is_held:
+        # Under another version each item is looked at again, whatever the log says.
+        await look_again(c, source_id, schema.name)
+
+
+async def drop(c: Connection, source_id: int, name: str) -> bool:
+    """Let a source carry a schema no longer; its history stays."""
+    gone = await c.execute("delete from source_schema where source_id = %s and name = %s", [source_id, name])
+    return bool(gone.rowcount)
+
+
+async def look_again(c: Connection, source_id: int, name: str) -> None:
+    """Put all items of a source on the work-list."""
+    await c.execute("update source_schema set extracted_to = 0 where source_id = %s and name = %s", [source_id, name])
+    await c.execute("update extraction_check set change = 0 where source_id = %s and name = %s", [source_id, name])
+
+
+async def set_rules(c: Connection, source_id: int, name: str, rules: Mapping[str, Mapping[str, Any]]) -> None:
+    """Keep what was learned of where fields stand."""
+    await c.execute(
+        "update source_schema set rules = %s where source_id = %s and name = %s",
+        [Jsonb({field: dict(rule) for field, rule in rules.items()}), source_id, name],
+    )
+
+
+_LINES = """
+select key, max(number) as number, (array_agg(url order by number desc))[1] as url
+  from change
+ where source_id = %(source)s and number > %(after)s and number <= %(upto)s
+   and kind in ('created', 'updated', 'amended', 'deleted', 'moved')
+ group by key
+"""
+
+
+# An item whose address is not meant is to its schema as if it were not there; one that is meant again has come back.
+_ITEM = (
+    "item.source_id = %(source)s and item.key = line.key and (%(only)s::text[] is null or item.url like any(%(only)s))"
+)
+_IS_PENDING = """
+(coalesce(held.change, 0) < line.number or (item.id is null) = (held.state <> 'gone'))
+and (item.id is not null or held.state <> 'gone')
+"""
+
+
+async def pending(
+    c: Connection, carried: Carried, *, after: int, upto: int, limit: int, again: bool = False
+) -> list[PendingItem]:
+    """The items that changed after a line of the log, each once, in the order of their last change.
+
+    Those that were looked at since are left out, unless they are to be looked at `again`.
+    """
+    rows = await all_rows(
+        c,
+        f"""
+        select line.number, line.key, coalesce(item.url, line.url), item.title, item.text, item.record, item.media_type
+          from ({_LINES}) line
+          left join item on {_ITEM}
+          left join extraction_check held
+            on held.source_id = %(source)s and held.key = line.key and held.name = %(name)s
+         where (%(again)s and item.id is not null) or ({_IS_PENDING})
+         order by line.number limit %(limit)s
+        """.encode(),  # noqa: S608 (a fragment of our own)
+        {**_of(carried), "after": after, "upto": upto, "limit": limit, "again": again},
+    )
+    return [PendingItem(*row) for row in rows]
+
+
+async def pending_count(c: Connection, carried: Carried, *, upto: int) -> int:
+    """How many items are on the work-list."""
+    return int(
+        await scalar(
+            c,
+            f"""
+            select count(*) from ({_LINES}) line
+              left join item on {_ITEM}
+              left join extraction_check held
+                on held.source_id = %(source)s and held.key = line.key and held.name = %(name)s
+             where {_IS_PENDING}
+            """.encode(),  # noqa: S608 (a fragment of our own)
+            {**_of(carried), "after": carried.extracted_to, "upto": upto},
+        )
+        or 0
+    )
+
+
+def _of(carried: Carried) -> dict[str, Any]:
+    only = [_like(pattern) for pattern in carried.only_urls] or None
+    return {"source": carried.source_id, "name": carried.schema.name, "only": only}
+
+
+def _like(pattern: str) -> str:
+    """A star is any part of a URL; without one, the pattern may stand anywhere in it."""
+    escaped = pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    return escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
+
+
+async def follow_moves(c: Connection, carried: Carried, *, upto: int) -> None:
+    """Let the history of items that got other addresses follow them."""
+    rows = await all_rows(
+        c,
+        "select moved_from, key, url from change where source_id = %s and number > %s and number <= %s"
+        " and kind = 'moved' and moved_from is not null order by number",
+        [carried.source_id, carried.extracted_to, upto],
+    )
+    for moved_from, key, url in rows:
+        values = {"source": carried.source_id, "name": carried.schema.name, "old": key_of(moved_from), "new": key}
+        free = await scalar(
+            c,
+            "select not exists (select from extraction_check where source_id = %(source)s and name = %(name)s"
+            " and key = %(new)s)",
+            values,
+        )
+        if free:
+            await c.execute(
+                "update extraction set key = %(new)s, url = %(url)s"
+                " where source_id = %(source)s and name = %(name)s and key = %(old)s",
+                {**values, "url": url},
+            )
+            await c.execute(
+                "update extraction_check set key = %(new)s"
+                " where source_id = %(source)s and name = %(name)s and key = %(old)s",
+                values,
+            )
+
+
+async def mark_extracted(c: Connection, carried: Carried, number: int) -> None:
+    """Note that all up to a line of the log is done; what waited waits no longer."""
+    await c.execute(
+        "update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,"
+        " waits_code = null where source_id = %s and name = %s and schema_id = %s"
+        " and (extracted_to < %s or waits_for is not null)",
+        [number, carried.source_id, carried.schema.name, carried.schema_id, number],
+    )
+
+
+async def wait(c: Connection, carried: Carried, words: str, *, code: str, until: datetime | None) -> None:
+    """Note why the work does not go on, and when it may."""
+    await c.execute(
+        "update source_schema set waits_for = %s, waits_code = %s, waits_until = %s where source_id = %s and name = %s",
+        [error_within(words), code, until, carried.source_id, carried.schema.name],
+    )
+
+
+async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | None]:
+    """Until when a source's extraction waits, and for what class of trouble."""
+    row = await one(
+        c,
+        "select waits_until, waits_code from source_schema where source_id = %s and waits_for is not null"
+        " order by waits_until limit 1",
+        [source_id],
+    )
+    return (row[0], row[1]) if row else (None, None)
+
+
+@asynccontextmanager
+async def exclusive(database: Database, source_id: int) -> AsyncIterator[bool]:
+    """The right to extract a source, as long as the block lasts; False while another process has it.
+
+    The server frees the lock with the session, also after a kill -9.
+    """
+    connection = await database.borrow()
+    try:
+        with in_our_words(database.place):
+            is_mine = bool(await scalar(connection, "select pg_try_advisory_lock(%s, %s)", [_LOCK, source_id]))
+        try:
+            yield is_mine
+        finally:
+            if is_mine:
+                await connection.execute("select pg_advisory_unlock(%s, %s)", [_LOCK, source_id])
+    except BaseException:
+        await connection.close()
+        raise
+    finally:
+        await database.give_back(connection)
+
+
+async def sources_behind(c: Connection, source_id: int) -> bool:
+    """Whether a source carries schemas, and something may be to be extracted."""
+    return bool(
+        await scalar(
+            c,
+            "select exists (select from source_schema where source_id = %(id)s and extracted_to <"
+            " coalesce((select max(number) from change where source_id = %(id)s), 0))",
+            {"id": source_id},
+        )
+    )
+
+
+async def overview(c: Connection, source_id: int | None = None) -> list[CarriedSchema]:
+    """All schemas that sources carry, and how far they are."""
+    rows = await all_rows(
+        c,
+        """
+        select source.name, source.id, waits_for, waits_until,
+               (select count(*) from extraction_check held where held.source_id = source.id
+                   and held.name = source_schema.name and held.state = 'current'),
+               (select count(*) from extraction_check held where held.source_id = source.id
+                   and held.name = source_schema.name and held.state = 'failed'), source_schema.name,
+               (select coalesce(max(number), 0) from change)
+          from source_schema join source on source.id = source_id
+         where %(id)s::bigint is null or source.id = %(id)s
+         order by source.name, source_schema.name
+        """,
+        {"id": source_id},
+    )
+    made = []
+    for source, number, waits_for, until, current, failed, name, last in rows:
+        held = next(found for found in await carried(c, number) if found.schema.name == name)
+        left = await pending_count(c, held, upto=last)
+        made.append(
+            CarriedSchema(
+                *(source, held.schema.ref, held.grounding, held.learns, held.rules, tuple(held.conditions)),
+                *(held.extracted_to, left, current, failed, waits_for, until),
+                only_urls=tuple(held.only_urls),
+            )
+        )
+    return made

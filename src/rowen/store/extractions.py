@@ -1,0 +1,303 @@
+"""What was extracted: answers by what they were an answer to, versions of each item's facts, and what was avoided."""
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from psycopg.types.json import Jsonb
+
+from rowen.model.caps import error_within
+from rowen.model.extraction import Evidence, Extraction, FieldChange, Origin, data_hash, differences
+from rowen.model.hashes import Hash
+from rowen.model.source import Source
+from rowen.store import changes
+from rowen.store.carried_schemas import Carried
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, one
+
+__all__ = [
+    "AvoidedCalls",
+    "FoundFacts",
+    "KeptAnswer",
+    "Saved",
+    "avoid",
+    "close_gone",
+    "current",
+    "current_in_batches",
+    "fail",
+    "find_answer",
+    "forget_answer",
+    "history",
+    "keep_answer",
+    "save",
+]
+
+
+class KeptAnswer(NamedTuple):
+    """A valid answer that was paid for before."""
+
+    data: Any
+    model: str
+    calls: int
+    tokens: int
+    usd: float | None
+
+
+class FoundFacts(NamedTuple):
+    """Facts on their way into the store."""
+
+    data: Any
+    origin: Origin
+    model: str | None
+    evidence: tuple[Evidence, ...]
+    answer_key: Hash | None
+
+
+class Saved(NamedTuple):
+    """What became of facts: a first version, another one, or the same again; and the conditions that came true."""
+
+    outcome: Literal["created", "changed", "same"]
+    number: int
+    matched: tuple[str, ...] = ()
+
+
+async def find_answer(c: Connection, key: Hash) -> KeptAnswer | None:
+    """The answer to a question, if it was ever given."""
+    row = await one(
+        c, "select data, model, calls, tokens_sent + tokens_received, usd from answer where key = %s", [key]
+    )
+    return KeptAnswer(*row) if row else None
+
+
+async def keep_answer(
+    c: Connection, key: Hash, data: Any, *, model: str, calls: int, tokens: tuple[int, int], usd: float | None
+) -> None:
+    """Keep an answer that was found valid; whoever comes second has paid for nothing new."""
+    await c.execute(
+        "insert into answer (key, data, model, calls, tokens_sent, tokens_received, usd)"
+        " values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing",
+        [key, _json(data), model, calls, *tokens, usd],
+    )
+
+
+async def forget_answer(c: Connection, key: Hash) -> None:
+    """Forget an answer, since another one was asked for."""
+    await c.execute("delete from answer where key = %s", [key])
+
+
+async def save(
+    c: Connection, source: Source, carried: Carried, key: Hash, *, url: str, title: str, facts: FoundFacts, number: int
+) -> Saved:
+    """Compare facts with the version in force; a difference is a new version, and a line of the log.
+
+    Must be the last step of a transaction.
+    """
+    name = carried.schema.name
+    await c.execute(
+        "insert into extraction_check (source_id, key, name, state) values (%s, %s, %s, 'gone') on conflict do nothing",
+        [source.id, key, name],
+    )
+    row = await one(
+        c,
+        """
+        select extraction.id, extraction.number, extraction.data, extraction.data_hash, held.state
+          from extraction_check held left join extraction on extraction.id = held.extraction_id
+         where held.source_id = %s and held.key = %s and held.name = %s for update of held
+        """,
+        [source.id, key, name],
+    )
+    before_id, last, before, before_hash, state = row or (None, None, None, None, "gone")
+    told = data_hash(facts.data)
+    if before_id is not None and before_hash == told and state != "gone":
+        await _checked(c, source.id, key, name, before_id, facts, number, checks=1)
+        return Saved("same", last)
+    diff = tuple(differences(before if before is not None and state != "gone" else {}, facts.data))
+    version = await _insert(c, source.id, carried, key, url, facts, told, diff)
+    await _checked(c, source.id, key, name, version[0], facts, number, checks=0)
+    matched = _matched(carried.conditions, before if state != "gone" else None, facts.data)
+    lines = [_line("extracted", key, url, title, carried.schema.ref, diff)]
+    lines += [_line("matched", key, url, f"{title}: {condition}", carried.schema.ref, diff) for condition in matched]
+    await changes.append(c, source, None, lines)
+    return Saved("created" if before is None or state == "gone" else "changed", version[1], matched)
+
+
+def _matched(conditions: Any, before: Any, after: Any) -> tuple[str, ...]:
+    """The conditions that hold now and did not before; a first version is what later ones are compared with."""
+    from rowen.model.condition import Condition
+
+    if before is None:
+        return ()
+    parsed = [Condition.parse(text) for text in conditions]
+    return tuple(str(one) for one in parsed if one.holds(after) and not one.holds(before))
+
+
+def _line(
+    kind: Literal["extracted", "matched"], key: Hash, url: str, title: str, ref: str, diff: tuple[FieldChange, ...]
+) -> changes.LogLine:
+    told = json.dumps([change.to_json() for change in diff], ensure_ascii=False)
+    return changes.LogLine(kind, key, url, title, schema=ref, diff=told)
+
+
+async def _insert(
+    c: Connection,
+    source_id: int,
+    carried: Carried,
+    key: Hash,
+    url: str,
+    facts: FoundFacts,
+    told: Hash,
+    diff: tuple[FieldChange, ...],
+) -> tuple[int, int]:
+    row = await one(
+        c,
+        """
+        insert into extraction (source_id, key, url, name, number, schema_id, data, data_hash, diff, evidence, origin,
+                                model)
+        select %(source)s, %(key)s, %(url)s, %(name)s, coalesce(max(number), 0) + 1, %(schema)s, %(data)s, %(hash)s,
+               %(diff)s, %(evidence)s, %(origin)s, %(model)s
+          from extraction where source_id = %(source)s and key = %(key)s and name = %(name)s
+        returning id, number
+        """,
+        {
+            "source": source_id,
+            "key": key,
+            "url": url,
+            "name": carried.schema.name,
+            "schema": carried.schema_id,
+            "data": _json(facts.data),
+            "hash": told,
+            "diff": Jsonb([change.to_json() for change in diff]),
+            "evidence": Jsonb([one._asdict() for one in facts.evidence]) if facts.evidence else None,
+            "origin": facts.origin,
+            "model": facts.model,
+        },
+    )
+    assert row is not None  # noqa: S101 (an insert returns its row)
+    return int(row[0]), int(row[1])
+
+
+async def _checked(
+    c: Connection, source_id: int, key: Hash, name: str, version: int, facts: FoundFacts, number: int, *, checks: int
+) -> None:
+    await c.execute(
+        "update extraction_check set extraction_id = %s, change = greatest(change, %s), state = 'current',"
+        " answer_key = %s, checks = case when %s = 0 then 0 else checks + %s end, tries = 0, error = null,"
+        " error_code = null, checked_at = now() where source_id = %s and key = %s and name = %s",
+        [version, number, facts.answer_key, checks, checks, source_id, key, name],
+    )
+
+
+async def fail(c: Connection, source_id: int, key: Hash, name: str, *, number: int, error: str, code: str) -> None:
+    """Note that facts could not be had; the last version stays in force, and the item's next change tries again."""
+    await c.execute(
+        "insert into extraction_check as held (source_id, key, name, state, change, tries, error, error_code)"
+        " values (%s, %s, %s, 'failed', %s, 1, %s, %s)"
+        " on conflict (source_id, key, name) do update set state = 'failed', change = greatest(held.change, %s),"
+        " tries = held.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now()",
+        [source_id, key, name, number, error_within(error), code, number],
+    )
+
+
+async def close_gone(c: Connection, source_id: int, key: Hash, name: str, *, number: int) -> bool:
+    """Note that an item is gone, and its facts with it; False if there were none."""
+    closed = await c.execute(
+        "update extraction_check set state = 'gone', change = greatest(change, %s), checked_at = now()"
+        " where source_id = %s and key = %s and name = %s and state <> 'gone'",
+        [number, source_id, key, name],
+    )
+    return bool(closed.rowcount)
+
+
+_VERSIONS = """
+select source.name as source, extraction.url, schema.name || '@' || schema.version as schema, extraction.number,
+       extraction.data, extraction.diff, extraction.origin, extraction.model, extraction.at,
+       coalesce(held.state <> 'gone' and held.extraction_id = extraction.id, false) as current,
+       case when held.extraction_id = extraction.id then held.checks else 0 end,
+       case when held.extraction_id = extraction.id then held.checked_at end, extraction.evidence
+  from extraction
+  join source on source.id = extraction.source_id
+  join schema on schema.id = extraction.schema_id
+  left join extraction_check held on held.source_id = extraction.source_id and held.key = extraction.key
+       and held.name = extraction.name
+"""
+
+
+async def history(c: Connection, key: Hash, name: str, *, source: str | None = None) -> list[Extraction]:
+    """All versions of what an item yields under a schema, oldest first, whatever the version of the schema."""
+    rows = await all_rows(
+        c,
+        _VERSIONS
+        + " where extraction.key = %(key)s and extraction.name = %(name)s"
+        + " and (%(source)s::text is null or source.name = %(source)s) order by source.name, extraction.number",
+        {"key": key, "name": name, "source": source},
+    )
+    return [_extraction(row) for row in rows]
+
+
+async def current(
+    c: Connection,
+    *,
+    name: str | None = None,
+    sources: list[str] | None = None,
+    after: tuple[str, str, str] | None = None,
+    limit: int,
+) -> list[Extraction]:
+    """The facts in force, in the order of schema, source and address; those that follow a place, if it is given."""
+    rows = await all_rows(
+        c,
+        _VERSIONS
+        + """
+         where held.state in ('current', 'failed') and held.extraction_id = extraction.id
+           and (%(name)s::text is null or extraction.name = %(name)s)
+           and (%(sources)s::text[] is null or source.name = any(%(sources)s))
+           and (%(after)s::text[] is null
+                or array[extraction.name, source.name, extraction.url] collate "C" > %(after)s::text[] collate "C")
+         order by extraction.name collate "C", source.name collate "C", extraction.url collate "C" limit %(limit)s
+        """,
+        {"name": name, "sources": sources or None, "after": list(after) if after else None, "limit": limit},
+    )
+    return [_extraction(row) for row in rows]
+
+
+async def current_in_batches(
+    c: Connection, *, name: str | None, sources: list[str] | None, size: int
+) -> AsyncGenerator[list[Extraction]]:
+    """The same, all of them, some at a time."""
+    after: tuple[str, str, str] | None = None
+    while batch := await current(c, name=name, sources=sources, after=after, limit=size):
+        yield batch
+        last = batch[-1]
+        after = (last.schema.partition("@")[0], last.source, last.url)
+
+
+def _extraction(row: tuple[Any, ...]) -> Extraction:
+    source, url, schema, number, data, diff, origin, model, at, is_current, checks, checked_at, evidence = row
+    changed = tuple(FieldChange(one["op"], one["path"], one.get("before"), one.get("after")) for one in diff)
+    found = tuple(Evidence(**one) for one in evidence or ())
+    told = (source, url, schema, number, data, changed, origin, model, at)
+    return Extraction(*told, is_current, checks, checked_at, found)
+
+
+class AvoidedCalls(NamedTuple):
+    """Questions that were not put to a model."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+
+async def avoid(c: Connection, source_id: int | None, name: str, avoided: Mapping[str, AvoidedCalls]) -> None:
+    """Add to what was not spent today, by reason."""
+    for reason, counts in avoided.items():
+        if counts.calls:
+            await c.execute(
+                "insert into avoided_call as held (day, source_id, name, reason, calls, tokens, usd)"
+                " values ((now() at time zone 'utc')::date, %s, %s, %s, %s, %s, %s)"
+                " on conflict (day, source_id, name, reason) do update set calls = held.calls + excluded.calls,"
+                " tokens = held.tokens + excluded.tokens, usd = held.usd + excluded.usd",
+                [source_id, name, reason, *counts],
+            )
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)

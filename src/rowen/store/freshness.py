@@ -1,0 +1,270 @@
+"""What is known of how often sources and pages change, and when they were last looked at."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from rowen.model.change_rate import ChangeRate
+from rowen.model.twins import DATASET
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, one, scalar
+
+__all__ = [
+    "AutoSource",
+    "ChangedPage",
+    "PastLook",
+    "SourceFreshness",
+    "VolatilePage",
+    "auto_sources",
+    "changed_pages",
+    "get",
+    "histories",
+    "keep",
+    "keep_pages",
+    "keep_price",
+    "modified_dates",
+    "note_unchanged",
+    "past_looks",
+    "price",
+    "requests_of_day",
+    "volatile_pages",
+    "volatile_sample",
+]
+
+# A narrow look tells nothing of the whole.
+_WHOLE = "status = 'completed' and coalesce((tally ->> 'only')::integer, 0) = 0"
+_AUTO = "starts_with(source.schedule, 'every auto') and source.state = 'active'"
+
+
+class PastLook(NamedTuple):
+    """A run that looked at a whole source: what it found, and what it cost."""
+
+    at: datetime
+    is_full: bool
+    items: int
+    changed: int
+    requests: int
+    seconds: float
+
+
+class SourceFreshness(NamedTuple):
+    """A source as it was last seen whole: when, how its items change, how many there are, what a look costs."""
+
+    looked_at: datetime
+    rate: ChangeRate
+    items: int
+    requests: float
+
+
+class AutoSource(NamedTuple):
+    """An active source that is looked at as often as it changes; `volatile` pages have rates of their own."""
+
+    id: int
+    schedule: str
+    items: int
+    requests: float
+    rate: ChangeRate
+    volatile: int
+
+
+class ChangedPage(NamedTuple):
+    """A page that a run found changed: since when that cannot have been seen, and what was known of it, if anything."""
+
+    item_id: int
+    created_at: datetime
+    last_modified: str | None
+    looked_at: datetime | None
+    rate: ChangeRate | None
+
+
+class VolatilePage(NamedTuple):
+    """A page that was seen to change: when it was last looked at, and its rate as of then."""
+
+    item_id: int
+    url: str
+    looked_at: datetime
+    rate: ChangeRate
+
+
+async def past_looks(c: Connection, source_id: int, *, limit: int) -> list[PastLook]:
+    """The last looks at a whole source, the newest first."""
+    rows = await all_rows(
+        c,
+        f"""
+        select started_at, mode = 'full',
+               (select coalesce(sum((tally ->> name)::bigint), 0)
+                  from unnest(array['created', 'updated', 'amended', 'unchanged', 'failed', 'skipped', 'not_asked'])
+                       as name),
+               (select coalesce(sum((tally ->> name)::bigint), 0) from unnest(array['created', 'updated', 'deleted'])
+                       as name),
+               coalesce((tally ->> 'requests')::bigint, 0), coalesce((tally ->> 'seconds')::float8, 0)
+          from run where source_id = %s and {_WHOLE} order by id desc limit %s
+        """,  # noqa: S608 (constants)
+        [source_id, limit],
+    )
+    return [PastLook(at, full, int(items), int(changed), *cost) for at, full, items, changed, *cost in rows]
+
+
+async def modified_dates(c: Connection, source_id: int, *, limit: int) -> list[str]:
+    """The dates that datasets say they were modified at; of many a sample, since keys are in no order of ours."""
+    rows = await all_rows(
+        c,
+        "select record ->> 'modified' from (select record, media_type from item where source_id = %s order by key"
+        " limit %s) as sample where media_type = %s and record ->> 'modified' is not null",
+        [source_id, limit, DATASET],
+    )
+    return [text for (text,) in rows]
+
+
+async def histories(c: Connection, source_id: int, *, limit: int) -> list[tuple[int, float]]:
+    """How often items have changed since they were created, and how many seconds ago that was; of many a sample."""
+    rows = await all_rows(
+        c,
+        "select revision - 1, extract(epoch from now() - created_at)::float8"
+        " from item where source_id = %s order by key limit %s",
+        [source_id, limit],
+    )
+    return [(changes, span_s) for changes, span_s in rows]
+
+
+async def get(c: Connection, source_id: int) -> SourceFreshness | None:
+    """What is known of a source, if it was ever seen whole."""
+    row = await one(
+        c,
+        "select looked_at, shape, span_s, items, requests from source_freshness where source_id = %s",
+        [source_id],
+    )
+    return SourceFreshness(row[0], ChangeRate(*row[1:3]), *row[3:]) if row else None
+
+
+async def keep(c: Connection, source_id: int, known: SourceFreshness) -> None:
+    """Write down what is known of a source."""
+    await c.execute(
+        "insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)"
+        " select id, %s, %s, %s, %s, %s from source where id = %s"
+        " on conflict (source_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
+        " span_s = excluded.span_s, items = excluded.items, requests = excluded.requests",
+        [known.looked_at, known.rate.shape, known.rate.span_s, known.items, known.requests, source_id],
+    )
+
+
+async def auto_sources(c: Connection) -> list[AutoSource]:
+    """All sources among which the requests of a day are shared."""
+    rows = await all_rows(
+        c,
+        f"""
+        select source.id, source.schedule, known.items, known.requests, known.shape, known.span_s,
+               (select count(*) from item_change_rate page where page.source_id = source.id)
+          from source join source_freshness known on known.source_id = source.id where {_AUTO}
+        """,  # noqa: S608 (constants)
+    )
+    return [
+        AutoSource(number, schedule, items, requests, ChangeRate(shape, span_s), volatile)
+        for number, schedule, items, requests, shape, span_s, volatile in rows
+    ]
+
+
+_COUNTED = f"select count(*) from item_change_rate page join source on source.id = page.source_id where {_AUTO}"  # noqa: S608
+_SAMPLED = f"""
+select source_id, shape, span_s from item_change_rate page join source on source.id = page.source_id
+ where {_AUTO} order by hashint8(item_id) limit %s
+"""  # noqa: S608 (constants)
+
+
+async def volatile_sample(c: Connection, *, limit: int) -> tuple[int, list[tuple[int, ChangeRate]]]:
+    """How many pages have rates of their own, and some of them, each with its source."""
+    rows = await all_rows(c, _SAMPLED, [limit])
+    return int(await scalar(c, _COUNTED)), [(of, ChangeRate(shape, span_s)) for of, shape, span_s in rows]
+
+
+# Walks since a page's own look have found it unchanged.
+_PAGES = """
+select page.item_id, item.url, greatest(page.looked_at, known.looked_at), page.shape,
+       page.span_s + greatest(0, extract(epoch from known.looked_at - page.looked_at))::float8
+  from item_change_rate page join source_freshness known using (source_id) join item on item.id = page.item_id
+ where page.source_id = %s order by page.shape / page.span_s desc, page.item_id limit %s
+"""
+
+
+async def volatile_pages(c: Connection, source_id: int, *, limit: int) -> list[VolatilePage]:
+    """The pages of a source that were seen to change, those that do so most often first."""
+    rows = await all_rows(c, _PAGES, [source_id, limit])
+    return [VolatilePage(item_id, url, at, ChangeRate(shape, span_s)) for item_id, url, at, shape, span_s in rows]
+
+
+async def changed_pages(c: Connection, source_id: int, run_id: int, *, since: datetime) -> list[ChangedPage]:
+    """The items that a run found changed; its lines stand in the log behind those of the moment when it began."""
+    rows = await all_rows(
+        c,
+        """
+        select distinct item.id, item.created_at, item_check.last_modified, page.looked_at, page.shape, page.span_s
+          from change
+          join item on item.source_id = change.source_id and item.key = change.key
+          left join item_check on item_check.item_id = item.id
+          left join item_change_rate page on page.item_id = item.id
+         where change.source_id = %(source)s and change.run_id = %(run)s and change.kind = 'updated'
+           and change.number > coalesce((select max(number) from change where at < %(since)s), 0)
+        """,
+        {"source": source_id, "run": run_id, "since": since},
+    )
+    return [
+        ChangedPage(item_id, created_at, modified, looked_at, ChangeRate(shape, span_s) if looked_at else None)
+        for item_id, created_at, modified, looked_at, shape, span_s in rows
+    ]
+
+
+async def keep_pages(c: Connection, source_id: int, at: datetime, rates: Sequence[tuple[int, ChangeRate]]) -> None:
+    """Write down how pages change that were seen to, as of a look."""
+    if not rates:
+        return
+    await c.execute(
+        "insert into item_change_rate (item_id, source_id, looked_at, shape, span_s)"
+        " select new.item_id, %s, %s, new.shape, new.span_s"
+        " from unnest(%s::bigint[], %s::float8[], %s::float8[]) as new(item_id, shape, span_s)"
+        " on conflict (item_id) do update set looked_at = excluded.looked_at, shape = excluded.shape,"
+        " span_s = excluded.span_s",
+        [
+            *(source_id, at, [item_id for item_id, _ in rates]),
+            *([rate.shape for _, rate in rates], [rate.span_s for _, rate in rates]),
+        ],
+    )
+
+
+async def note_unchanged(c: Connection, at: datetime, item_ids: Sequence[int]) -> None:
+    """Write down that volatile pages were looked at, between two walks, and had not changed; in one statement."""
+    await c.execute(
+        "update item_change_rate set span_s = span_s + greatest(0, extract(epoch from %s - looked_at)), looked_at = %s"
+        " where item_id = any(%s) and looked_at < %s",
+        [at, at, list(item_ids), at],
+    )
+
+
+async def price(c: Connection, *, younger_than_s: float) -> tuple[float, float] | None:
+    """What a request must save, and how much longer the longest intervals are; None if that is not known lately."""
+    row = await one(
+        c,
+        "select price_s, stretch from refresh_price where at > now() - make_interval(secs => %s)",
+        [younger_than_s],
+    )
+    return (row[0], row[1]) if row else None
+
+
+async def keep_price(c: Connection, price_s: float, stretch: float) -> None:
+    """Write down what a request must save, unless another transaction is about to: nobody waits for this row."""
+    await c.execute(
+        "insert into refresh_price (price_s, stretch) select %s, %s"
+        " where pg_try_advisory_xact_lock(hashtext('rowen.price')) on conflict (only_one)"
+        " do update set price_s = excluded.price_s, stretch = excluded.stretch, at = now()",
+        [price_s, stretch],
+    )
+
+
+_REQUESTS = f"""
+select coalesce(sum((tally ->> 'requests')::bigint), 0) from run join source on source.id = run.source_id
+ where run.started_at > now() - interval '1 day' and run.mode = 'incremental' and {_AUTO}
+"""  # noqa: S608 (constants)
+
+
+async def requests_of_day(c: Connection) -> int:
+    """The requests that sources which are looked at as often as they change have cost in a day, but for first reads."""
+    return int(await scalar(c, _REQUESTS))

@@ -1,0 +1,145 @@
+"""Jobs as doors show them: the queue's rows, with their times, their workers, and the runs that they were done by."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg import errors
+from psycopg.types.json import Jsonb
+
+from rowen.errors import Hint, NotFoundError, action
+from rowen.model.job import Job, JobState, LiveWorker, QueueDepth
+from rowen.store.database import Connection
+from rowen.store.rows import first_of, list_of, one, scalar
+
+__all__ = ["cancel", "depth", "every", "get", "hasten", "revive", "workers"]
+
+_SELECT = """
+select job.id, job.task_name as task, source.name as source,
+       case job.status::text when 'todo' then 'waiting' when 'doing' then 'running' when 'succeeded' then 'done'
+            when 'failed' then 'failed' else 'cancelled' end as state,
+       job.priority, job.attempts + (job.status = 'doing')::integer as tries, coalesce(job_note.waits, 0) as waits,
+       event.queued_at, case when job.status = 'todo' then job.scheduled_at end as starts_at,
+       event.started_at, case when job.status not in ('todo', 'doing') then event.ended_at end as ended_at,
+       worker.host || ':' || worker.pid as worker, run.id as run, run.seen, run.requests,
+       job_note.error, job_note.error_code, job.args as arguments
+  from procrastinate_jobs job
+  left join source on source.id = case when job.args ->> 'source_id' ~ '^[0-9]{1,18}$'
+                                       then (job.args ->> 'source_id')::bigint end
+  left join job_note on job_note.job_id = job.id
+  left join worker on worker.id = job.worker_id and job.status = 'doing'
+  left join lateral (
+       select min(at) filter (where type = 'deferred') as queued_at,
+              max(at) filter (where type = 'started') as started_at,
+              max(at) as ended_at
+         from procrastinate_events where procrastinate_events.job_id = job.id) event on true
+  left join lateral (
+       select run.id, (tally ->> 'requests')::integer as requests,
+              (select sum((tally ->> name)::integer)
+                 from unnest('{created,updated,amended,unchanged,failed,skipped}'::text[]) as name)::integer as seen
+         from run where run.job_id = job.id order by run.id desc limit 1) run on true
+"""
+_STATES: dict[JobState, list[str]] = {
+    "waiting": ["todo"],
+    "running": ["doing"],
+    "done": ["succeeded"],
+    "failed": ["failed"],
+    "cancelled": ["cancelled", "aborted"],
+}
+
+
+async def every(
+    c: Connection,
+    *,
+    state: JobState | None = None,
+    source: str | None = None,
+    limit: int = 20,
+    after: int | None = None,
+) -> list[Job]:
+    """Jobs, newest first; those that follow the job `after` in this order, if it is given."""
+    where = """
+     where (%(states)s::text[] is null or job.status::text = any(%(states)s))
+       and (%(source)s::text is null or source.name = %(source)s)
+       and (%(after)s::bigint is null or job.id < %(after)s)
+     order by job.id desc limit %(limit)s
+    """
+    wanted = {"states": _STATES[state] if state else None, "source": source, "after": after, "limit": limit}
+    return await list_of(c, Job, _SELECT + where, wanted)
+
+
+async def get(c: Connection, job_id: int) -> Job:
+    """One job."""
+    found = await first_of(c, Job, _SELECT + " where job.id = %s", [job_id])
+    if found is None:
+        raise NotFoundError(f"There is no job {job_id}.", hint=Hint(action("jobs"), " lists them."))
+    return found
+
+
+async def depth(c: Connection) -> QueueDepth:
+    """How much there is to do."""
+    row = await one(
+        c,
+        "select count(*) filter (where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),"
+        " count(*) filter (where status = 'todo' and scheduled_at > now()), count(*) filter (where status = 'doing'),"
+        " exists (select from queue_pause)"
+        " from procrastinate_jobs where status in ('todo', 'doing')",
+    )
+    return QueueDepth(*row) if row else QueueDepth()
+
+
+async def workers(c: Connection) -> list[LiveWorker]:
+    """The workers that live, or did until a moment ago."""
+    return await list_of(
+        c,
+        LiveWorker,
+        "select worker.id, host, pid, version, places, started_at, last_heartbeat as heard_at,"
+        " (select count(*)::integer from procrastinate_jobs job"
+        "   where job.worker_id = worker.id and job.status = 'doing') as running"
+        " from worker join procrastinate_workers beat on beat.id = worker.id order by worker.id",
+    )
+
+
+async def hasten(c: Connection, source_id: int, priority: int, told: Mapping[str, Any]) -> int | None:
+    """Let the sync that waits for a source begin at once, before others, with what was told beside, if there is one.
+
+    One that was to look at some items only looks at all of them.
+    """
+    job_id: int | None = await scalar(
+        c,
+        "update procrastinate_jobs set priority = greatest(priority, %s), scheduled_at = null,"
+        " args = (args - 'only' - 'widen' - 'revisit') || %s"
+        " where queueing_lock = %s and status = 'todo' returning id",
+        [priority, Jsonb(dict(told)), f"sync:{source_id}"],
+    )
+    if job_id is not None:
+        await _tell(c, job_id)
+    return job_id
+
+
+async def cancel(c: Connection, job_id: int) -> bool:
+    """Take a job out of the queue, or ask its worker to end it; False if it is over."""
+    return await scalar(c, "select procrastinate_cancel_job_v1(%s, true, false)", [job_id]) is not None
+
+
+async def revive(c: Connection, job_id: int) -> bool:
+    """Put a job that is over into the queue again; False if another one has its place."""
+    try:
+        async with c.transaction():
+            await c.execute(
+                "update procrastinate_jobs set status = 'todo', attempts = 0, scheduled_at = null, worker_id = null,"
+                " abort_requested = false"
+                " where id = %s and status not in ('todo', 'doing')",
+                [job_id],
+            )
+    except errors.UniqueViolation:
+        return False
+    await _tell(c, job_id)
+    return True
+
+
+async def _tell(c: Connection, job_id: int) -> None:
+    """Wake the workers for a job that was in the queue already."""
+    await c.execute(
+        "select pg_notify('procrastinate_queue_v1#' || queue_name,"
+        " json_build_object('type', 'job_inserted', 'job_id', id)::text) from procrastinate_jobs where id = %s",
+        [job_id],
+    )

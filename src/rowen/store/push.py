@@ -1,0 +1,167 @@
+"""Push: subscriptions to hubs, deliveries that were taken, and who holds what was named."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg.types.json import Jsonb
+
+from rowen.model.caps import error_within
+from rowen.model.hashes import Hash
+from rowen.model.push import Subscription, SubscriptionState
+from rowen.store.database import Connection
+from rowen.store.rows import all_rows, first_of, list_of, one, scalar
+
+__all__ = [
+    "Merged",
+    "ask",
+    "by_callback",
+    "due_renewals",
+    "every",
+    "forget",
+    "get",
+    "holders",
+    "merge",
+    "note",
+    "settle",
+    "take_delivery",
+]
+
+_SELECT = """
+select source.name as source, topic, hub, push_subscription.state, asked_at, expires_at, renew_at, error
+  from push_subscription join source on source.id = push_subscription.source_id
+"""
+# GitHub's deliveries have no time in them: one that is sent again after a month leads to one more look.
+_KEPT_DAYS = 30
+
+
+class Merged(NamedTuple):
+    """The job that waits for a source, and how many URLs it will look at; 0 for all."""
+
+    job: int
+    urls: int
+
+
+async def holders(c: Connection, keys: Sequence[Hash]) -> list[tuple[int, Hash, str]]:
+    """The sources that hold items under some keys, with the URLs that they are stored under."""
+    return await all_rows(c, "select source_id, key, url from item where key = any(%s)", [list(keys)])
+
+
+async def merge(c: Connection, source_id: int, priority: int, urls: Sequence[str], *, most: int) -> Merged | None:
+    """Let the sync that waits for a source look at these URLs too: all of it, for none or for more than it may have.
+
+    None if no sync waits. One that waits for its host goes on waiting.
+    """
+    row = await one(
+        c,
+        "select id, args from procrastinate_jobs where queueing_lock = %s and status = 'todo' for update",
+        [f"sync:{source_id}"],
+    )
+    if row is None:
+        return None
+    job_id, arguments = row
+    only = list(dict.fromkeys([*(arguments.get("only") or ()), *urls])) if urls and arguments.get("only") else []
+    if not only or len(only) > most:
+        # One that was to revisit some pages looks at the whole: the new ones need not be among them.
+        arguments = {name: value for name, value in arguments.items() if name not in ("only", "widen", "revisit")}
+        only = []
+    else:
+        arguments = {**arguments, "only": only}
+    await c.execute(
+        "update procrastinate_jobs set priority = greatest(priority, %s), args = %s where id = %s",
+        [priority, Jsonb(arguments), job_id],
+    )
+    return Merged(job_id, len(only))
+
+
+async def ask(
+    c: Connection, source_id: int, *, topic: str, hub: str, callback_hash: Hash, now: datetime, again_at: datetime
+) -> None:
+    """Note that a hub is about to be asked for a subscription; one that is active stays so meanwhile."""
+    await c.execute(
+        "insert into push_subscription (source_id, topic, hub, callback_hash, state, asked_at, renew_at)"
+        " values (%(source)s, %(topic)s, %(hub)s, %(hash)s, 'pending', %(now)s, %(again)s)"
+        " on conflict (source_id) do update set topic = excluded.topic, hub = excluded.hub,"
+        " callback_hash = excluded.callback_hash, asked_at = excluded.asked_at,"
+        " renew_at = excluded.renew_at, error = null,"
+        " state = case when push_subscription.state = 'active' and push_subscription.topic = excluded.topic"
+        "  then 'active' else 'pending' end",
+        {"source": source_id, "topic": topic, "hub": hub, "hash": callback_hash, "now": now, "again": again_at},
+    )
+
+
+async def get(c: Connection, source_id: int) -> Subscription | None:
+    """The subscription of a source."""
+    return await first_of(c, Subscription, _SELECT + " where source_id = %s", [source_id])
+
+
+async def every(c: Connection) -> list[Subscription]:
+    """All subscriptions, by the names of their sources."""
+    return await list_of(c, Subscription, _SELECT + " order by source.name")
+
+
+async def by_callback(c: Connection, callback_hash: Hash) -> tuple[int, Subscription] | None:
+    """The subscription whose callback address has this hash, with the number of its source; it stays locked."""
+    source_id = await scalar(
+        c, "select source_id from push_subscription where callback_hash = %s for update", [callback_hash]
+    )
+    found = await get(c, source_id) if source_id is not None else None
+    return (source_id, found) if found is not None else None
+
+
+async def settle(
+    c: Connection, source_id: int, state: SubscriptionState, *, expires_at: datetime | None, renew_at: datetime | None
+) -> None:
+    """Note what a hub has confirmed, or that it is to end."""
+    await c.execute(
+        "update push_subscription set state = %s, expires_at = %s, renew_at = %s, error = null where source_id = %s",
+        [state, expires_at, renew_at, source_id],
+    )
+
+
+async def note(c: Connection, source_id: int, error: str, *, state: SubscriptionState | None = None) -> None:
+    """Keep why a subscription does not come about; one in another `state` is renewed no more."""
+    await c.execute(
+        "update push_subscription set error = %s, state = coalesce(%s, state),"
+        " renew_at = case when %s::text is null then renew_at end where source_id = %s",
+        [error_within(error), state, state, source_id],
+    )
+
+
+async def forget(c: Connection, source_id: int) -> None:
+    """Forget a subscription."""
+    await c.execute("delete from push_subscription where source_id = %s", [source_id])
+
+
+async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]:
+    """The sources whose subscriptions are to be renewed."""
+    rows = await all_rows(
+        c,
+        "select source_id from push_subscription join source on source.id = source_id"
+        " where renew_at <= %s and push_subscription.state in ('pending', 'active') and source.state = 'active'"
+        " order by renew_at limit %s",
+        [now, limit],
+    )
+    return [source_id for (source_id,) in rows]
+
+
+async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute: int) -> bool | None:
+    """Whether a delivery is new; None if its sender comes too often, and then it is not taken."""
+    await c.execute("select pg_advisory_xact_lock(hashtextextended('rowen.push ' || %s, 0))", [sender])
+    lately = await scalar(
+        c,
+        "select count(*) from push_delivery where sender = %s and at > now() - interval '1 minute'",
+        [sender],
+    )
+    known = await scalar(
+        c, "select exists (select from push_delivery where sender = %s and delivery = %s)", [sender, delivery]
+    )
+    if known:
+        return False
+    if lately >= per_minute:
+        return None
+    await c.execute("insert into push_delivery (sender, delivery) values (%s, %s)", [sender, delivery])
+    await c.execute(
+        "delete from push_delivery where sender = %s and at < now() - make_interval(days => %s)", [sender, _KEPT_DAYS]
+    )
+    return True

@@ -1,0 +1,400 @@
+"""The queue at work: Procrastinate's tables and functions on our own connections, and what they do not keep.
+
+A job is claimed by Procrastinate's own statement, without races. It is given back only by who has it: a worker that was
+frozen for so long that its job was taken from it changes nothing when it wakes (`finish` and `put_off`).
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from procrastinate import exceptions
+from procrastinate.connector import BaseAsyncConnector
+from procrastinate.jobs import Job as Entry
+from procrastinate.manager import QUEUEING_LOCK_CONSTRAINT, JobManager
+from psycopg import errors
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from rowen.model.caps import error_within
+from rowen.store.database import Connection, Database
+from rowen.store.rows import all_rows, one, scalar
+from rowen.store.webhooks import READY
+
+__all__ = [
+    "DUE_CHANNEL",
+    "Ending",
+    "JobClaim",
+    "Pulse",
+    "QueueConnector",
+    "Rescued",
+    "aborted_job",
+    "claim",
+    "defer",
+    "finish",
+    "forget_ended",
+    "heartbeat",
+    "is_idle",
+    "listen",
+    "mend_times",
+    "note",
+    "prune_workers",
+    "pulse",
+    "put_off",
+    "register",
+    "release_unknown",
+    "rescue",
+    "seconds_to_next",
+    "unregister",
+    "wake_waiting",
+]
+
+DUE_CHANNEL = "rowen_due"
+LOST = "worker_lost"
+"""What a job is noted with whose worker died: no error of ours has that code."""
+_CHANNEL = "procrastinate_queue_v1#"
+# No wait is longer: a time that is further away was written by a clock that has been set back since.
+_LONGEST_WAIT_DAYS = 1
+
+Ending: TypeAlias = Literal["succeeded", "failed", "aborted"]
+
+
+class JobClaim(NamedTuple):
+    """A job that a worker has: the task and its arguments, and at which try it was claimed."""
+
+    id: int
+    worker_id: int
+    queue: str
+    task: str
+    arguments: dict[str, Any]
+    attempts: int
+    priority: int
+
+
+class QueueConnector(BaseAsyncConnector):
+    """Lends Procrastinate the connections of our pool."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open_async(self, pool: Any = None) -> None:
+        """The database is open already."""
+
+    async def close_async(self) -> None:
+        """The database is closed by whoever opened it."""
+
+    async def execute_query_async(self, query: str, **arguments: Any) -> None:
+        """A statement without an answer."""
+        await self.execute_query_all_async(query, **arguments)
+
+    async def execute_query_one_async(self, query: str, **arguments: Any) -> dict[str, Any]:
+        """The first row."""
+        rows = await self.execute_query_all_async(query, **arguments)
+        if not rows:
+            raise exceptions.NoResult
+        return rows[0]
+
+    async def execute_query_all_async(self, query: str, **arguments: Any) -> list[dict[str, Any]]:
+        """All rows."""
+        async with self._database.connection() as c:
+            return await _rows(c, query, arguments)
+
+    async def execute_query_all_async_with_connection(
+        self, connection: Connection, query: str, **arguments: Any
+    ) -> list[dict[str, Any]]:
+        """All rows, as a part of the caller's transaction."""
+        return await _rows(connection, query, arguments)
+
+
+async def _rows(c: Connection, query: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    values = {name: _wrapped(value) for name, value in arguments.items()}
+    try:
+        cursor = await c.cursor(row_factory=dict_row).execute(query.encode(), values)
+        return await cursor.fetchall() if cursor.description else []
+    except errors.UniqueViolation as problem:
+        name = problem.diag.constraint_name
+        lock = "" if name == QUEUEING_LOCK_CONSTRAINT else None
+        raise exceptions.UniqueViolation(constraint_name=name, queueing_lock=lock) from problem
+
+
+def _wrapped(value: Any) -> Any:
+    """A value as PostgreSQL takes it; a tuple stands for a row of one."""
+    match value:
+        case dict():
+            return Jsonb(value)
+        case list():
+            return [_wrapped(one) for one in value]
+        case tuple():
+            return tuple(_wrapped(one) for one in value)
+    return value
+
+
+async def defer(c: Connection, database: Database, entry: Entry) -> int | None:
+    """Put a job into the queue, as a part of a transaction; None if one with its queueing lock waits already."""
+    manager = JobManager(QueueConnector(database))
+    try:
+        async with c.transaction():
+            deferred = await manager.defer_job_async(entry, connection=c)
+    except exceptions.AlreadyEnqueued:
+        return None
+    return deferred.id
+
+
+async def claim(manager: JobManager, queues: list[str], worker_id: int) -> JobClaim | None:
+    """The next job that may begin, if there is one."""
+    job = await manager.fetch_job(queues=queues, worker_id=worker_id)
+    if job is None:
+        return None
+    assert job.id is not None  # noqa: S101 (it comes from a row)
+    return JobClaim(job.id, worker_id, job.queue, job.task_name, dict(job.task_kwargs), job.attempts, job.priority)
+
+
+_MINE = """
+select id, abort_requested from procrastinate_jobs
+ where id = %s and status = 'doing' and worker_id = %s and attempts = %s for update
+"""
+
+
+async def finish(c: Connection, job: JobClaim, ending: Ending) -> bool:
+    """End a job; False if it is no longer this worker's."""
+    ended = await c.execute(
+        f"select procrastinate_finish_job_v1(mine.id, %s, false) from ({_MINE}) mine".encode(),  # noqa: S608 (a constant)
+        [ending, job.id, job.worker_id, job.attempts],
+    )
+    return bool(ended.rowcount)
+
+
+async def put_off(c: Connection, job: JobClaim, *, wait_s: float, counted: bool) -> bool:
+    """Let a job wait before it is begun again; uncounted, it keeps its tries. False if it is no longer ours.
+
+    One that somebody wants to end is not begun again.
+    """
+    async with c.transaction():
+        mine = await one(c, _MINE, [job.id, job.worker_id, job.attempts])
+        if mine is None:
+            return False
+        _, is_aborted = mine
+        if is_aborted:
+            await c.execute("select procrastinate_finish_job_v1(%s, 'aborted', false)", [job.id])
+            return True
+        await _begin_again(c, job.id, wait_s)
+        if not counted:
+            await c.execute("update procrastinate_jobs set attempts = attempts - 1 where id = %s", [job.id])
+    return True
+
+
+async def _begin_again(c: Connection, job_id: int, wait_s: float) -> None:
+    """Put a job back into the queue; workers hear when they have to look again."""
+    await c.execute(
+        "select procrastinate_retry_job_v2(%s, now() + make_interval(secs => %s), null, null, null)", [job_id, wait_s]
+    )
+    await c.execute("select pg_notify(%s, '')", [DUE_CHANNEL])
+
+
+async def note(c: Connection, job_id: int, error: str, code: str | None, *, waited: bool = False) -> None:
+    """Keep why a job failed or waits."""
+    await c.execute(
+        "insert into job_note (job_id, error, error_code, waits) values (%s, %s, %s, %s)"
+        " on conflict (job_id) do update set error = excluded.error, error_code = excluded.error_code, at = now(),"
+        " waits = job_note.waits + excluded.waits",
+        [job_id, error_within(error), code, int(waited)],
+    )
+
+
+async def register(
+    c: Connection, manager: JobManager, *, host: str, pid: int, version: str, places: Mapping[str, int]
+) -> int:
+    """Note that a worker has begun; returns its number."""
+    worker_id = await manager.register_worker()
+    await c.execute(
+        "insert into worker (id, host, pid, version, places) values (%s, %s, %s, %s, %s)",
+        [worker_id, host, pid, version, Jsonb(dict(places))],
+    )
+    return worker_id
+
+
+async def heartbeat(c: Connection, worker_id: int) -> bool:
+    """Say that a worker lives; False if others took it for dead, and it has no number any more."""
+    beat = await c.execute("update procrastinate_workers set last_heartbeat = now() where id = %s", [worker_id])
+    return bool(beat.rowcount)
+
+
+async def unregister(c: Connection, worker_id: int) -> None:
+    """Note that a worker has ended."""
+    await c.execute("delete from procrastinate_workers where id = %s", [worker_id])
+
+
+async def release_unknown(c: Connection, worker_id: int, known: Collection[int]) -> int:
+    """Give back jobs that a worker claimed without knowing: the connection broke before it heard of them."""
+    async with c.transaction():
+        rows = await all_rows(
+            c,
+            "select id from procrastinate_jobs where worker_id = %s and status = 'doing' and id <> all(%s) for update",
+            [worker_id, list(known)],
+        )
+        for (job_id,) in rows:
+            await _begin_again(c, job_id, 0.0)
+            await c.execute("update procrastinate_jobs set attempts = attempts - 1 where id = %s", [job_id])
+    return len(rows)
+
+
+async def listen(c: Connection, queues: list[str]) -> None:
+    """Hear of new jobs of some queues, and of new due times."""
+    for channel in (*(f"{_CHANNEL}{queue}" for queue in queues), DUE_CHANNEL):
+        await c.execute(f'listen "{channel}"'.encode())
+
+
+def aborted_job(payload: str) -> int | None:
+    """The job that a notice asks to end, if it does."""
+    try:
+        told = json.loads(payload)
+    except ValueError:
+        return None
+    is_abort = isinstance(told, dict) and told.get("type") == "abort_job_requested"
+    return told.get("job_id") if is_abort else None
+
+
+class Pulse(NamedTuple):
+    """What a worker hears when it says that it lives.
+
+    Whether it is still known, whether the queue is paused, whether there is something for a tick to do and a job that
+    may begin, how many seconds it is until there is (None: not in sight), and which of its jobs are to end.
+    """
+
+    is_known: bool
+    is_paused: bool
+    has_work: bool
+    has_jobs: bool
+    next_s: float | None
+    aborted: list[int]
+
+
+# A heartbeat of the future was written by a clock that has been set back since.
+_SILENT = """
+(worker.last_heartbeat < now() - make_interval(secs => %(silence_s)s)
+ or worker.last_heartbeat > now() + make_interval(secs => %(silence_s)s))
+"""
+_LOST = f"""
+  from procrastinate_jobs job left join procrastinate_workers worker on worker.id = job.worker_id
+ where job.status = 'doing' and (worker.id is null or {_SILENT})
+"""
+_NEXT = """
+select extract(epoch from least(
+           (select min(due_at) from source_due join source on source.id = source_due.source_id
+             where source.state = 'active' and due_at > now()),
+           (select min(next_try_at) from webhook where state = 'active' and next_try_at > now()),
+           (select min(scheduled_at) from procrastinate_jobs where status = 'todo' and scheduled_at > now())) - now())
+"""
+_PULSE = f"""
+with beat as (update procrastinate_workers set last_heartbeat = now() where id = %(worker)s returning id)
+select exists (select from beat), exists (select from queue_pause),
+       exists (select from source_due join source on source.id = source_due.source_id
+                where due_at <= now() and source.state = 'active')
+       or exists (select from procrastinate_jobs where status = 'todo' and scheduled_at <= now())
+       or exists (select from procrastinate_workers worker where worker.id <> %(worker)s and {_SILENT})
+       or exists (select {_LOST})
+       or exists ({READY}),
+       exists (select from procrastinate_jobs
+                where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),
+       ({_NEXT}),
+       array(select id from procrastinate_jobs where worker_id = %(worker)s and status = 'doing' and abort_requested)
+"""  # noqa: S608 (constants)
+
+
+async def pulse(c: Connection, worker_id: int, *, silence_s: float) -> Pulse:
+    """Say that a worker lives, and hear all that it has to know, in one statement."""
+    row = await one(c, _PULSE.encode(), {"worker": worker_id, "silence_s": silence_s})
+    assert row is not None  # noqa: S101 (it has no table to find nothing in)
+    known, paused, work, ready, next_s, aborted = row
+    return Pulse(known, paused, work, ready, None if next_s is None else float(next_s), aborted)
+
+
+class Rescued(NamedTuple):
+    """A job whose worker died or fell silent: tried again, or given up."""
+
+    id: int
+    task: str
+    arguments: dict[str, Any]
+    given_up: bool
+
+
+_RESCUE = f"""
+select job.id, job.task_name, job.args, job.attempts, job.abort_requested {_LOST}
+ order by job.id for update of job skip locked
+"""
+
+
+async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], float | None]) -> list[Rescued]:
+    """Take jobs back from workers that died or fell silent.
+
+    `wait_s` tells how long a job waits that was begun so many times; None gives it up.
+    """
+    rescued = []
+    async with c.transaction():
+        for job_id, task, arguments, attempts, aborted in await all_rows(c, _RESCUE.encode(), {"silence_s": silence_s}):
+            wait = wait_s(attempts + 1)
+            if aborted:
+                await c.execute("select procrastinate_finish_job_v1(%s, 'aborted', false)", [job_id])
+                continue
+            if wait is None:
+                await c.execute("select procrastinate_finish_job_v1(%s, 'failed', false)", [job_id])
+                told = f"Its worker died or fell silent while it ran, after {attempts + 1} tries."
+            else:
+                await _begin_again(c, job_id, wait)
+                told = "Its worker died or fell silent; it is begun again."
+            await note(c, job_id, told, LOST)
+            rescued.append(Rescued(job_id, task, arguments, wait is None))
+    return rescued
+
+
+async def prune_workers(c: Connection, *, silence_s: float) -> None:
+    """Forget workers that have been silent for long."""
+    await c.execute(f"delete from procrastinate_workers worker where {_SILENT}".encode(), {"silence_s": silence_s})  # noqa: S608 (a constant)
+
+
+async def wake_waiting(c: Connection) -> None:
+    """Tell workers of jobs whose time has come."""
+    await c.execute(
+        "select pg_notify(%s || queue_name, %s) from procrastinate_jobs"
+        " where status = 'todo' and scheduled_at <= now() group by queue_name",
+        [_CHANNEL, json.dumps({"type": "job_inserted", "job_id": 0})],
+    )
+
+
+async def seconds_to_next(c: Connection) -> float | None:
+    """How long it is until something is due, or a job's waiting time ends; None if neither is in sight."""
+    seconds = await scalar(c, _NEXT)
+    return None if seconds is None else float(seconds)
+
+
+async def forget_ended(c: Connection, *, days: float, most: int = 1000) -> int:
+    """Forget jobs that ended long ago; only the oldest are looked at. Returns how many."""
+    gone = await c.execute(
+        "delete from procrastinate_jobs where id in"
+        " (select job.id from (select id from procrastinate_jobs where status not in ('todo', 'doing')"
+        "                       order by id limit %s) job"
+        "   where not exists (select from procrastinate_events event"
+        "                      where event.job_id = job.id and event.at > now() - make_interval(days => 1) * %s))",
+        [most, days],
+    )
+    return gone.rowcount
+
+
+async def mend_times(c: Connection) -> int:
+    """Let jobs begin that wait for a time which only a wrong clock can have written; returns how many."""
+    mended = await c.execute(
+        "update procrastinate_jobs set scheduled_at = now()"
+        " where status = 'todo' and scheduled_at > now() + make_interval(days => %s, hours => 1)",
+        [_LONGEST_WAIT_DAYS],
+    )
+    return mended.rowcount
+
+
+async def is_idle(c: Connection, queues: Sequence[str]) -> bool:
+    """Whether no job of some queues may begin now."""
+    return not await scalar(
+        c,
+        "select exists (select from procrastinate_jobs where queue_name = any(%s)"
+        " and status = 'todo' and (scheduled_at is null or scheduled_at <= now()))",
+        [list(queues)],
+    )

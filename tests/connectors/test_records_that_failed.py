@@ -1,0 +1,285 @@
+"""Records that failed before: asked for one by one until they can be read, for a price that does not grow."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rowen.connectors.catalog import retries
+from rowen.model.item import Complete
+from tests.conftest import House
+from tests.connectors.conftest import Opened
+from tests.logical import titles
+from tests.portals.arcgis import GeoPortal, HubSite
+from tests.portals.catalogs import POISON, Portal, keep, nested
+from tests.portals.ckan import CkanPortal
+from tests.portals.csw import CswService
+from tests.portals.dcat import PagedDcat
+from tests.portals.oai import OaiRepository
+from tests.portals.opendatasoft import OpenDataSoftPortal
+from tests.portals.shelf import Catalog, Index, NamedCatalog, NamedShelf, Shelf, expected, url_of
+from tests.portals.socrata import SocrataPortal
+from tests.portals.sparql import SparqlEndpoint
+
+KINDS: list[type[Portal]] = [
+    CkanPortal,
+    CswService,
+    GeoPortal,
+    HubSite,
+    OaiRepository,
+    OpenDataSoftPortal,
+    PagedDcat,
+    SocrataPortal,
+    SparqlEndpoint,
+]
+
+
+def ail(portal: Portal, name: str) -> Callable[[], None]:
+    """Let a record fail; returns how it recovers, without a word of its date."""
+    whole = portal.records[name]
+    match portal:
+        case SparqlEndpoint():
+            portal.broken_for = name
+            return lambda: setattr(portal, "broken_for", None)
+        case PagedDcat():
+            inner: dict[str, Any] = {"dct:title": "The innermost"}
+            for _ in range(200):
+                inner = {"dct:relation": inner}
+            portal.records[name] = {**whole, "dct:relation": inner}
+        case CswService():
+            portal.records[name] = replace(whole, extra="<gmd:broken>")
+        case OaiRepository():
+            portal.records[name] = replace(whole, xml="<dc><title>No & entity</title></dc>")
+        case _:
+            portal.records[name] = {**whole, "odd": nested(900)}
+    return lambda: portal.records.update({name: whole})
+
+
+@pytest.fixture(params=KINDS)
+def portal(request: pytest.FixtureRequest, opened: Opened) -> Portal:
+    made: type[Portal] = request.param
+    return opened(made)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_one_clean_run_reads_what_failed_before_and_no_run_walks_for_it(
+    house: House, portal: Portal, is_new: bool
+) -> None:
+    portal.fill(120)
+    async with house.open() as r:
+        await keep(r, portal)
+        quiet = await r.sync("portal")
+        name = "new" if is_new else "d00050"
+        portal.make(name, "Written while it failed")
+        recover = ail(portal, name)
+        broke = await r.sync("portal")
+        portal.make("zz-last", "Much later", tick_h=portal.pause_h)
+        failing = [await r.sync("portal") for _ in range(3)]
+        recover()
+        healed = await r.sync("portal")
+        after = await r.sync("portal")
+
+    assert broke.tally.failed == 1
+    assert [(run.status, run.tally.failed) for run in failing] == [("completed", 1)] * 3
+    # The first of them is shown the record by the list of changes, and looks for it page by page.
+    assert all(run.tally.requests == quiet.tally.requests + 1 for run in (*failing[1:], healed)), (quiet, failing)
+    outcome = healed.tally.created if is_new else healed.tally.updated
+    assert (healed.status, healed.tally.failed, outcome) == ("completed", 0, 1)
+    assert "Written while it failed" in titles(house).values()
+    assert (after.tally.requests, after.tally.rows_written) == (quiet.tally.requests, 0)
+    assert house.query("select count(*) from quarantine") == [(0,)]
+
+
+async def test_a_record_that_is_deleted_while_it_fails_is_let_go(house: House, portal: Portal) -> None:
+    portal.fill(30)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.make("d00007", "Edited")
+        recover = ail(portal, "d00007")
+        await r.sync("portal")
+        portal.make("zz-last", "Much later", tick_h=portal.pause_h)
+        await r.sync("portal")
+        recover()
+        portal.remove("d00007")
+        run = await r.sync("portal")
+
+    assert (run.status, run.tally.deleted) == ("completed", 1)
+    assert house.query("select count(*) from quarantine") == [(0,)]
+
+
+@pytest.mark.parametrize("portal", [CkanPortal], indirect=True)
+async def test_a_portal_that_fails_over_single_records_is_not_worn_out_by_them(house: House, portal: Portal) -> None:
+    portal.fill(30)
+    names = [f"d{number:05}" for number in range(0, 30, 3)]
+    async with house.open() as r:
+        await keep(r, portal)
+        for name in names:
+            portal.make(name, "Edited")
+            ail(portal, name)
+        broke = await r.sync("portal")
+        portal.make("zz-last", "Much later", tick_h=portal.pause_h)
+        await r.sync("portal")
+        for name in names:
+            portal.records[name]["odd"] = POISON
+        portal.log.clear()
+        run = await r.sync("portal")
+
+    assert (broke.tally.failed, run.status, run.tally.failed) == (10, "completed", 3)
+    assert sum("package_show" in asked.path for asked in portal.log) == 3
+    assert len(titles(house)) == len(portal.records)
+
+
+@pytest.mark.parametrize("portal", [CkanPortal], indirect=True)
+async def test_a_portal_that_is_too_busy_for_what_failed_is_asked_by_the_next_run(house: House, portal: Portal) -> None:
+    portal.fill(30)
+    async with house.open() as r:
+        await keep(r, portal)
+        portal.make("d00007", "Edited")
+        recover = ail(portal, "d00007")
+        await r.sync("portal")
+        portal.make("zz-last", "Much later", tick_h=portal.pause_h)
+        await r.sync("portal")
+        recover()
+
+        def busy(_: int) -> None:
+            portal.failures = [web.Response(status=503)]
+            portal.after_page = None
+
+        portal.after_page = busy
+        run = await r.sync("portal")
+        portal.after_page = None
+        healed = await r.sync("portal")
+
+    assert (run.status, healed.status) == ("completed", "completed")
+    assert "Edited" in titles(house).values()
+
+
+@pytest.mark.parametrize("portal", [CkanPortal, OpenDataSoftPortal], indirect=True)
+async def test_a_record_that_left_the_chosen_ones_while_it_failed_is_not_taken_for_one(
+    house: House, portal: Any
+) -> None:
+    fits, left = (
+        ({"organization": {"name": "farm"}}, {"organization": {"name": "mill"}})
+        if isinstance(portal, CkanPortal)
+        else ({"metas": {"theme": "farm"}}, {"metas": {"theme": "mill"}})
+    )
+    chosen = "organization:farm" if isinstance(portal, CkanPortal) else "theme = 'farm'"
+    for number in range(8):
+        portal.make(f"d{number}", **fits)
+    async with house.open() as r:
+        await keep(r, portal, filter=chosen)
+        portal.make("d3", "Edited", **fits)
+        ail(portal, "d3")
+        await r.sync("portal")
+        portal.make("d3", "Elsewhere", **left)
+        await r.sync("portal")
+
+    assert "Elsewhere" not in titles(house).values()
+    assert len(titles(house)) == 7
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    catalog = Catalog(size=100)
+    catalog.fill(300)
+    return catalog
+
+
+async def failing_index(catalog: Catalog) -> Index:
+    """An index in which all but the last records failed, and were edited after the copy was made."""
+    index = Index()
+    await index.sync(Shelf(catalog))
+    for number in range(250):
+        catalog.words[f"n{number:03}"] = "Edited."
+    catalog.broken = frozenset(f"n{number:03}" for number in range(250))
+    await index.sync(Shelf(catalog), full=True)
+    catalog.asked.clear()
+    return index
+
+
+async def test_no_more_than_a_hundred_are_asked_for_and_those_first_that_were_tried_longest_ago(
+    catalog: Catalog,
+) -> None:
+    failing = await failing_index(catalog)
+    for _ in range(3):
+        failing.now += timedelta(hours=1)
+        await failing.sync(Shelf(catalog))
+
+    assert catalog.asked.count("record") == 3 * retries.MOST_ASKED
+    assert "page" not in catalog.asked
+    assert min(one.tries for one in failing.failed.values()) == 2
+
+
+async def test_one_clean_run_reads_all_that_failed_however_many_they_are(catalog: Catalog) -> None:
+    failing = await failing_index(catalog)
+    catalog.broken = frozenset()
+    await failing.sync(Shelf(catalog))
+
+    assert failing.items == expected(catalog)
+    assert catalog.asked.count("record") == retries.MOST_ASKED
+    assert isinstance(failing.ending, Complete)
+
+
+async def test_what_has_failed_for_long_is_asked_for_ever_more_rarely(catalog: Catalog) -> None:
+    index = Index()
+    catalog.broken = frozenset({"n003"})
+    asked = []
+    for _ in range(365):
+        await index.sync(Shelf(catalog), reconcile_days=1000)
+        index.now += timedelta(days=1)
+        asked.append(catalog.asked.count("record"))
+        catalog.asked.clear()
+
+    assert sum(asked[:20]) == 19  # and the first walk
+    assert sum(asked[20:]) <= 365 / 5
+    assert all(sum(asked[day : day + 20]) for day in range(0, 345, 20))
+
+
+async def test_one_that_recovers_has_the_others_asked_for_that_would_have_to_wait(catalog: Catalog) -> None:
+    index = Index()
+    catalog.broken = frozenset({"n003", "n004"})
+    await index.sync(Shelf(catalog))
+    for url, one in index.failed.items():
+        is_old = url == url_of("n003")
+        index.failed[url] = one._replace(first_at=index.now - timedelta(days=300 if is_old else 0.1))
+    catalog.asked.clear()
+    await index.sync(Shelf(catalog))
+    assert catalog.asked.count("record") == 1
+
+    catalog.broken = frozenset()
+    await index.sync(Shelf(catalog))
+    assert index.items == expected(catalog)
+
+
+async def test_a_roll_call_does_not_take_an_old_copy_for_the_present_one(catalog: Catalog) -> None:
+    named, index = NamedCatalog(size=100), Index()
+    named.fill(30)
+    await index.sync(NamedShelf(named))
+    named.put("n003", "Edited.")
+    named.broken = frozenset({"n003"})
+    await index.sync(NamedShelf(named))
+    index.failed = {url: one._replace(first_at=index.now - timedelta(days=300)) for url, one in index.failed.items()}
+    named.put("n029", hours=100)
+    await index.sync(NamedShelf(named))
+    named.broken = frozenset()
+    del named.dates["n005"]
+    await index.sync(NamedShelf(named))
+
+    assert index.items == expected(named)
+
+
+async def test_a_document_that_stays_the_same_is_read_again_for_what_failed_behind_the_connector(
+    catalog: Catalog,
+) -> None:
+    index = Index()
+    catalog.size, catalog.etag = 1000, "a"
+    await index.sync(Shelf(catalog, dated=False))
+    index.items[url_of("n003")] = "What was held before."
+    index._quarantine(url_of("n003"))
+    index._quarantine(url_of("n003"))
+    await index.sync(Shelf(catalog, dated=False))
+
+    assert index.items == expected(catalog)

@@ -1,0 +1,39 @@
+"""Recorded sitemaps, rules for robots and pages are digested; runs where CORPUS names the folder."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rowen.connectors.web.sitemap import read_entries
+from rowen.content.read import read
+from rowen.model.item import Raw
+
+CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
+pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+
+# Entries of each, and how many name other sitemaps.
+SITEMAPS = {
+    "geoconnex_sitemapindex.xml": (5, 5),
+    "geoconnex_ref_gages.xml": (330, 0),
+    "geoconnex_nmwdi_st.xml": (266, 0),
+    "hebdenbridgetimes_articles.xml": (74, 0),
+    "sitemaps-org.xml": (84, 0),
+}
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "sitemaps").glob("*.xml")), ids=lambda path: path.name)
+def test_recorded_sitemaps_are_digested(path: Path) -> None:
+    entries = read_entries(path.read_bytes())
+
+    assert (len(entries), sum(entry.nested for entry in entries)) == SITEMAPS[path.name]
+    assert all(entry.url.startswith("http") for entry in entries)
+
+
+@pytest.mark.parametrize("path", sorted((CORPUS / "rdfa").rglob("*.html")), ids=lambda path: path.name)
+def test_recorded_pages_are_digested(path: Path) -> None:
+    document = read(Raw("https://site.example/page", path.read_bytes(), media_type="text/html"))
+
+    # One is a fragment of attributes, without a word.
+    assert document.text or path.stat().st_size < 500
+    assert "�" not in document.title

@@ -1,0 +1,269 @@
+"""Facts of a source: a model is asked only when there is something new to read, and only real changes are told."""
+
+from typing import Any
+
+import pytest
+
+from rowen.errors import NotFoundError, UsageError
+from tests.conftest import House
+from tests.harvest.shop import LAMP, market, stock
+from tests.portals.language_model import cut_off, fenced, says, status
+
+
+async def facts(r: Any) -> dict[str, Any]:
+    return {one.url.rpartition("/")[2]: one.data for one in await r.extractions("lamp")}
+
+
+async def test_items_are_extracted_with_the_sync_and_not_again_while_nothing_changes(house: House) -> None:
+    with market() as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            first = await r.sync("shop")
+            second = await r.sync("shop")
+            again = await r.extract_source("shop", everything=True)
+
+            assert await facts(r) == {
+                str(n): {"name": f"Lamp {n}", "price": 10.0 * n, "colour": "red"} for n in range(1, 4)
+            }
+    assert (first.tally.extracted, first.tally.extraction_calls, model.calls) == (3, 3, 3)
+    assert first.tally.extraction_tokens > 0
+    assert (second.tally.extracted, second.tally.extraction_calls) == (0, 0)
+    assert (again[0].same, again[0].calls, again[0].avoided_reused) == (3, 0, 3)
+    assert house.query("select count(*) from extraction") == [(3,)]
+
+
+async def test_one_changed_page_costs_one_call_and_boilerplate_none(house: House) -> None:
+    with market() as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            await r.sync("shop")
+            shop.sell(2, price=15)
+            for number in (1, 3):
+                shop.sell(number, price=10 * number, boilerplate="Now with another menu")
+            await r.sync("shop")
+
+            history = await r.extraction_history(f"{shop.url}/2", "lamp")
+            lines = [line for line in await r.changes() if line.kind == "extracted"]
+    assert model.calls == 4
+    assert [one.number for one in history] == [1, 2]
+    assert [change.to_json() for change in history[1].diff] == [
+        {"op": "changed", "path": "/price", "before": 20.0, "after": 15.0}
+    ]
+    assert len(lines) == 4
+    assert (lines[-1].schema, lines[-1].diff) == ("lamp@1.0.0", [history[1].diff[0].to_json()])
+
+
+async def test_other_words_with_the_same_facts_are_a_check_and_no_version(house: House) -> None:
+    with market(1) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            await r.sync("shop")
+            shop.pages["/1"] = shop.pages["/1"].__class__(
+                shop.pages["/1"].body.replace(b"</main>", b"<p>Hi.</p></main>")
+            )
+            run = await r.sync("shop")
+            [version] = await r.extraction_history(f"{shop.url}/1", "lamp")
+    assert (model.calls, run.tally.extractions_same, run.tally.extracted) == (2, 1, 0)
+    assert (version.number, version.checks) == (1, 1)
+
+
+async def test_a_page_that_says_again_what_it_said_before_is_not_paid_for_again(house: House) -> None:
+    with market(1) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            for price in (10, 12, 10):
+                shop.sell(1, price=price)
+                run = await r.sync("shop")
+            history = await r.extraction_history(f"{shop.url}/1", "lamp")
+            costs = await r.costs()
+    assert model.calls == 2
+    assert [one.data["price"] for one in history] == [10, 12, 10]
+    assert run.tally.extraction_calls_avoided == 1
+    [line] = costs.lines
+    assert (line.source, line.subject, line.calls, line.avoided) == ("shop", "lamp", 2, 1)
+    assert costs.avoided_usd > 0
+
+
+async def test_a_page_that_is_gone_takes_its_facts_with_it(house: House) -> None:
+    with market(3) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            await r.sync("shop")
+            del shop.pages["/3"]
+            await r.sync("shop")
+
+            assert sorted(await facts(r)) == ["1", "2"]
+            assert not (await r.extraction_history(f"{shop.url}/3", "lamp"))[0].current
+            shop.sell(3, price=30)
+            await r.sync("shop")
+            assert sorted(await facts(r)) == ["1", "2", "3"]
+    assert model.calls == 3
+
+
+async def test_a_schema_that_comes_later_is_for_all_items_and_a_new_version_keeps_the_history(house: House) -> None:
+    with market(2) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sync("shop")
+            await r.add_schema("lamp@1.0.0", LAMP)
+            [report] = await r.extract_source("shop", "lamp@1.0.0")
+            assert (report.created, model.calls) == (2, 2)
+
+            wider = {**LAMP, "properties": {**LAMP["properties"], "watts": {"type": ["integer", "null"]}}}  # type: ignore[dict-item]
+            await r.add_schema("lamp@1.1.0", wider)
+            await r.extract_source("shop", "lamp@1.1.0")
+            history = await r.extraction_history(f"{shop.url}/1", "lamp")
+
+            [carried] = await r.carried_schemas("shop")
+    assert [one.schema for one in history] == ["lamp@1.0.0", "lamp@1.1.0"]
+    assert [change.path for change in history[1].diff] == ["/watts"]
+    assert (carried.schema, carried.state, carried.current) == ("lamp@1.1.0", "current", 2)
+
+
+async def test_one_bad_page_costs_that_page_and_is_tried_again_when_it_changes(house: House) -> None:
+    with market(3) as (shop, model):
+        model.moods.extend([cut_off(), fenced()])
+        async with house.open(**model.settings, llm_concurrency=1) as r:
+            await stock(r, shop)
+            run = await r.sync("shop")
+            [carried] = await r.carried_schemas("shop")
+            calls = model.calls
+            await r.sync("shop")
+            assert (run.tally.extracted, run.tally.extractions_failed, carried.failed) == (2, 1, 1)
+            assert (carried.state, model.calls) == ("current", calls)
+
+            for number in range(1, 4):
+                shop.sell(number, price=99, colour="blue")
+            await r.sync("shop")
+            assert len(await facts(r)) == 3
+
+
+async def test_a_provider_that_is_down_lets_the_rest_wait_and_nothing_is_paid_twice(house: House) -> None:
+    with market(3) as (shop, model):
+        model.moods.extend([lambda asked, said: said, status(503)])
+        async with house.open(**model.settings, llm_concurrency=1) as r:
+            await stock(r, shop)
+            run = await r.sync("shop")
+            [waiting] = await r.carried_schemas("shop")
+            assert (run.tally.extracted, run.tally.extractions_pending, waiting.state) == (1, 2, "waiting")
+
+            [report] = await r.extract_source("shop")
+            [after] = await r.carried_schemas("shop")
+    assert (report.created, report.pending, after.state) == (2, 0, "current")
+    assert model.calls == 4
+
+
+@pytest.mark.parametrize("budget", [{"budget_usd": 0.06}, {"budget_tokens": 16_000}])
+async def test_a_budget_lets_the_rest_wait_with_a_clear_state(house: House, budget: dict[str, Any]) -> None:
+    with market(3) as (shop, model):
+        async with house.open(**model.settings, llm_concurrency=1) as r:
+            await r.add_schema("lamp@1.0.0", LAMP)
+            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sync("shop")
+            [none] = await r.extract_source("shop", "lamp@1", budget_tokens=10)
+            assert (model.calls, none.pending) == (0, 3)
+            assert none.waits_for is not None
+            assert "budget" in none.waits_for
+
+            [some] = await r.extract_source("shop", **budget)
+            [left] = await r.extract_source("shop")
+    assert some.created + left.created == 3
+    assert some.created >= 1
+    assert model.calls == 3
+
+
+async def test_a_daily_budget_holds_also_across_passes(house: House) -> None:
+    with market(3) as (shop, model):
+        async with house.open(**model.settings, llm_concurrency=1, budget_day_usd=0.0335) as r:
+            await stock(r, shop)
+            await r.sync("shop")
+            [report] = await r.extract_source("shop")
+            [carried] = await r.carried_schemas("shop")
+    assert model.calls == 1
+    assert (report.created, report.pending, carried.state) == (0, 2, "waiting")
+
+
+async def test_a_dry_run_tells_the_price_and_asks_nobody(house: House) -> None:
+    with market(3) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await r.add_schema("lamp@1.0.0", LAMP)
+            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sync("shop")
+            [report] = await r.extract_source("shop", "lamp@1", dry_run=True)
+
+            assert await r.carried_schemas() == []
+    assert (report.calls, model.calls) == (3, 0)
+    assert report.usd is not None
+    assert report.usd > 0
+    assert house.query("select count(*) from extraction_check") == [(0,)]
+
+
+async def test_without_a_model_the_rest_waits_and_says_what_is_missing(house: House) -> None:
+    with market(2) as (shop, _):
+        async with house.open() as r:
+            await stock(r, shop)
+            run = await r.sync("shop")
+            [carried] = await r.carried_schemas("shop")
+    assert (run.status, run.tally.extractions_pending) == ("completed", 2)
+    assert carried.waits_for is not None
+    assert "ROWEN_LLM" in carried.waits_for
+
+
+async def test_conditions_are_told_when_they_come_true_and_not_at_first(house: House) -> None:
+    with market(1) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop, conditions=["price < 9", "colour = blue"])
+            for price, colour in ((8, "red"), (10, "red"), (7, "red"), (6, "blue")):
+                shop.sell(1, price=price, colour=colour)
+                await r.sync("shop")
+            told = [(line.title, line.schema) for line in await r.changes() if line.kind == "matched"]
+            with pytest.raises(UsageError, match="no field"):
+                await r.carry_schema("shop", "lamp", conditions=["weight > 3"])
+    assert told == [("Lamp 1: price < 9", "lamp@1.0.0"), ("Lamp 1: colour = blue", "lamp@1.0.0")]
+
+
+async def test_facts_are_searched_and_listed_by_conditions(house: House) -> None:
+    with market(3) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            await r.sync("shop")
+
+            assert [hit.title for hit in await r.search("lamp", where=["price<15"])] == ["Lamp 1"]
+            assert {hit.title for hit in await r.search("lamp", where=["price>=20", "colour=RED"])} == {
+                "Lamp 2",
+                "Lamp 3",
+            }
+            assert not await r.search("lamp", where=["name ~ unicorn"])
+            page = await r.extractions("lamp", limit=1)
+            rest = await r.extractions("lamp", limit=5, after=page.next)
+            assert [one.data["price"] for one in [*page, *rest]] == [10, 20, 30]
+            assert [one.data["price"] for one in await r.extractions(where=["price>25"])] == [30]
+            with pytest.raises(UsageError):
+                await r.search("lamp", where=["price <"])
+
+
+async def test_an_answer_that_is_not_in_the_text_is_told_left_out_or_refused(house: House) -> None:
+    invented = says('{"name": "Lamp 1", "price": 4711, "colour": "red"}')
+    with market(1) as (shop, model):
+        model.always = invented
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            url = f"{shop.url}/1"
+            warned = await r.extract(url, "lamp@1")
+            dropped = await r.extract(url, "lamp@1", grounding="null")
+            with pytest.raises(Exception, match="what the page does not"):
+                await r.extract(url, "lamp@1", grounding="fail")
+    assert warned.ungrounded == ("/price",)
+    assert "/price" in warned.remarks[0]
+    assert dropped.data["price"] is None
+    name = next(one for one in warned.evidence if one.path == "/name")
+    assert (name.found, name.quote) == ("exact", "Lamp 1")
+    assert model.calls == 1
+
+
+async def test_a_source_that_carries_nothing_says_how_it_may(house: House) -> None:
+    with market(1) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await r.add(f"{shop.url}/", name="shop")
+            with pytest.raises(NotFoundError, match="carries no schema"):
+                await r.extract_source("shop")

@@ -1,0 +1,61 @@
+"""Facts of some items of a source: a schema may be meant for the pages at certain addresses only."""
+
+import pytest
+
+from rowen import Rowen
+from rowen.errors import UsageError
+from tests.conftest import House
+from tests.harvest.shop import market, stock
+
+
+async def lamps(r: Rowen) -> list[str]:
+    return [one.url.rpartition("/")[2] for one in await r.extractions("lamp")]
+
+
+async def test_only_pages_at_the_named_addresses_are_extracted_estimated_and_waited_for(house: House) -> None:
+    with market(4) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop, only_urls=["*/1", "*/4*"])
+            run = await r.sync("shop")
+            shop.sell(2, price=99)
+            shop.sell(4, price=99)
+            assert (await lamps(r), run.tally.extraction_calls, model.calls) == (["1", "4"], 2, 2)
+            [held] = await r.carried_schemas("shop")
+            assert (held.only_urls, held.pending, held.state) == (("*/1", "*/4*"), 0, "current")
+
+            await r.sync("shop")
+            [estimate] = await r.extract_source("shop", everything=True, dry_run=True, force=True)
+            assert (model.calls, estimate.looked_at, estimate.calls) == (3, 2, 2)
+
+
+async def test_another_pattern_costs_only_what_was_not_read_before_and_ends_what_is_not_meant(house: House) -> None:
+    with market(3) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop, only_urls=["*/1", "*/2"])
+            await r.sync("shop")
+            await r.carry_schema("shop", "lamp@1", only_urls=["*/2", "*/3"])
+            [narrowed] = await r.extract_source("shop")
+            assert (await lamps(r), model.calls) == (["2", "3"], 3)
+            assert (narrowed.looked_at, narrowed.created, narrowed.removed) == (2, 1, 1)
+
+            await r.carry_schema("shop", "lamp@1", only_urls=["*"])
+            [widened] = await r.extract_source("shop")
+            assert (await lamps(r), model.calls, widened.looked_at) == (["1", "2", "3"], 3, 1)
+            assert [one.number for one in await r.extraction_history(f"{shop.url}/1", "lamp")] == [1, 2]
+
+            await r.carry_schema("shop", "lamp@1", conditions=["price<5"])
+            assert (await r.extract_source("shop"))[0].looked_at == 0
+
+
+async def test_a_pattern_is_taken_by_the_letter_but_for_its_stars(house: House) -> None:
+    with market(2) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop, only_urls=["%/1", "_", "\\", "*/lamps/*"])
+            await r.sync("shop")
+            assert model.calls == 0
+            await r.carry_schema("shop", "lamp@1", only_urls=["/2"])
+            await r.extract_source("shop")
+            assert await lamps(r) == ["2"]
+            for wrong in ("", " ", "a\0b", "x" * 501):
+                with pytest.raises(UsageError, match="no pattern for URLs"):
+                    await r.carry_schema("shop", "lamp@1", only_urls=[wrong])

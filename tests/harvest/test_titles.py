@@ -1,0 +1,170 @@
+"""What an item is called has a vector of its own: one input an item, and the first to be made."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rowen import Complete, Document, Fetched, Gone
+from rowen.enrich import registry
+from rowen.model.database import Tidied
+from rowen.model.twins import DATASET
+from tests.conftest import House
+from tests.harvest.embedded import ADDRESS, sync
+from tests.harvest.senses import Senses
+from tests.portals.embedder import Provider
+from tests.portals.scripted import Scripted, page, shows
+
+
+@pytest.fixture(autouse=True)
+def _kinds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds(Scripted)
+    monkeypatch.setattr(registry, "_registered", {**registry._registered, "senses": Senses})
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.close()
+
+
+def dataset(number: int, publisher: str) -> Document:
+    return page(number, "Of hay.", title="Hay", tags=("a", "b"), media_type=DATASET, record={"publisher": publisher})
+
+
+async def test_a_title_is_sent_once_with_its_tags_and_the_publisher_of_a_dataset(
+    house: House, provider: Provider
+) -> None:
+    async with house.open(**provider.settings) as r:
+        run = await sync(r, Fetched(page(1, "One.", tags=("x",))), Fetched(page(2, "Two.")), Fetched(dataset(3, "Us")))
+
+    titles = ["Hay\na, b\nUs", "Page 1\nx", "Page 2"]
+    assert (run.tally.embedded, run.tally.embeddings_pending) == (6, 0)
+    assert sorted(provider.received) == sorted([*titles, "One.", "Two.", "Of hay."])
+
+
+async def test_a_new_title_tag_or_publisher_costs_one_input(house: House, provider: Provider) -> None:
+    text = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(5))
+    async with house.open(**provider.settings) as r:
+        await sync(r, Fetched(page(1, text, title="Old")), Fetched(dataset(2, "Us")))
+        provider.received.clear()
+        titled = await sync(r, Fetched(page(1, text, title="New")), Fetched(dataset(2, "Us")))
+        tagged = await sync(r, Fetched(page(1, text, title="New", tags=("t",))), Fetched(dataset(2, "Us")))
+        published = await sync(r, Fetched(page(1, text, title="New", tags=("t",))), Fetched(dataset(2, "Them")))
+        same = await sync(r, Fetched(page(1, text, title="New", tags=("t",))), Fetched(dataset(2, "Them")))
+
+    assert [run.tally.embedded for run in (titled, tagged, published, same)] == [1, 1, 1, 0]
+    assert (titled.tally.chunks_written, tagged.tally.chunks_written, same.tally.rows_written) == (0, 0, 0)
+    assert provider.received == ["New", "New\nt", "Hay\na, b\nThem"]
+
+
+async def test_the_same_title_is_sent_once_and_an_item_without_one_costs_nothing(
+    house: House, provider: Provider
+) -> None:
+    async with house.open(**provider.settings) as r:
+        await sync(r, *(Fetched(page(n, f"Text {n}.", title="Index")) for n in (1, 2)), Fetched(page(3, "3", title="")))
+        emptied = await sync(
+            r, *(Fetched(page(n, f"Text {n}.", title="")) for n in (1, 2)), Fetched(page(3, "3", title=""))
+        )
+
+    assert sorted(provider.received) == ["3", "Index", "Text 1.", "Text 2."]
+    assert (emptied.tally.updated, emptied.tally.embedded) == (2, 0)
+    assert house.query("select count(*) from item_title") == [(0,)]
+
+
+async def test_titles_and_openings_of_all_items_come_before_the_depths_of_one(house: House, provider: Provider) -> None:
+    deep = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(6))
+    async with house.open(**provider.settings, embedder_batch=1, embedder_concurrency=1, embed_wait_s=0) as r:
+        provider.down = True
+        await sync(r, *(Fetched(page(n, deep.replace("Part", f"Page {n} part"), title=f"T{n}")) for n in (1, 2, 3)))
+        provider.down = False
+        await r.embed()
+
+    order = [text.split("\n")[0] for text in provider.received]
+    assert order[:3] == ["T3", "T2", "T1"]
+    assert order[3:6] == ["Page 3 part 0", "Page 2 part 0", "Page 1 part 0"]
+    assert len(order) == 3 + 18
+    assert provider.repeated() == {}
+
+
+async def test_what_is_stored_later_has_its_title_made_before_older_depths(house: House, provider: Provider) -> None:
+    deep = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(6))
+    settings: dict[str, Any] = {**provider.settings, "embedder_batch": 1, "embedder_concurrency": 1}
+    async with house.open(**settings, embed_wait_s=0) as r:
+        provider.down = True
+        await sync(r, Fetched(page(1, deep, title="Old")))
+        provider.down = False
+        await r.embed(limit=3)
+        provider.down = True
+        await sync(r, Fetched(page(1, deep, title="Old")), Fetched(page(2, "Short.", title="New")))
+        provider.down = False
+        await r.embed()
+
+    order = [text.split("\n")[0] for text in provider.received]
+    assert order[:2] == ["Old", "Part 0"]
+    assert order[3:5] == ["New", "Short."]
+
+
+@pytest.mark.parametrize("filters", [{}, {"sources": ["one"]}])
+async def test_an_item_is_found_by_its_title_before_its_passages_have_vectors(
+    house: House, filters: dict[str, Any]
+) -> None:
+    async with house.open(embedder="senses") as r:
+        shows(
+            Fetched(page(1, "First words.\n\n" + "More words. " * 300, title="Kitten")),
+            Fetched(page(2, "First words, too.", title="Coins")),
+            Complete(),
+        )
+        await r.sync(ADDRESS)
+        house.execute("delete from embedding where text_hash in (select text_hash from chunk)")
+        house.execute("update embedding_model set covered_to = 0")
+        answer = await r.search("feline", **filters)
+
+    assert (answer[0].title, answer[0].vector_rank) == ("Kitten", 1)
+    assert answer[0].text.startswith("First words.")
+    assert answer[0].similarity is not None
+    assert answer[0].similarity > 0.99
+
+
+async def test_of_items_that_say_the_same_the_one_that_is_called_so_comes_first(house: House) -> None:
+    async with house.open(embedder="senses") as r:
+        await sync(
+            r, *(Fetched(page(n, f"All of kitten, {n}.", title=t)) for n, t in enumerate(("Dogs", "Cats", "Rain")))
+        )
+        answer = await r.search("feline")
+
+    assert answer[0].title == "Cats"
+    assert len(answer) == 3
+
+
+async def test_a_phrase_or_an_excluded_word_holds_for_what_a_title_finds(house: House) -> None:
+    async with house.open(embedder="senses") as r:
+        await sync(r, Fetched(page(1, "Wet words.", title="Kitten")), Fetched(page(2, "Dry words.", title="Cats")))
+        without = await r.search("feline -wet")
+        strict = await r.search('feline "dry words"')
+
+    assert [hit.title for hit in without] == ["Cats"]
+    assert [hit.title for hit in strict] == ["Cats"]
+
+
+async def test_the_vector_of_a_title_that_is_gone_is_kept_for_a_while(house: House, provider: Provider) -> None:
+    async with house.open(**provider.settings, embeddings_kept_days=0) as r:
+        await sync(r, *(Fetched(page(n, f"Text {n}.")) for n in (1, 2, 3)))
+        shows(Gone("https://example.org/2"))
+        await r.sync(ADDRESS)
+
+        assert await r.tidy() == Tidied(dropped=2, kept=0)
+        assert house.query("select count(*) from embedding") == [(4,)]
+
+
+async def test_a_title_that_is_refused_is_not_asked_for_again(house: House, provider: Provider) -> None:
+    provider.poison = "Forbidden"
+    async with house.open(**provider.settings) as r:
+        run = await sync(r, Fetched(page(1, "Text.", title="Forbidden")), Fetched(page(2, "More.")))
+        asked = len(provider.asked_for)
+        again = await sync(r, Fetched(page(1, "Text.", title="Forbidden")), Fetched(page(2, "More.")))
+        [status] = await r.embeddings()
+
+    assert (run.tally.embedded, run.tally.embeddings_pending, status.refused, status.pending) == (3, 0, 1, 0)
+    assert (again.tally.embedded, len(provider.asked_for)) == (0, asked)

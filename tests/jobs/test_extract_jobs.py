@@ -1,0 +1,77 @@
+"""Extraction as jobs: one that is to end begins no more calls, and loses no answer that was paid for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rowen.jobs.extracting import put_extraction
+from rowen.jobs.tasks import TASKS
+from tests.conftest import House
+from tests.harvest.shop import market, stock
+from tests.jobs.conftest import Opened, Yard
+from tests.portals.language_model import Model
+
+LAMPS = 8
+
+
+@asynccontextmanager
+async def at_work(yard: Opened) -> AsyncIterator[tuple[Yard, Model, int]]:
+    """A shop whose lamps wait for a slow model, two at a time, and the job that is to extract them."""
+    with market(LAMPS) as (shop, model):
+        async with yard(**model.settings, llm_concurrency=2) as y:
+            await stock(y.r, shop)
+            await y.r.drop_schema("shop", "lamp")
+            await y.r.sync("shop")
+            await y.r.carry_schema("shop", "lamp@1")
+            y.tasks.update(TASKS)
+            model.latency_s = 0.5
+            source = await y.r.source("shop")
+            async with y.engine.database.transaction() as c:
+                job = await put_extraction(c, y.engine.database, source.id)
+            assert job is not None
+            yield y, model, job
+
+
+async def test_a_cancelled_extraction_ends_after_the_calls_that_are_under_way(yard: Opened, house: House) -> None:
+    async with at_work(yard) as (y, model, job):
+        async with y.working(extract=1):
+            await y.until(lambda: model.calls == 2)
+            await y.r.cancel_job(job)
+            ended = await y.until_state(job, "cancelled")
+        assert (ended.tries, model.calls) == (1, 2)
+        assert house.query("select count(*) from answer") == house.query("select count(*) from extraction") == [(2,)]
+
+        [report] = await y.r.extract_source("shop")
+        assert (report.created, model.calls) == (LAMPS - 2, LAMPS)
+
+
+async def test_a_worker_that_stops_gives_an_extraction_back_and_the_next_one_pays_only_for_the_rest(
+    yard: Opened, house: House
+) -> None:
+    async with at_work(yard) as (y, model, job):
+        async with y.working(extract=1):
+            await y.until(lambda: model.calls == 2)
+        given_back = await y.job(job)
+        assert (given_back.state, given_back.tries, model.calls) == ("waiting", 0, 2)
+
+        await y.work(extract=1)
+        assert (await y.job(job)).state == "done"
+        assert model.calls == LAMPS
+        assert house.query("select count(*) from extraction") == [(LAMPS,)]
+
+
+@pytest.mark.parametrize("how", ["cancel", "leave"])
+async def test_an_extraction_that_was_done_before_it_heard_of_its_end_is_done(yard: Opened, how: str) -> None:
+    async with at_work(yard) as (y, model, job):
+        model.latency_s = 0.2
+        worker = y.worker(extract=1)
+        task = asyncio.create_task(worker.run())
+        await y.until(lambda: model.calls == LAMPS)
+        if how == "cancel":
+            await y.r.cancel_job(job)
+            await y.until_state(job, "done")
+        worker.stop()
+        await task
+        assert (await y.job(job)).state == "done"

@@ -1,0 +1,139 @@
+"""What happens to workers on real machines: they are killed, frozen and cut off, and nothing is lost or done twice."""
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.conftest import House, Server
+from tests.jobs.processes import Nursery, frozen, until
+from tests.logical import contents, replayed
+
+LEASE_S = 1.5  # short, so that a dead worker is missed soon; on a busy machine a heartbeat may be late by a second
+JOBS = 200
+
+
+def fields(folder: Path, number: int) -> list[Path]:
+    """Small folders, each a source."""
+    made = [folder / f"field{one:03}" for one in range(number)]
+    for place in made:
+        place.mkdir(parents=True)
+        (place / "note.md").write_text(f"# {place.name}\n\nHere grows {place.name}.\n")
+    return made
+
+
+def plant(house: House, places: list[Path], *, every: str = "every 1d") -> None:
+    """Sources that are due at once."""
+    for place in places:
+        values = f"'{place.name}', 'files', '{place.as_uri()}', '{every}'"
+        house.execute(f"insert into source (name, kind, url, schedule) values ({values})")
+    house.execute("insert into source_due (source_id, due_at) select id, now() from source")
+
+
+def states(house: House) -> dict[str, int]:
+    return dict(house.query("select status::text, count(*)::int from procrastinate_jobs group by 1"))
+
+
+def over(house: House, number: int) -> bool:
+    return states(house).get("succeeded", 0) >= number
+
+
+def test_workers_that_are_killed_at_random_do_each_of_two_hundred_jobs_once(house: House, tmp_path: Path) -> None:
+    plant(house, fields(tmp_path, JOBS))
+    chance = Random(7)
+    with Nursery(house.conninfo, lease_s=LEASE_S) as nursery:
+        for _ in range(2):
+            nursery.start()
+        for done in range(10, JOBS, 25):
+            until(lambda done=done: over(house, done))
+            nursery.kill(chance.choice(nursery.live))
+            nursery.start()
+        until(lambda: over(house, JOBS))
+
+    assert states(house) == {"succeeded": JOBS}
+    assert len(contents(house)) == JOBS
+    assert house.query("select kind, count(*) from change group by kind") == [("created", JOBS)]
+    assert replayed(house) == contents(house)
+    assert house.query("select count(distinct args) from procrastinate_jobs") == [(JOBS,)]
+
+
+def test_a_worker_that_was_frozen_for_longer_than_its_lease_writes_nothing_when_it_wakes(
+    house: House, tmp_path: Path
+) -> None:
+    [place] = fields(tmp_path, 1)
+    for number in range(3_000):
+        (place / f"{number}.md").write_text(f"# Row {number}\n\nIn row {number} grows oats.\n")
+    plant(house, [place])
+    with Nursery(house.conninfo, lease_s=LEASE_S) as nursery:
+        sleeper = nursery.start()
+        until(lambda: house.query("select from item limit 1"))
+        with frozen(sleeper):
+            frozen_run = house.query("select max(id) from run")
+            nursery.start()
+            until(lambda: house.query("select from run where status = 'failed'"))
+            held = house.query("select count(*) from change where run_id = %s", frozen_run[0][0])
+            until(lambda: over(house, 1))
+        until(lambda: len(house.query("select from worker")) == 2)
+
+    assert house.query("select count(*) from change where run_id = %s", frozen_run[0][0]) == held
+    assert len(contents(house)) == 3_001
+    assert house.query("select kind, count(*) from change group by kind") == [("created", 3_001)]
+    assert house.query("select status from run order by id") == [("failed",), ("completed",)]
+
+
+def test_workers_go_on_when_the_database_was_restarted_in_the_middle(
+    server: Server, house: House, tmp_path: Path
+) -> None:
+    if server.embedded is None:
+        pytest.skip("only the session's own server may be killed")
+    plant(house, fields(tmp_path, 60))
+    with Nursery(house.conninfo, lease_s=LEASE_S) as nursery:
+        first, _ = nursery.start(), nursery.start()
+        until(lambda: over(house, 10))
+        server.kill()
+        server.revive()
+        until(lambda: over(house, 60))
+
+        assert nursery.stop(first) == 0
+
+    assert len(contents(house)) == 60
+    assert house.query("select kind, count(*) from change group by kind") == [("created", 60)]
+    assert replayed(house) == contents(house)
+
+
+def test_sigterm_gives_the_job_back_and_another_worker_goes_on_from_the_checkpoint(
+    house: House, tmp_path: Path
+) -> None:
+    [place] = fields(tmp_path, 1)
+    for number in range(4_000):
+        (place / f"{number}.md").write_text(f"# Row {number}\n\nIn row {number} grows oats.\n")
+    plant(house, [place])
+    with Nursery(house.conninfo, lease_s=LEASE_S) as nursery:
+        first = nursery.start()
+        until(lambda: house.query("select from item limit 1"))
+        code = nursery.stop(first)
+        given_back = states(house)
+        stored = len(contents(house))
+        nursery.start()
+        until(lambda: over(house, 1))
+
+    assert (code, given_back) == (0, {"todo": 1})
+    assert 0 < stored < 4_001
+    runs = house.query("select status, (tally ->> 'created')::int, (tally ->> 'unchanged')::int from run order by id")
+    assert runs == [("cancelled", stored, 0), ("completed", 4_001 - stored, stored)]
+    assert house.query("select attempts from procrastinate_jobs") == [(1,)]
+
+
+async def test_two_processes_that_schedule_at_once_make_each_job_once(house: House, tmp_path: Path) -> None:
+    plant(house, fields(tmp_path, 30), every="every 1d")
+    with Nursery(house.conninfo, lease_s=LEASE_S) as nursery:
+        for _ in range(3):
+            nursery.start()
+        await asyncio.to_thread(until, lambda: over(house, 30))
+        house.execute("update source_due set due_at = due_at - interval '3 days'; notify rowen_due")
+        await asyncio.to_thread(until, lambda: over(house, 60))
+
+    assert states(house) == {"succeeded": 60}
+    assert house.query("select count(*), max(n) from (select count(*) n from run group by source_id) x") == [(30, 2)]
+    assert house.query("select count(*) from source_due where due_at < now()") == [(0,)]

@@ -1,0 +1,123 @@
+"""Jobs that go wrong in the worst ways: they hang, ignore their end, eat memory, or block the whole process."""
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from rowen.jobs import limits
+from rowen.jobs import worker as worker_module
+from rowen.jobs.policy import JobTrouble
+from rowen.jobs.tasks import AtWork, JobTroubledError
+from tests.jobs.conftest import Opened, nothing
+
+
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are looked at often, and cut off soon."""
+    monkeypatch.setattr(worker_module, "LOOK_S", 0.05)
+    for module in (limits, worker_module):
+        monkeypatch.setattr(module, "GRACE_S", 0.2)
+
+
+async def obey(at_work: AtWork) -> None:
+    """Does nothing at all until it is told to end."""
+    while not at_work.work.stopped:
+        await asyncio.sleep(0.01)
+    assert at_work.stopped is not None
+    raise JobTroubledError(JobTrouble.of(at_work.stopped))
+
+
+async def deaf(at_work: AtWork) -> None:
+    """Hangs, and does not hear that it is to end."""
+    await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize("hanging", [obey, deaf])
+async def test_a_job_that_hangs_ends_as_failed_with_the_reason(yard: Opened, quick_looks: None, hanging: Any) -> None:
+    async with yard(job_silence_s=0.2, job_retry_s=0) as y:
+        y.task(hanging)
+        job = await y.put()
+        async with y.working(sync=1):
+            failed = await y.until_state(job, "failed")
+
+        assert (failed.tries, failed.error_code) == (4, "job_silent")
+        assert "showed no progress for 0 s" in (failed.error or "")
+
+
+async def test_a_job_that_shows_progress_may_take_as_long_as_it_likes(yard: Opened, quick_looks: None) -> None:
+    async with yard(job_silence_s=0.3) as y:
+
+        async def crawl(at_work: AtWork) -> None:
+            for _ in range(20):
+                at_work.progress += 1
+                await asyncio.sleep(0.05)
+
+        y.task(crawl)
+        job = await y.put()
+        async with y.working(sync=1):
+            done = await y.until_state(job, "done")
+
+        assert done.tries == 1
+
+
+async def test_a_job_that_eats_memory_alone_fails_at_once_with_the_reason(yard: Opened, quick_looks: None) -> None:
+    async with yard() as y:
+        y.task(obey)
+        job = await y.put()
+        async with y.working(sync=1) as worker:
+            await y.until_state(job, "running")
+            worker._watch._memory = lambda: worker._watch.limit_bytes + 1
+            failed = await y.until_state(job, "failed")
+            worker._watch._memory = lambda: 0
+
+        assert (failed.tries, failed.error_code) == (1, "job_limit")
+        assert "ROWEN_WORKER_MEMORY_MB" in (failed.error or "")
+
+
+async def test_of_several_jobs_the_newest_makes_room_and_keeps_its_tries(yard: Opened, quick_looks: None) -> None:
+    async with yard() as y:
+        y.task(deaf)
+        old, new = await y.put(), await y.put()
+        async with y.working(sync=2) as worker:
+            await y.until_state(old, "running")
+            await y.until_state(new, "running")
+            worker._watch._memory = lambda: worker._watch.limit_bytes + 1
+            waiting = await y.until_state(new, "waiting")
+            worker._watch._memory = lambda: 0
+
+        assert waiting.tries == 0
+
+
+async def test_a_worker_that_keeps_too_much_memory_without_a_job_is_begun_anew(yard: Opened) -> None:
+    async with yard() as y:
+        y.task(nothing)
+        worker = y.worker(sync=1)
+        worker._watch._memory = lambda: worker._watch.limit_bytes + 1
+        await worker.run()
+
+        assert worker.is_worn_out
+
+
+BLOCKS = """
+import asyncio, time
+from rowen.jobs.limits import BlockedLoop
+
+async def main():
+    with BlockedLoop(looks=3, pause_s=0.05):
+        await asyncio.sleep(0.5)
+        print("still here", flush=True)
+        time.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_a_job_that_blocks_its_whole_process_ends_it_with_a_traceback() -> None:
+    ended = subprocess.run([sys.executable, "-c", BLOCKS], capture_output=True, text=True, timeout=50)
+
+    assert (ended.returncode, ended.stdout) == (70, "still here\n")
+    assert "a job blocks this worker" in ended.stderr
+    assert "in main" in ended.stderr

@@ -1,0 +1,62 @@
+"""Whether a job is begun again follows from the class of its error."""
+
+from random import Random
+
+import pytest
+
+from rowen import errors
+from rowen.errors import RowenError
+from rowen.jobs.policy import TRIES, Again, JobTrouble, after_loss, again
+
+
+def every_class(kind: type[RowenError] = RowenError) -> list[type[RowenError]]:
+    return [kind, *(one for child in kind.__subclasses__() for one in every_class(child))]
+
+
+@pytest.mark.parametrize("kind", every_class())
+def test_words_never_decide(kind: type[RowenError]) -> None:
+    decided = {
+        again(JobTrouble(words, kind), 1, Random(1), first_s=60)
+        for words in ("", "timeout", "429 Too Many Requests", "permission denied, fatal")
+    }
+
+    assert len(decided) == 1
+
+
+@pytest.mark.parametrize("kind", [one for one in every_class() if not issubclass(one, errors.BusyError)])
+def test_what_cannot_be_over_soon_fails_at_once(kind: type[RowenError]) -> None:
+    decided = again(JobTrouble("", kind), 1, Random(1), first_s=60)
+
+    assert isinstance(decided, Again) == kind.retryable
+
+
+def test_waits_grow_and_are_spread() -> None:
+    waits = [
+        again(JobTrouble("", errors.ConnectError), tries, Random(seed), first_s=60)
+        for tries in (1, 2, 3)
+        for seed in (1, 2)
+    ]
+
+    lengths = [one.wait_s for one in waits if one]
+    assert len(set(lengths)) == 6
+    assert [round(length / 60) for length in lengths] == [pytest.approx(n, rel=0.3) for n in (1, 1, 5, 5, 30, 30)]
+    assert again(JobTrouble("", errors.ConnectError), TRIES, Random(1), first_s=60) is None
+
+
+def test_who_said_when_to_come_back_is_asked_then_and_within_a_day() -> None:
+    soon = again(JobTrouble("", errors.FetchError, retry_in_s=90), 99, Random(1), first_s=60)
+    late = again(JobTrouble("", errors.FetchError, retry_in_s=1e9), 1, Random(1), first_s=60)
+
+    assert soon is not None
+    assert 90 <= soon.wait_s <= 92
+    assert not soon.counted
+    assert late is not None
+    assert late.wait_s <= 86_402
+
+
+def test_a_job_whose_worker_died_begins_at_once_then_later_and_is_given_up_in_the_end() -> None:
+    waits = [after_loss(tries, Random(1), first_s=60) for tries in (1, 2, 3, 4)]
+
+    assert waits[0] == 0
+    assert waits[3] is None
+    assert 0 < (waits[1] or 0) < (waits[2] or 0)

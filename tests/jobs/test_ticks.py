@@ -1,0 +1,191 @@
+"""What is due becomes jobs: once, whoever looks and however late; jobs of dead workers are taken back."""
+
+import asyncio
+from random import Random
+
+from rowen.jobs.tasks import TASKS
+from rowen.jobs.ticks import tick, tidy
+from tests.conftest import House
+from tests.jobs.conftest import Opened, Yard, nothing
+
+
+async def look(y: Yard) -> bool:
+    async with await y.engine.database.connect() as c:
+        return await tick(y.engine, c, tasks=TASKS, random=Random(1))
+
+
+def queued(house: House) -> list[str]:
+    """The sources that have a job which waits, in the order of the queue."""
+    rows = house.query(
+        "select name from procrastinate_jobs join source on source.id = (args ->> 'source_id')::bigint"
+        " where status = 'todo' order by priority desc, procrastinate_jobs.id"
+    )
+    return [name for (name,) in rows]
+
+
+def add(house: House, name: str, *, due: str | None = "now()", every: str = "every 1h", host: str = "") -> None:
+    """A source that is due at some time."""
+    url = f"https://{host or name}.example/{name}"
+    house.execute(
+        f"insert into source (name, kind, url, schedule) values ('{name}', 'datajson', '{url}', '{every}');"
+        f"insert into source_due (source_id, due_at) select id, {due} from source where name = '{name}'"
+    )
+
+
+async def test_what_is_due_becomes_one_job_and_is_due_again_after_its_interval(yard: Opened, house: House) -> None:
+    add(house, "hay")
+    add(house, "oats", due="now() + interval '5 min'")
+    async with yard() as y:
+        await look(y)
+        await look(y)
+
+    assert queued(house) == ["hay"]
+    [(again_s,)] = house.query("select extract(epoch from due_at - now()) from source_due where source_id = 1")
+    assert 3200 < again_s < 4000
+
+
+async def test_two_schedulers_that_look_at_once_make_one_job_of_each_source(yard: Opened, house: House) -> None:
+    for number in range(20):
+        add(house, f"field{number}")
+    async with yard() as y:
+        await asyncio.gather(*(look(y) for _ in range(6)))
+
+    assert sorted(queued(house)) == sorted(f"field{number}" for number in range(20))
+
+
+async def test_times_that_were_missed_for_a_year_make_one_job(yard: Opened, house: House) -> None:
+    add(house, "hay", due="now() - interval '1 year'")
+    async with yard() as y:
+        await look(y)
+
+    assert queued(house) == ["hay"]
+    [(ahead,)] = house.query("select due_at > now() from source_due")
+    assert ahead
+
+
+async def test_no_job_is_made_of_a_source_that_has_one_or_is_being_read_or_is_paused(
+    yard: Opened, house: House
+) -> None:
+    for name in ("running", "live", "paused", "free"):
+        add(house, name)
+    async with yard() as y:
+        await y.r.pause("paused")
+        house.execute("insert into run (source_id, mode, lease_until) values (2, 'full', now() + interval '1 min')")
+        house.execute(
+            "insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status)"
+            " values ('sync', 'sync', 'source:1', 'sync:1', '{\"source_id\": 1}', 'doing')"
+        )
+        house.execute("insert into procrastinate_workers default values; update procrastinate_jobs set worker_id = 1")
+        await look(y)
+
+    assert queued(house) == ["free"]
+
+
+async def test_nothing_is_made_while_the_queue_is_paused(yard: Opened, house: House) -> None:
+    add(house, "hay")
+    async with yard() as y:
+        await y.r.pause_queue()
+        await look(y)
+        assert queued(house) == []
+        await y.r.resume_queue()
+        await look(y)
+
+    assert queued(house) == ["hay"]
+
+
+async def test_many_sources_of_one_host_keep_nobody_else_waiting(yard: Opened, house: House) -> None:
+    for number in range(400):
+        add(house, f"crowd{number}", due="now() - interval '1 day'", host="crowd")
+    add(house, "alone")
+    async with yard() as y:
+        await look(y)
+
+    assert len(queued(house)) == 4
+    assert "alone" in queued(house)
+
+
+async def test_no_more_runs_are_made_than_may_be_live_at_a_time(yard: Opened, house: House) -> None:
+    for number in range(6):
+        add(house, f"field{number}", due=f"now() - interval '{number} min'")
+    async with yard(runs_at_once=2) as y:
+        await look(y)
+        await look(y)
+
+    assert queued(house) == ["field5", "field4"]
+
+
+async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happens_too_often(
+    yard: Opened, house: House
+) -> None:
+    add(house, "hay", due="null")
+    async with yard(job_retry_s=0, failing_after=1) as y:
+        await y.r.enqueue("hay")
+        states = []
+        for _ in range(4):
+            house.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
+            await look(y)
+            states.append((await y.job(1)).state)
+
+        assert states == ["waiting", "waiting", "waiting", "failed"]
+        job = await y.job(1)
+        assert (job.tries, job.error_code) == (4, "worker_lost")
+        assert (await y.r.source("hay")).failures == 1
+        [line] = await y.r.changes()
+        assert (line.kind, line.title) == ("failing", "hay: its workers died while they synced it")
+
+
+async def test_a_silent_worker_loses_its_jobs_and_its_number(yard: Opened, house: House) -> None:
+    async with yard() as y:
+        y.task(nothing)
+        job = await y.put()
+        house.execute("insert into procrastinate_workers (last_heartbeat) values (now() - interval '5 s')")
+        house.execute("update procrastinate_jobs set status = 'doing', worker_id = 1")
+        await look(y)
+
+        assert (await y.job(job)).state == "waiting"
+        assert house.query("select count(*) from procrastinate_workers") == [(0,)]
+
+
+async def test_a_clock_that_was_set_back_keeps_nothing_waiting_for_years(yard: Opened, house: House) -> None:
+    add(house, "hay", due="now() + interval '3 years'")
+    add(house, "rye", due="now() + interval '3 years'", every="cron 0 3 * * *")
+    add(house, "oats", due="now() + interval '20 days'", every="every 4w")
+    async with yard() as y:
+        job = await y.put()
+        house.execute("update procrastinate_jobs set scheduled_at = now() + interval '3 years'")
+        house.execute("insert into procrastinate_workers (last_heartbeat) values (now() + interval '3 years')")
+        async with await y.engine.database.connect() as c:
+            await tidy(c)
+        await look(y)
+
+        assert (await y.job(job)).starts_at is not None
+        assert house.query("select scheduled_at <= now() from procrastinate_jobs") == [(True,)]
+    found = dict(
+        house.query("select name, due_at - now() < interval '25 h' from source_due join source on id = source_id")
+    )
+    assert found == {"hay": True, "rye": True, "oats": False}
+    assert house.query("select count(*) from procrastinate_workers") == [(0,)]
+
+
+async def test_a_run_of_the_future_keeps_no_source_from_being_due(yard: Opened, house: House) -> None:
+    add(house, "hay")
+    house.execute(
+        "insert into run (source_id, mode, started_at, lease_until)"
+        " values (1, 'full', now() + interval '1 year', now() + interval '1 year')"
+    )
+    async with yard() as y:
+        await look(y)
+
+    assert queued(house) == ["hay"]
+
+
+async def test_jobs_that_ended_weeks_ago_are_forgotten(yard: Opened, house: House) -> None:
+    async with yard() as y:
+        y.task(nothing)
+        old, new = await y.put(), await y.put()
+        await y.work(sync=1)
+        house.execute(f"update procrastinate_events set at = at - interval '15 days' where job_id = {old}")
+        async with await y.engine.database.connect() as c:
+            await tidy(c)
+
+        assert house.query("select id from procrastinate_jobs") == [(new,)]

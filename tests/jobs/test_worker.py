@@ -1,0 +1,294 @@
+"""A worker: what it claims, in which order, how many at a time, and what becomes of jobs that go wrong."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from rowen.errors import BusyError, CircuitOpenError, ConnectError, SourceError, UsageError
+from rowen.jobs import worker as worker_module
+from rowen.jobs.tasks import AtWork, JobCancelledError, JobReleasedError
+from tests.conftest import House
+from tests.jobs.conftest import Opened, nothing
+
+
+async def test_jobs_of_higher_priority_come_first_and_then_the_oldest(yard: Opened) -> None:
+    async with yard() as y:
+        done: list[int] = []
+
+        async def note(at_work: AtWork) -> None:
+            done.append(at_work.job.id)
+
+        y.task(note)
+        first, second = await y.put(), await y.put()
+        urgent = await y.put(priority=10)
+        await y.work(sync=1)
+
+        assert done == [urgent, first, second]
+        assert [(await y.job(job)).state for job in done] == ["done"] * 3
+
+
+async def test_each_kind_of_work_has_places_of_its_own(yard: Opened) -> None:
+    async with yard() as y:
+        live: dict[str, int] = {"sync": 0, "deliver": 0}
+        most = dict(live)
+
+        async def count(at_work: AtWork) -> None:
+            kind = at_work.job.queue
+            live[kind] += 1
+            most[kind] = max(most[kind], live[kind])
+            await asyncio.sleep(0.05)
+            live[kind] -= 1
+
+        y.task(count)
+        for kind in ("sync", "deliver"):
+            for _ in range(6):
+                await y.put(kind=kind)
+        await y.work(sync=1, deliver=3)
+
+        assert most == {"sync": 1, "deliver": 3}
+
+
+async def test_a_worker_leaves_alone_the_kinds_that_it_has_no_places_for(yard: Opened) -> None:
+    async with yard() as y:
+        y.task(nothing)
+        other = await y.put(kind="extract")
+        await y.work(sync=2)
+
+        assert (await y.job(other)).state == "waiting"
+
+
+async def test_two_jobs_with_one_lock_never_run_at_once(yard: Opened) -> None:
+    async with yard() as y:
+        live = most = 0
+
+        async def count(at_work: AtWork) -> None:
+            nonlocal live, most
+            live += 1
+            most = max(most, live)
+            await asyncio.sleep(0.02)
+            live -= 1
+
+        y.task(count)
+        for _ in range(5):
+            await y.put(lock="source:1")
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(y.worker(sync=4).run(until_idle=True) for _ in range(2)))
+
+        assert most == 1
+        assert len(y.ends) == 5
+
+
+async def test_several_workers_share_jobs_and_do_each_once(yard: Opened) -> None:
+    async with yard() as y:
+        done: list[int] = []
+
+        async def note(at_work: AtWork) -> None:
+            done.append(at_work.job.id)
+            await asyncio.sleep(0)
+
+        y.task(note)
+        wanted = [await y.put() for _ in range(60)]
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(y.worker(sync=3).run(until_idle=True) for _ in range(3)))
+
+        assert sorted(done) == wanted
+
+
+async def test_what_may_be_over_soon_is_tried_four_times_and_then_fails_with_its_reason(yard: Opened) -> None:
+    async with yard() as y:
+
+        async def fail(at_work: AtWork) -> None:
+            raise ConnectError("No route to the meadow.")
+
+        y.task(fail)
+        job = await y.put()
+        async with y.working(sync=1):
+            failed = await y.until_state(job, "failed")
+
+        assert (failed.tries, failed.waits, failed.error_code) == (4, 0, "connect")
+        assert failed.error == "No route to the meadow."
+        assert [end.state for end in y.ends] == ["waiting", "waiting", "waiting", "failed"]
+        waits = [end.wait_s or 0 for end in y.ends[:3]]
+        assert waits == sorted(waits)
+
+
+async def test_a_refusal_and_a_bug_fail_at_once_whatever_their_words_are(yard: Opened) -> None:
+    async with yard() as y:
+
+        async def refuse(at_work: AtWork) -> None:
+            raise UsageError("Timeout, try again later: 503.")
+
+        async def stumble(at_work: AtWork) -> None:
+            raise ZeroDivisionError("connection reset")
+
+        y.task(refuse, name="refuse")
+        y.task(stumble, name="stumble")
+        refused, stumbled, unknown = [await y.put(task=task) for task in ("refuse", "stumble", "unknown")]
+        await y.work(sync=1)
+
+        told = [await y.job(job) for job in (refused, stumbled, unknown)]
+        assert [(job.state, job.tries) for job in told] == [("failed", 1)] * 3
+        assert told[1].error == "ZeroDivisionError: connection reset"
+        assert "knows no task 'unknown'" in (told[2].error or "")
+
+
+async def test_an_open_circuit_burns_no_try_and_the_job_waits_until_it_may_be_probed(yard: Opened) -> None:
+    async with yard() as y:
+        times: list[float] = []
+
+        async def probe(at_work: AtWork) -> None:
+            times.append(asyncio.get_running_loop().time())
+            if len(times) < 7:
+                raise CircuitOpenError("The circuit of the meadow is open.", retry_in_s=0.1)
+
+        y.task(probe)
+        job = await y.put()
+        async with y.working(sync=1) as worker:
+            worker._random.random = lambda: 0.0
+            done = await y.until_state(job, "done")
+
+        assert (done.tries, done.waits) == (1, 6)
+        assert min(after - before for before, after in itertools.pairwise(times)) >= 0.1
+
+
+async def test_a_busy_source_is_waited_for_without_a_try(yard: Opened) -> None:
+    async with yard() as y:
+
+        async def busy(at_work: AtWork) -> None:
+            raise BusyError("Somebody syncs it by hand.")
+
+        y.task(busy)
+        job = await y.put()
+        await y.work(sync=1)
+
+        waiting = await y.job(job)
+        assert (waiting.state, waiting.tries, waiting.waits, waiting.error_code) == ("waiting", 0, 1, "busy")
+
+
+async def test_poison_jobs_do_not_hold_up_the_others(yard: Opened) -> None:
+    async with yard() as y:
+
+        async def poison(at_work: AtWork) -> None:
+            raise SourceError("Poison.")
+
+        y.task(poison, name="poison")
+        y.task(nothing)
+        for _ in range(10):
+            await y.put(task="poison", priority=5)
+        good = [await y.put() for _ in range(10)]
+        async with y.working(sync=2):
+            for job in good:
+                await y.until_state(job, "done")
+
+
+async def test_a_waiting_job_is_cancelled_and_a_running_one_ends_at_once(yard: Opened) -> None:
+    async with yard() as y:
+
+        async def obey(at_work: AtWork) -> None:
+            while not at_work.work.stopped:
+                await asyncio.sleep(0.01)
+            raise JobCancelledError
+
+        y.task(obey)
+        running = await y.put()
+        async with y.working(sync=1):
+            await y.until_state(running, "running")
+            waiting = await y.put()
+            cancelled = await y.r.cancel_job(waiting)
+            await y.r.cancel_job(running)
+            ended = await y.until_state(running, "cancelled")
+
+        assert cancelled.state == "cancelled"
+        assert ended.tries == 1
+
+
+async def test_a_cancelled_or_failed_job_can_be_tried_again(yard: Opened) -> None:
+    async with yard() as y:
+        y.task(nothing)
+        job = await y.put()
+        await y.r.cancel_job(job)
+        revived = await y.r.retry_job(job)
+        await y.work(sync=1)
+
+        assert (revived.state, revived.tries) == ("waiting", 0)
+        assert (await y.job(job)).state == "done"
+
+
+async def test_nothing_begins_while_the_queue_is_paused(yard: Opened) -> None:
+    async with yard() as y:
+        y.task(nothing)
+        async with y.working(sync=1) as worker:
+            await y.r.pause_queue()
+            await y.until(lambda: worker._is_paused)
+            job = await y.put()
+            await asyncio.sleep(0.2)
+            assert (await y.job(job)).state == "waiting"
+            assert (await y.r.queue_depth()).paused
+
+            await y.r.resume_queue()
+            await y.until_state(job, "done")
+
+
+async def test_a_worker_that_stops_gives_its_jobs_back_without_a_try(yard: Opened) -> None:
+    async with yard() as y:
+
+        async def obey(at_work: AtWork) -> None:
+            while not at_work.work.stopped:
+                await asyncio.sleep(0.01)
+            raise JobReleasedError
+
+        y.task(obey)
+        job = await y.put()
+        async with y.working(sync=1):
+            await y.until_state(job, "running")
+
+        given_back = await y.job(job)
+        assert (given_back.state, given_back.tries, given_back.error) == ("waiting", 0, None)
+        assert await y.r.workers() == []
+
+
+async def test_a_job_that_does_not_end_is_cut_off_when_its_worker_stops(
+    yard: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "GRACE_S", 0.1)
+    async with yard(lease_s=0.4) as y:
+
+        async def deaf(at_work: AtWork) -> None:
+            await asyncio.sleep(3600)
+
+        y.task(deaf)
+        job = await y.put()
+        async with y.working(sync=1):
+            await y.until_state(job, "running")
+
+        assert (await y.job(job)).state == "waiting"
+
+
+async def test_the_database_is_told_who_works_and_with_how_many_places(yard: Opened, house: House) -> None:
+    async with yard() as y, y.working(sync=2, deliver=1):
+        await y.until(lambda: bool(house.query("select from worker")))
+        [one] = await y.r.workers()
+
+        assert (one.places, one.running) == ({"sync": 2, "deliver": 1}, 0)
+
+
+async def test_a_job_that_was_claimed_without_hearing_of_it_is_given_back(yard: Opened, house: House) -> None:
+    async with yard() as y:
+        y.task(nothing)
+        async with y.working(sync=1) as worker:
+            await y.until(lambda: worker._id is not None)
+            house.execute("insert into queue_pause default values; notify rowen_due")
+            await y.until(lambda: worker._is_paused)
+            job = await y.put()
+            house.execute(f"update procrastinate_jobs set status = 'doing', worker_id = {worker._id} where id = {job}")
+            house.execute("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen%'")
+            house.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+            given_back = await y.until_state(job, "waiting")
+            await y.r.resume_queue()
+            await y.until_state(job, "done")
+
+        assert given_back.tries == 0

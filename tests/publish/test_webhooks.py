@@ -1,0 +1,254 @@
+"""Receivers hear of each change once, in order, signed, whatever they answer; and hold nothing up."""
+
+import asyncio
+import base64
+import hmac
+import json
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rowen import Complete, Fetched, RefusedError, UsageError
+from tests.conftest import House
+from tests.portals.scripted import Scripted, page, shows
+from tests.portals.site import Page, Site
+
+SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
+
+
+class Receiver(Site):
+    """Takes messages, as its `answers` say: a status for each, in turn; the last one stays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = [200]
+        self.heard: list[dict[str, Any]] = []
+        self.accepted: list[int] = []
+        self.headers: list[dict[str, str]] = []
+        self.default = Page(handler=self._take)
+
+    async def _take(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        status = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        told = json.loads(body)
+        self.heard.append(told)
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        assert _is_signed(self.headers[-1], body, SECRET)
+        if status == 200:
+            self.accepted.append(told["data"]["number"])
+        return web.Response(status=status, headers={"Location": "/elsewhere"} if status == 302 else {})
+
+
+def _is_signed(headers: dict[str, str], body: bytes, secret: str) -> bool:
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.new(key, signed, sha256).digest()).decode()
+    return f"v1,{expected}" in headers["webhook-signature"].split()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    site = Receiver()
+    yield site
+    site.close()
+
+
+@pytest.fixture(autouse=True)
+def _prepared(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds(Scripted)
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+
+
+async def _grow(r: Any, count: int, *, name: str = "one", text: str = "Hay.") -> None:
+    shows(*(Fetched(page(f"{name}/{n}", f"{text} {n}")) for n in range(count)), Complete())
+    await r.sync(f"scripted:{name}")
+
+
+async def _hook(r: Any, receiver: Receiver, **more: Any) -> None:
+    await r.add_webhook("team", f"{receiver.url}/hook", secret="env:HOOK_SECRET", **more)
+
+
+async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(house: House, receiver: Receiver) -> None:
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 20)
+
+        first, second = await r.deliver("team"), await r.deliver("team")
+
+    assert (first, second) == (20, 0)
+    assert sorted(receiver.accepted) == list(range(1, 21))
+    assert receiver.heard[0]["type"] == "item.created"
+    assert len({headers["webhook-id"] for headers in receiver.headers}) == 20
+
+
+async def test_only_what_a_receiver_wants_is_sent(house: House, receiver: Receiver) -> None:
+    async with house.open(trust_database=True) as r:
+        await _grow(r, 1)
+        name = (await r.sources())[0].name
+        await _hook(r, receiver, sources=[name], kinds=["updated"], query="barley")
+        await _grow(r, 3, name="two", text="Barley.")
+        await _grow(r, 2, text="Barley.")
+
+        await r.deliver("team")
+        (hook,) = await r.webhooks()
+
+    assert [told["data"]["kind"] for told in receiver.heard] == ["updated"]
+    assert hook.waiting == 0
+
+
+@pytest.mark.parametrize("status", [500, 302, 429])
+async def test_a_receiver_that_fails_is_called_again_with_what_it_did_not_take(
+    house: House, receiver: Receiver, status: int
+) -> None:
+    receiver.answers = [200, 200, status, 200]
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 12)
+
+        await r.deliver("team")
+        (hook,) = await r.webhooks()
+        assert (hook.failures, hook.state) == (1, "active")
+        assert hook.next_try_at is not None
+        await r.deliver("team")
+        log = await r.deliveries("team", limit=100)
+
+    assert sorted(receiver.accepted) == list(range(1, 13))
+    assert sorted(delivery.number for delivery in log if delivery.error is None) == list(range(1, 13))
+    assert [delivery.status for delivery in log if delivery.error] == [status]
+
+
+async def test_a_receiver_that_says_it_is_gone_is_disabled_and_can_be_resumed(house: House, receiver: Receiver) -> None:
+    receiver.answers = [410]
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 2)
+
+        await r.deliver("team")
+        await r.deliver("team")
+        (hook,) = await r.webhooks()
+        heard = len(receiver.heard)
+        receiver.answers = [200]
+        await r.resume_webhook("team")
+        await r.deliver("team")
+
+    assert (hook.state, hook.last_error) == ("disabled", "It answered with status 410.")
+    assert heard == 2
+    assert sorted(receiver.accepted) == [1, 2]
+
+
+async def test_one_that_failed_for_days_is_disabled(house: House, receiver: Receiver) -> None:
+    receiver.answers = [500]
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 1)
+        await r.deliver("team")
+        house.execute("update webhook set failing_since = now() - interval '6 days'")
+        await r.deliver("team")
+
+        (hook,) = await r.webhooks()
+
+    assert hook.state == "disabled"
+
+
+async def test_a_worker_calls_within_seconds_of_the_sync_and_a_dead_receiver_holds_nothing_up(
+    house: House, receiver: Receiver
+) -> None:
+    async with house.open(trust_database=True) as r, house.open(trust_database=True) as syncing:
+        await _hook(r, receiver)
+        await r.add_webhook("dead", "http://127.0.0.1:9/hook", secret="env:HOOK_SECRET")
+        working = asyncio.create_task(r.work())
+        await _grow(syncing, 3)
+
+        async with asyncio.timeout(30):
+            while len(receiver.accepted) < 3:
+                await asyncio.sleep(0.02)
+        r.stop()
+        await working
+        states = {hook.name: hook for hook in await r.webhooks()}
+
+    assert sorted(receiver.accepted) == [1, 2, 3]
+    assert states["team"].waiting == 0
+    assert states["dead"].waiting == 3
+
+
+async def test_what_was_sent_can_be_sent_once_more_from_a_number(house: House, receiver: Receiver) -> None:
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 5)
+        await r.deliver("team")
+        before = {headers["webhook-id"] for headers in receiver.headers}
+
+        await r.resume_webhook("team", since=3)
+        await r.deliver("team")
+
+    assert receiver.accepted[5:] == [4, 5]
+    assert {headers["webhook-id"] for headers in receiver.headers} == before
+
+
+async def test_a_secret_is_changed_without_a_gap(
+    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEXT_SECRET", "a secret of a fair length")
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await r.rotate_webhook("team", secret="env:NEXT_SECRET")
+        await _grow(r, 1)
+        await r.deliver("team")
+
+    assert len(receiver.headers[0]["webhook-signature"].split()) == 2
+    assert house.query("select secrets from webhook") == [(["env:NEXT_SECRET", "env:HOOK_SECRET"],)]
+
+
+async def test_private_addresses_are_refused_and_nothing_is_lost(house: House, receiver: Receiver) -> None:
+    async with house.open(trust_database=True, allow_addresses="") as r:
+        await _hook(r, receiver)
+        await _grow(r, 1)
+        await r.deliver("team")
+
+        (hook,) = await r.webhooks()
+
+    assert receiver.heard == []
+    assert "127.0.0.1" in (hook.last_error or "")
+    assert hook.waiting == 1
+
+
+async def test_secrets_of_this_machine_are_not_used_for_receivers_that_nobody_here_added(
+    house: House, receiver: Receiver
+) -> None:
+    async with house.open() as r:
+        await _grow(r, 1)
+        house.execute(
+            "insert into webhook (name, url, secrets, after)"
+            f" values ('strange', '{receiver.url}/hook', '{{env:HOOK_SECRET}}', 0)"
+        )
+        await r.deliver("strange")
+
+        (hook,) = await r.webhooks()
+
+    assert receiver.heard == []
+    assert "not agreed" in (hook.last_error or "")
+
+
+async def test_what_is_wrong_is_refused_when_it_is_added(
+    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHORT", "short")
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        wrong: list[dict[str, Any]] = [
+            {"secret": SECRET},
+            {"secret": "env:SHORT"},
+            {"secret": "env:HOOK_SECRET", "kinds": ["exploded"]},
+        ]
+        for one in wrong:
+            with pytest.raises(UsageError):
+                await r.add_webhook("other", f"{receiver.url}/hook", **one)
+        with pytest.raises(UsageError, match="in clear"):
+            await r.add_webhook("other", "https://me:pass@example.org/", secret="env:HOOK_SECRET")
+        with pytest.raises(RefusedError, match="already"):
+            await _hook(r, receiver)
+
+        assert len(await r.webhooks()) == 1

@@ -1,0 +1,210 @@
+"""All processes of a database ask a host as often as a single one would."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rowen.fetch.shared_pace import HostAnswer, HostNews, HostReport, SharedThrottle
+from rowen.store.database import Database
+from rowen.store.host_slots import HostSlotTable, forget_idle
+from tests.conftest import House
+
+HOST = "host.example"
+
+
+def process(
+    house: House, requests: int, *, gap_s: float, places: int, answer_s: float, lease_s: float = 5.0
+) -> subprocess.Popen[str]:
+    arguments = map(str, (house.conninfo, requests, gap_s, places, answer_s, lease_s))
+    began = subprocess.Popen(
+        [sys.executable, "-m", "tests.store.paced_process", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert began.stdout is not None
+    assert began.stdout.readline() == "ready\n"
+    return began
+
+
+def begin(one: subprocess.Popen[str]) -> None:
+    assert one.stdin is not None
+    one.stdin.write("\n")
+    one.stdin.flush()
+
+
+def finished(one: subprocess.Popen[str]) -> list[tuple[float, float]]:
+    told, _ = one.communicate(timeout=60)
+    lines = [line.split() for line in told.splitlines() if line != "began"]
+    return [(float(began), float(ended)) for began, ended in lines]
+
+
+class Counted(HostSlotTable):
+    """Counts what it is asked."""
+
+    statements = 0
+
+    async def take(self, host: str, **wanted: object) -> HostAnswer:
+        self.statements += 1
+        return await super().take(host, **wanted)  # type: ignore[arg-type]
+
+    async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
+        self.statements += 1
+        return await super().tell(reports)
+
+
+@asynccontextmanager
+async def paces(house: House, count: int, **pace: float) -> AsyncIterator[list[tuple[SharedThrottle, Counted]]]:
+    """As many processes would make, in one."""
+    database = Database(house.settings())
+    await database.open()
+    slots = [Counted(database, lease_s=pace.get("lease_s", 5.0)) for _ in range(count)]
+    own = {name: value for name, value in pace.items() if name != "lease_s"}
+    made = [(SharedThrottle(one, **own), one) for one in slots]
+    yield made
+    for throttle, _ in made:
+        await throttle.close()
+    await database.close()
+
+
+async def requests(pace: SharedThrottle, count: int, *, answer_s: float = 0.0) -> list[float]:
+    """When each of them began."""
+
+    async def one() -> float:
+        permit = await pace.enter(HOST)
+        began = time.monotonic()
+        await asyncio.sleep(answer_s)
+        permit.release()
+        return began
+
+    return sorted(await asyncio.gather(*(one() for _ in range(count))))
+
+
+def test_processes_keep_the_gap_and_the_places_of_a_host_together(house: House) -> None:
+    live = [process(house, 8, gap_s=0.1, places=2, answer_s=0.15) for _ in range(3)]
+    for one in live:
+        begin(one)
+    told = sorted(line for one in live for line in finished(one))
+
+    starts = [began for began, _ in told]
+    assert len(told) == 24
+    # A single late start shortens the gap behind it, and none before: all of them together are as long as they must be.
+    assert starts[-1] - starts[0] > 23 * 0.1 - 0.05
+    assert max(sum(began <= at < ended for began, ended in told) for at in starts) <= 2
+    assert house.query("select count(*) from host_slot") == [(0,)]
+
+
+def test_a_killed_process_frees_its_places_when_its_lease_ends(house: House) -> None:
+    killed = process(house, 1, gap_s=0, places=1, answer_s=60, lease_s=1.5)
+    waiting = process(house, 1, gap_s=0, places=1, answer_s=0, lease_s=1.5)
+    begin(killed)
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == "began\n"
+    begin(waiting)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    died = time.time()
+
+    [(began, _)] = finished(waiting)
+
+    assert 0.2 < began - died < 10
+
+
+async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(house: House) -> None:
+    async with paces(house, 1, delay_s=0.0, concurrency=3) as [(pace, slots)]:
+        began = time.monotonic()
+        await requests(pace, 500)
+
+        # Once to come, and once a second.
+        assert slots.statements <= 1 + (time.monotonic() - began) // 0.9
+
+
+async def test_processes_that_share_a_host_ask_about_once_a_request(house: House) -> None:
+    async with paces(house, 2, delay_s=0.05, concurrency=3) as [(one, asked), (two, also)]:
+        await requests(one, 1)
+        begun = await asyncio.gather(requests(one, 20), requests(two, 20))
+        starts = sorted(began for each in begun for began in each)
+
+        assert starts[-1] - starts[0] > 39 * 0.05 - 0.05
+        assert asked.statements + also.statements < 2 * 40
+
+
+async def test_a_second_process_waits_until_the_first_knows_of_it(house: House) -> None:
+    async with paces(house, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
+        permit = await one.enter(HOST)
+        second = asyncio.create_task(two.enter(HOST))
+        done, _ = await asyncio.wait({second}, timeout=1.5)
+        permit.release()
+
+        assert not done
+        (await asyncio.wait_for(second, 10)).release()
+
+
+async def test_a_host_that_asks_for_time_is_left_alone_by_all(house: House) -> None:
+    async with paces(house, 2, delay_s=0.0, concurrency=1) as [(one, _), (two, _)]:
+        await requests(one, 1)
+        await one.hold(HOST, 1.5)
+        held = time.monotonic()
+        [began] = await requests(two, 1)
+
+        assert began - held > 1.4
+
+
+async def test_a_process_that_slept_through_its_lease_asks_before_it_goes_on(house: House) -> None:
+    late = 0.0
+    async with paces(house, 2, delay_s=0.0, concurrency=1) as [(one, slots), (two, _)]:
+        one._clock = lambda: time.monotonic() + late
+        await requests(one, 1)
+        house.execute("update host_slot set lease_until = now() - interval '1 second'")
+        permit = await two.enter(HOST)
+        before, late = slots.statements, 60.0
+        woken = asyncio.create_task(requests(one, 1))
+        done, _ = await asyncio.wait({woken}, timeout=0.5)
+        permit.release()
+
+        assert not done
+        await asyncio.wait_for(woken, 10)
+        assert slots.statements > before
+
+
+async def test_hosts_that_nobody_asks_are_forgotten(house: House) -> None:
+    async with paces(house, 1, delay_s=0.0, concurrency=1) as [(pace, slots)]:
+        await requests(pace, 1)
+        house.execute("update host_pace set last_start = now() - interval '2 hours'")
+        house.execute("insert into host_pace (host) values ('other.example')")
+        async with slots._database.connection() as c:
+            await forget_idle(c)
+
+        assert house.query("select host from host_pace") == [(HOST,)]
+    assert house.query("select count(*) from host_slot") == [(0,)]
+
+
+@pytest.mark.parametrize("others", [0, 2])
+async def test_one_of_several_takes_its_share_while_the_database_is_away(house: House, others: int) -> None:
+    async with paces(house, 1 + others, delay_s=0.05, concurrency=3) as made:
+        pace, slots = made[0]
+        await asyncio.gather(*(requests(one, 8) for one, _ in made))
+        await asyncio.wait_for(_meeting(pace, others), 10)
+        house.execute("alter function host_take rename to host_gone")
+        house.execute("alter function host_tell rename to host_silent")
+        await pace._tell()
+        before = slots.statements
+        starts = await requests(pace, 5)
+        asked = slots.statements - before
+        house.execute("alter function host_gone rename to host_take")
+        house.execute("alter function host_silent rename to host_tell")
+
+    gap_s = 0.05 * (1 + others)
+    assert 4 * gap_s - 0.02 < starts[-1] - starts[0] < 5
+    assert asked == 0
+
+
+async def _meeting(pace: SharedThrottle, others: int) -> None:
+    while pace._posts[HOST].others != others:
+        await asyncio.sleep(0.01)
