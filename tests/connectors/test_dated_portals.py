@@ -51,6 +51,21 @@ async def test_what_changed_costs_what_changed(house: House, portal: DatedPortal
     assert run.tally.rows_written <= 2 * 3 * 3
 
 
+@and_ckan
+async def test_a_full_page_does_not_end_a_list_of_changes_because_a_count_says_so(house: House, portal: Portal) -> None:
+    portal.page_max = 4
+    portal.fill(9)
+    async with house.open() as r:
+        await keep(r, portal)
+        # One record too few in every count: four of five changes fill a page, and so many are declared.
+        portal.miscount = -1
+        for number in range(4):
+            portal.make(f"n{number}", tick_h=0.1)
+        await r.sync("portal")
+
+    assert house.query("select count(*) from item") == [(14,)]
+
+
 async def test_a_full_walk_without_changes_writes_nothing(house: House, portal: DatedPortal) -> None:
     portal.fill(150)
     async with house.open() as r:

@@ -116,7 +116,7 @@ async def chronology(
     """The pages of a listing; `window` is how many records a source lets us skip.
 
     `undated_kept` tells that records without a date are among the answers to every question; `confirmed`, that only
-    an empty page ends a whole listing, whatever count is declared.
+    an empty page ends a listing, whatever count is declared.
     """
     begin = _second(since) if since else None
     spot = _Spot(**place) if place else _Spot(since=begin, after=begin)
@@ -134,15 +134,17 @@ async def chronology(
         declared = answer.declared if spot.seen == 0 or not spot.ordered else None
         spot = replace(spot, declared=spot.declared if spot.declared is not None else answer.declared)
         moved = spot.moved(answer, wide=wide)
-        more = answer.more or (confirmed and spot.since is None)
+        more = answer.more or confirmed
         following = moved if more and answer.rows else moved.rest(answer)
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
+        ends_by_count = spot.since is not None and not answer.more
         yield ListingPage(
             answer.rows,
-            place=asdict(following) if following and not closed else None,
+            place=asdict(following) if following and not (closed or ends_by_count) else None,
             declared=declared,
             clock=answer.clock,
             doubt=answer.doubt or (_CLOSED.format(window) if closed else None),
+            ends_by_count=ends_by_count,
         )
         if following is None or closed:
             return

@@ -41,7 +41,8 @@ class CatalogCursor:
     Is it all there: `surplus` is how many more records the source declares than it gives items; while that stays so,
     nothing was deleted or added unnoticed. `short` is by how many records its whole listing falls short of what it
     declares, `unidentified` are the records that could not be told to be about any item, `passed` the hashes of those
-    that are listed, and named in a roll call, but are no items.
+    that are listed, and named in a roll call, but are no items. `page` is how many records its largest page had that
+    was not the last, when it was walked whole: only a smaller one proves the end of a list by itself.
 
     What failed: `handles` are what records in quarantine can be asked for by, by the URLs of their items.
 
@@ -62,6 +63,7 @@ class CatalogCursor:
     short: int | None = None
     unidentified: list[str] | None = None
     passed: list[str] | None = None
+    page: int | None = None
     handles: dict[str, str] | None = None
     place: Any = None
     since: str | None = None

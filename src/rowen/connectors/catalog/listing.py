@@ -46,6 +46,8 @@ class ListingPage:
     `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is how many records the
     source says that this listing has, `clock` its own time if it tells it, `doubt` why reaching the end of this
     listing would not prove that all was seen. `unshown` records are counted, but were not shown when asked for.
+    `ends_by_count` tells that only the count says that this page is the last: if the walk goes on, the next one is
+    asked for all the same.
     """
 
     rows: Sequence[Row]
@@ -54,6 +56,7 @@ class ListingPage:
     clock: datetime | None = None
     doubt: str | None = None
     unshown: int = 0
+    ends_by_count: bool = False
 
 
 class Tokens(NamedTuple):

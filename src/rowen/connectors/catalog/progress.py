@@ -116,7 +116,8 @@ class Progress:
 
     def walk(self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None) -> Walk:
         """One pass over the listing."""
-        walk = Walk(self.listing.pages(since=since, place=place, tokens=tokens), self.seen, since=since)
+        full = self.cursor.page if since else None
+        walk = Walk(self.listing.pages(since=since, place=place, tokens=tokens), self.seen, since=since, full=full)
         self.walks.append(walk)
         return walk
 
@@ -239,6 +240,7 @@ class Progress:
             unidentified=self.unidentified.kept(),
             passed=sorted(self.passing) or None,
             handles=self.handles or None,
+            page=max((walk.followed for walk in self.walks), default=0) or None,
             items=kept,
             tokens=self.listing.tokens if is_remembered else None,
             failed=failed if self.listing.tokens and is_remembered and failed else None,

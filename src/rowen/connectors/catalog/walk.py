@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -38,11 +38,15 @@ class Walk:
     declared fewer records on the way than before, `refused` that not even a first page came. `reached` is the last
     place to go on at, `again` are the records of the last page that this walk has shown before, `beginning` are the
     URLs of the first page.
+
+    `followed` is how many records the largest page had that others came after, `full` the same of the last walk over
+    the whole catalog: a page that is as full may have another one behind it, whatever the count says.
     """
 
     pages: AsyncGenerator[ListingPage]
     seen: UrlSet
     since: datetime | None = None
+    full: int | None = None
     declared: int | None = None
     clock: datetime | None = None
     newest: datetime | None = None
@@ -50,6 +54,7 @@ class Walk:
     reached: Any = None
     doubt: str | None = None
     received: int = 0
+    followed: int = 0
     unshown: int = 0
     fresh: int = 0
     shared: int = 0
@@ -68,6 +73,7 @@ class Walk:
     _said: HashSet = field(default_factory=HashSet)
     _own: HashSet | None = None
     _stale: int = 0
+    _before: int = 0
 
     def __post_init__(self) -> None:
         self._is_first = not len(self.seen)
@@ -80,12 +86,16 @@ class Walk:
 
     async def rows(self) -> AsyncGenerator[list[Row]]:
         """The records of each page that were not seen before."""
-        async with aclosing(_ahead(self.pages)) as pages:
+        async with aclosing(_ahead(self.pages, until=self._is_last)) as pages:
             async for page in pages:
                 fresh = self._take(page)
                 yield fresh
                 if self.disobeyed or self._is_endless(page):
                     return
+
+    def _is_last(self, page: ListingPage) -> bool:
+        """Whether the count is to be believed that says so: a page that could have held more would have shown more."""
+        return page.ends_by_count and (self.full is None or len(page.rows) < self.full)
 
     def join(self, other: "Walk") -> None:
         """Take over what another part of the same walk leaves in doubt."""
@@ -105,6 +115,8 @@ class Walk:
         self.place = page.place
         self.reached = self.reached if page.place is None else page.place
         self.received += len(page.rows)
+        if page.rows:
+            self.followed, self._before = max(self.followed, self._before), len(page.rows)
         self.unshown += page.unshown
         is_new = [self.seen.add(row.url) for row in page.rows]
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
@@ -166,12 +178,17 @@ def _begins_as(page: list[str], first: list[str]) -> bool:
     return len(page) > 1 and common > 0 and page[:common] == first[:common]
 
 
-async def _ahead(pages: AsyncGenerator[ListingPage]) -> AsyncGenerator[ListingPage]:
+async def _ahead(
+    pages: AsyncGenerator[ListingPage], *, until: Callable[[ListingPage], bool]
+) -> AsyncGenerator[ListingPage]:
     """The same pages, the next one asked for while this one is looked at."""
     async with aclosing(pages):
         coming = asyncio.ensure_future(anext(pages, None))
         try:
             while (page := await coming) is not None:
+                if until(page):
+                    yield page
+                    return
                 coming = asyncio.ensure_future(anext(pages, None))
                 yield page
         finally:

@@ -48,7 +48,8 @@ def mark_of(row: Any) -> str:
 class Course:
     """Where a pass is: the next row is at `position`, behind the one marked `after`.
 
-    `repeated` tells that the listing ended with a page that had come before. A listing is `steady` as long as its order
+    `repeated` tells that the listing ended with a page that had come before, `ends_by_count` that only the count says
+    that the last page was the last one. A listing is `steady` as long as its order
     can be relied on; `overlaps` tells whether the next page is to begin with the last row.
     """
 
@@ -59,6 +60,7 @@ class Course:
     ended: bool = False
     repeated: bool = False
     at_end: bool = False
+    ends_by_count: bool = False
     overlaps: bool = field(init=False)
     _frontier: int = field(init=False)
     _steady: bool = True
@@ -124,10 +126,8 @@ class Course:
         """Note where to go on, and whether the listing has ended."""
         end = start + len(rows)
         stepped_back, self._stepped_back = self._stepped_back, False
-        if self.since and not start and end >= (count or end + 1):
-            # The count of all datasets is compared afterwards, which makes up for a page that confirms the end.
-            self.ended = self.at_end = True
-            return
+        # Of what was modified the first page is mostly the only one: whether to confirm that is left to the walk.
+        self.ends_by_count = self.since is not None and not start and end >= (count or end + 1)
         if not is_new and not stepped_back:
             self.repeated = end > self._frontier
             self.ended = self.at_end = True

@@ -72,6 +72,7 @@ class CkanListing(Listing):
                     declared=page.total,
                     clock=page.clock,
                     doubt=_doubt(course, page),
+                    ends_by_count=course.ends_by_count,
                 )
 
     async def count(self, since: datetime | None = None) -> int | None:

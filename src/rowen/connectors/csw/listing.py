@@ -209,14 +209,16 @@ class Catalogue(Listing):
             at, matched = at + len(window.rows), window.matched
             is_full = len(window.rows) >= min(window.asked, largest or window.asked)
             largest = max(largest, len(window.rows))
-            is_over = not window.rows or (matched is not None and at > matched and not is_full)
+            ends_by_count = matched is not None and at > matched and not is_full
+            is_over = not window.rows or (ends_by_count and since is None)
             yield ListingPage(
                 window.rows,
-                place=None if is_over else {"at": at},
+                place=None if is_over or ends_by_count else {"at": at},
                 declared=None if doubt else matched,
                 clock=self._clock,
                 doubt=doubt or window.doubt,
                 unshown=window.unshown,
+                ends_by_count=ends_by_count,
             )
             if is_over:
                 return
