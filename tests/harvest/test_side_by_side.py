@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Observation, Rowen
+from rowen.harvest.plan import Plan, Planner
+from rowen.model.hashes import Hash
 from rowen.model.run import Run
+from rowen.store import items
+from rowen.store.items import Stored
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
 
@@ -96,6 +100,33 @@ async def test_what_is_said_of_an_item_of_the_group_before_finds_it_stored(
 
     assert run.status == "completed"
     assert [title for (title,) in house.query("select title from item")] == held
+
+
+async def test_a_group_that_is_committed_while_the_store_answers_for_the_next_creates_its_items_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed, ask, settle, answers = asyncio.Event(), items.stored, Planner.settle, 0
+
+    async def answer_late(*asked: Any) -> dict[Hash, Stored]:
+        """What was there when the second group asked; by the time it hears of it, the first one is committed."""
+        nonlocal answers
+        found, answers = await ask(*asked), answers + 1
+        if answers == 2:
+            await committed.wait()
+        return found
+
+    def note(planner: Planner, plan: Plan) -> None:
+        settle(planner, plan)
+        committed.set()
+
+    monkeypatch.setattr(items, "stored", answer_late)
+    monkeypatch.setattr(Planner, "settle", note)
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        house.execute(SLOW)
+        run = await groups(r, Fetched(page(1)), Fetched(page(1)))
+
+    assert (run.status, run.tally.created, run.tally.failed, run.tally.duplicates) == ("completed", 1, 0, 1)
 
 
 async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(house: House) -> None:
