@@ -63,8 +63,9 @@ MEANING_SHARE = 4
 # Texts that tell how far apart texts usually are: few enough to cost nothing, enough for a mean.
 SAMPLED_VECTORS = 64
 # With a vector for fewer of the candidates, words alone rank them. Between .3 and .5 some small set always lost up to
-# .003 nDCG at a quarter or a half of the vectors; here the answer is that of words until most have one.
-LEAST_SHARE = 0.6
+# .003 nDCG at a quarter or a half of the vectors. Half, and one standard deviation of chance among so many candidates
+# twice over: .6 of a hundred, .7 of 25, all of four. Of few, chance alone gives some questions six in ten.
+LEAST_SHARE = "least(1, 0.5 + 1 / sqrt(candidates))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +384,8 @@ def _fused(meaning: Meaning | None) -> str:
           from scored group by item_id
          order by max(score) desc, item_id limit greatest({WORDS_DEPTH}, %(depth)s::integer)) item
 ), coverage as (
-    select avg((distance is not null)::integer)::float8 as share, max(score) as best from by_words
+    select avg((distance is not null)::integer)::float8 as share, count(*) as candidates, max(score) as best
+      from by_words
 ), by_meaning as (
     select item_id, min(distance) as distance, count(*) as passages,
            row_number() over (order by min(distance), item_id) as rank
