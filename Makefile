@@ -49,6 +49,7 @@ fuzz: setup ## Feed every reader broken input for long: make fuzz FUZZ_SECONDS=3
 	  $(BIN)/pytest -q tests/hostile/test_hostile_records.py tests/hostile/test_cursors.py
 
 bench: setup ## Measure: costs as ratios and CPU per item
+	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.files
 	$(BIN)/python -m bench.chunks
 	$(BIN)/python -m bench.fetch
