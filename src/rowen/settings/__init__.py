@@ -61,6 +61,11 @@ class Settings(_Declared):
     embedded_user: str | None = Field(
         default=None, description="system user that runs the embedded server when Rowen is started by root"
     )
+    # Who searches looks at what was found, and searches again, mostly within a minute. Twice as long keeps 40 MB for
+    # nobody, half misses those who read.
+    embedded_linger_s: float = Field(
+        default=60.0, ge=0, description="how long the embedded server stays up after the last command; 0: not at all"
+    )
     workers: int | None = Field(default=None, ge=0, description="worker processes for parsing; 0: none")
     side_by_side: Harmless[int] = Field(default=4, ge=1, le=64, description="sources that are synced at the same time")
     lease_s: float = Field(
