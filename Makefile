@@ -7,6 +7,9 @@ STAMP  := $(VENV)/.ready
 FUZZ_SECONDS ?= 1800
 SOAK_MINUTES ?= 60
 TEST_PROCESSES ?= auto
+# Tests start a thousand processes: what they import is compiled once, wherever the sources lie and whatever is usual here.
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/compiled
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-external corpus soak fuzz bench serve clean

@@ -68,6 +68,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     for name, value in QUIET.items():
         monkeypatch.setenv(name, value)
+    # Each process would compile what it imports.
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
 
 
 @pytest.fixture

@@ -112,14 +112,15 @@ def grows(work: Callable[[int], Callable[[], object]], sizes: tuple[int, ...], *
 
 def _growth(prepared: Sequence[Callable[[], object]], *, tries: int, limit_s: float) -> str | None:
     try:
-        if cheapest_s(prepared[-1], limit_s=limit_s) < FLOOR_S:
+        largest_s = cheapest_s(prepared[-1], limit_s=limit_s)
+        if largest_s < FLOOR_S:
             return None
-        for smaller, larger in pairwise(prepared):
-            # One after the other, over and over: what slows the machine for a moment slows both.
-            prices = [(cheapest_s(smaller), cheapest_s(larger)) for _ in range(tries)]
-            least, most = min(price for price, _ in prices), min(price for _, price in prices)
-            if most >= FLOOR_S and most >= MOST_GROWTH * least:
-                return f"{least:.3f} s became {most:.3f} s with twice the size"
+        # All sizes one after the other, over and over: what slows the machine for a moment slows each of them.
+        rounds = [[cheapest_s(work) for work in prepared[:-1]] + [largest_s]]
+        rounds += [[cheapest_s(work) for work in prepared] for _ in range(tries - 1)]
     except TooSlowError:
         return "takes seconds"
+    for smaller_s, larger_s in pairwise(map(min, zip(*rounds, strict=True))):
+        if larger_s >= FLOOR_S and larger_s >= MOST_GROWTH * smaller_s:
+            return f"{smaller_s:.3f} s became {larger_s:.3f} s with twice the size"
     return None
