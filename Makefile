@@ -7,6 +7,9 @@ STAMP  := $(VENV)/.ready
 FUZZ_SECONDS ?= 1800
 SOAK_MINUTES ?= 60
 TEST_PROCESSES ?= auto
+# Tests start a thousand processes: what they import is compiled once, wherever the sources lie and whatever is usual here.
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/compiled
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-external corpus soak fuzz bench serve clean
@@ -49,6 +52,7 @@ fuzz: setup ## Feed every reader broken input for long: make fuzz FUZZ_SECONDS=3
 	  $(BIN)/pytest -q tests/hostile/test_hostile_records.py tests/hostile/test_cursors.py
 
 bench: setup ## Measure: costs as ratios and CPU per item
+	$(BIN)/python -m bench.startup
 	$(BIN)/python -m bench.files
 	$(BIN)/python -m bench.chunks
 	$(BIN)/python -m bench.fetch

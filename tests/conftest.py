@@ -58,7 +58,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 # Most tests are about something else, and embedding takes its time; the files of whoever runs them are none of theirs.
-QUIET = {"ROWEN_EMBEDDER": "none", "ROWEN_CONFIG": os.devnull}
+# And no server stays up for who comes next.
+QUIET = {"ROWEN_EMBEDDER": "none", "ROWEN_CONFIG": os.devnull, "ROWEN_EMBEDDED_LINGER_S": "0"}
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +68,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     for name, value in QUIET.items():
         monkeypatch.setenv(name, value)
+    # Each process would compile what it imports.
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ would import from it, npm and git would take their configuration from it, and a 
 """
 
 import asyncio
+import atexit
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NEUTRAL_FOLDER", "environment", "find", "isolated_python", "run", "start", "trusted_path"]
+__all__ = ["NEUTRAL_FOLDER", "environment", "find", "isolated_python", "leave_behind", "run", "start", "trusted_path"]
 
 NEUTRAL_FOLDER = "/"
 """Where programs run: nobody but root writes there."""
@@ -54,6 +55,34 @@ def run(
 ) -> "subprocess.CompletedProcess[Any]":
     """Run a program to its end."""
     return subprocess.run(command, env=dict(environment), cwd=folder, check=False, **how)  # noqa: S603 (no shell)
+
+
+_left: "list[subprocess.Popen[bytes]]" = []
+
+
+def leave_behind(command: Sequence[str], *, environment: Mapping[str, str], inherited: Sequence[int]) -> None:
+    """Start a program that outlives this process, with some open files of ours and no terminal."""
+    # Those that ended meanwhile are reaped; a process that lives long would otherwise collect them.
+    _left[:] = [process for process in _left if process.poll() is None]
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(  # noqa: S603 (no shell)
+        command,
+        env=dict(environment),
+        cwd=NEUTRAL_FOLDER,
+        start_new_session=True,
+        pass_fds=inherited,
+        stdin=null,
+        stdout=null,
+        stderr=null,
+    )
+    _left.append(process)
+
+
+@atexit.register
+def _forget() -> None:
+    """Python would warn of processes that are still there at the end, which is what they are for."""
+    for process in _left:
+        process.returncode = process.poll() or 0
 
 
 def isolated_python(code: str) -> list[str]:

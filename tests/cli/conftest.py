@@ -47,6 +47,7 @@ class Cli:
             "ROWEN_WORKERS": "0",
             "ROWEN_EMBEDDER": "none",
             "ROWEN_CONFIG": os.devnull,
+            "ROWEN_EMBEDDED_LINGER_S": "0",
             **settings,
         }
 

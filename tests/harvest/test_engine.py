@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from rowen import Checkpoint, Complete, Fetched, Known, Observation
-from rowen.harvest.engine import Engine, Order
+from rowen.harvest.engine import Engine
+from rowen.harvest.run import Order
 from rowen.store.database import Connections
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows

@@ -1,17 +1,16 @@
 """Every attack is made on the flow as users run it, with worker processes, and under the eyes of the watchdog."""
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-import rowen
 from rowen.settings import Settings
 from tests.cli.conftest import cli, docs
 from tests.conftest import House
 from tests.hostile.watchdog import unblocked_loop
+from tests.imports import import_everything
 
 __all__ = ["cli", "docs"]
 
@@ -36,9 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def _imported() -> None:
     """What is imported when it is first used takes its time, once; that is not what these tests are about."""
-    for module in pkgutil.walk_packages(rowen.__path__, "rowen."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    import_everything()
     importlib.import_module("playwright.async_api")
 
 

@@ -91,10 +91,14 @@ async def test_scripts_read_no_file_and_no_page_of_the_browser_itself(app: App, 
     assert app.asked() == ["/"]
 
 
-@pytest.mark.parametrize("host", ["127.0.0.2", "2130706434", "0x7f.2", "0177.0.0.2", "127.2", "[::ffff:127.0.0.2]"])
-async def test_scripts_reach_no_spelling_of_this_machine(app: App, host: str) -> None:
+# All of them in one page: a browser takes seconds to start, and one attempt does not stand in another's way.
+HOSTS = ("127.0.0.2", "2130706434", "0x7f.2", "0177.0.0.2", "127.2", "[::ffff:127.0.0.2]")
+PRIVATE = ["http://10.0.0.1/", "http://192.168.0.1/", "http://169.254.169.254/latest/", "http://[fe80::1]/"]
+
+
+async def test_scripts_reach_no_spelling_of_this_machine(app: App) -> None:
     async with Trap("127.0.0.2") as trap:
-        app.script("/", reaching([f"http://{host}:{trap.port}/"]))
+        app.script("/", reaching([f"http://{host}:{trap.port}/" for host in HOSTS]))
 
         async with drawn(app, allow_addresses="127.0.0.1/32") as page:
             pass
@@ -103,11 +107,8 @@ async def test_scripts_reach_no_spelling_of_this_machine(app: App, host: str) ->
         assert trap.calls == []
 
 
-@pytest.mark.parametrize(
-    "url", ["http://10.0.0.1/", "http://192.168.0.1/", "http://169.254.169.254/latest/", "http://[fe80::1]/"]
-)
-async def test_scripts_reach_no_private_network(app: App, url: str) -> None:
-    app.script("/", reaching([url]))
+async def test_scripts_reach_no_private_network(app: App) -> None:
+    app.script("/", reaching(PRIVATE))
     meter = Counts()
 
     async with drawn(app, meter=meter) as page:
@@ -136,28 +137,33 @@ async def test_a_browser_listens_nowhere(app: App) -> None:
     assert listening == []
 
 
-@pytest.mark.parametrize(
-    "place", ["file:///etc/hostname", "chrome://version", "javascript:alert(1)", "data:text/html,x"]
-)
-async def test_a_page_that_leaves_for_a_file_leads_nowhere(house: House, app: App, place: str) -> None:
-    app.put("/", "Home", "Welcome. " * 50, links=("/away",))
-    app.script("/away", f"location.replace('{place}'); document.body.innerHTML = '<div id=app></div>'")
+PLACES = ("file:///etc/hostname", "chrome://version", "javascript:alert(1)", "data:text/html,x")
+
+
+async def test_a_page_that_leaves_for_a_file_leads_nowhere(house: House, app: App) -> None:
+    away = [f"/away{number}" for number in range(len(PLACES))]
+    app.put("/", "Home", "Welcome. " * 50, links=away)
+    for path, place in zip(away, PLACES, strict=True):
+        app.script(path, f"location.replace('{place}'); document.body.innerHTML = '<div id=app></div>'")
 
     async with house.open() as r:
         await r.add(f"{app.url}/", name="app", options={"render": "always"})
         run = await r.sync("app")
 
     assert run.status in ("completed", "partial")
+    assert set(away) <= set(app.asked())
     assert [url for (url,) in house.query("select url from item") if not url.startswith(app.url)] == []
-    assert set(app.asked()) <= {"/", "/away", "/robots.txt", "/sitemap.xml", "/llms.txt"}
+    assert set(app.asked()) <= {"/", *away, "/robots.txt", "/sitemap.xml", "/llms.txt"}
 
 
 @pytest.mark.unwatched  # the driver of the browser takes its time for each request, in steps of its own
-async def test_a_storm_of_pages_opened_and_requests_made_is_bounded(app: App) -> None:
-    app.script("/", "for (let i = 0; i < 600; i++) { fetch('/x' + i); open('/y' + i) } document.body.append('done')")
+async def test_a_storm_of_pages_opened_and_requests_made_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A storm of twenty times the bound is one, whatever the bound is; half a minute of a whole machine is not needed.
+    monkeypatch.setattr(rendering, "_MOST_REQUESTS", 6)
+    app.script("/", "for (let i = 0; i < 60; i++) { fetch('/x' + i); open('/y' + i) } document.body.append('done')")
 
     with suppress(ItemError):
         async with asyncio.timeout(60), drawn(app):
             pass
 
-    assert len(app.asked()) <= 301
+    assert 1 < len(app.asked()) <= 7

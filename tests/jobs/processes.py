@@ -23,6 +23,7 @@ from typing import Any, Self
 
 import rowen
 from rowen.connectors import registry
+from tests.imports import import_everything
 
 PATIENCE_S = 90  # for what takes seconds on a machine that does nothing else
 
@@ -104,10 +105,9 @@ def until(condition: Callable[[], object], *, patience_s: float = PATIENCE_S) ->
 
 def _serve() -> None:
     logging.disable(logging.ERROR)
+    import_everything()
     for kind in registry.kinds():
         registry.connector(kind)
-    import rowen.jobs.worker  # noqa: F401 (before it is needed)
-
     for line in sys.stdin:
         question = json.loads(line)
         if "start" in question:

@@ -21,6 +21,7 @@ from unittest.mock import patch
 
 import rowen
 from rowen.connectors import registry
+from tests.imports import import_everything
 from tests.refresh.statements import at_statement
 
 LIMIT_S = 120  # of a run over a dozen records; alone it takes less than a second
@@ -57,6 +58,7 @@ def _server() -> "subprocess.Popen[str]":
 
 def _serve() -> None:
     logging.disable(logging.ERROR)
+    import_everything()
     for kind in registry.kinds():
         registry.connector(kind)
     for line in sys.stdin:

@@ -47,6 +47,11 @@ class Output:
         """One JSON object on a line."""
         print(_dumped(fact), flush=True)
 
+    def facts(self, things: Iterable[Any]) -> None:
+        """All that the service returned, an object each."""
+        for thing in things:
+            self.emit(_fact_of(thing))
+
     def line(self, *pieces: str | Piece) -> None:
         """One line of data."""
         if self.terminal:
@@ -66,10 +71,11 @@ class Output:
         things: Iterable[T],
         columns: Mapping[str, Callable[[T], str | Piece]],
         *,
-        fact: Callable[[T], Mapping[str, Any]],
+        fact: Callable[[T], Mapping[str, Any]] | None = None,
     ) -> None:
         """Many facts of one shape: a table on a terminal, tabs between the cells in a pipe."""
         if self.json:
+            fact = fact or _fact_of
             for thing in things:
                 self.emit(fact(thing))
         elif self.terminal:
@@ -123,6 +129,13 @@ class Output:
         for row in rows:
             table.add_row(*(_styled([cell]) for cell in row))
         self.console.print(table, soft_wrap=False)
+
+
+def _fact_of(thing: Any) -> Mapping[str, Any]:
+    # It knows everything that the service returns: imported only where somebody asks for JSON.
+    from rowen.service.facts import fact
+
+    return fact(thing)
 
 
 def _cell(cell: str | Piece) -> str:

@@ -1,4 +1,9 @@
-"""Which connectors there are: the built-in ones and those of other packages, through the same door."""
+"""Which connectors there are: the built-in ones and those of other packages, through the same door.
+
+Kinds are known by their names; a connector is imported when one is asked for.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -6,14 +11,12 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from rowen.connectors.base import Connector, Options
 from rowen.errors import RowenError, UsageError
 from rowen.fetch.credentials import exposed, exposed_in
 from rowen.model.url import canonical
 
 if TYPE_CHECKING:
+    from rowen.connectors.base import Connector, Options
     from rowen.connectors.probe import Probe
 
 __all__ = [
@@ -118,7 +121,7 @@ def _canonical(url: str) -> str:
         return ""
 
 
-async def discover(probe: "Probe") -> tuple[str, str] | None:
+async def discover(probe: Probe) -> tuple[str, str] | None:
     """The kind and the source URL of what is found at an address; None if no kind finds itself there.
 
     All kinds are asked what they see in what the address itself answered, before any of them may ask for more.
@@ -145,6 +148,8 @@ def refuse_secrets(options: Mapping[str, Any]) -> None:
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:
     """The options of a kind, validated; a wrong one is named together with those that exist."""
+    from pydantic import ValidationError
+
     model = connector(kind).Options
     try:
         return model.model_validate(options)

@@ -10,32 +10,28 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rowen.connectors import registry
-from rowen.connectors.base import Confirms, Connector, Meter, Options, Tools
-from rowen.harvest import agreements, narrow
-from rowen.harvest.background import BackgroundEmbedding
-from rowen.harvest.embedder import Embedders
-from rowen.harvest.language_models import LanguageModels, facts_wanted
-from rowen.harvest.prepare import FactWorkers, Workers
-from rowen.harvest.recipes import recipes
-from rowen.harvest.run import Harvest, Order
-from rowen.model.facts import FactsWanted
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import carried_schemas, terms
 from rowen.store.database import Database
-from rowen.store.ledger import ProviderLedger
-from rowen.store.listener import Listener
 
 if TYPE_CHECKING:
+    from rowen.connectors.base import Meter
     from rowen.fetch.breaker import Breakers
     from rowen.fetch.client import Client
     from rowen.fetch.politeness import Throttle
+    from rowen.harvest.assembly import Assembly
+    from rowen.harvest.background import BackgroundEmbedding
+    from rowen.harvest.embedder import Embedders
+    from rowen.harvest.language_models import LanguageModels
+    from rowen.harvest.prepare import Workers
+    from rowen.harvest.run import Harvest, Order
+    from rowen.store.listener import Listener
 
-__all__ = ["Engine", "Observer", "Order", "Work"]
+__all__ = ["Engine", "Observer", "Work"]
 
 Observer = Callable[[Source, Tally], None]
 
@@ -52,37 +48,82 @@ class Work:
 
 
 class Engine:
-    """Owns what runs share: the database pool, the parse workers, the pace and circuits of hosts, the embedder."""
+    """Owns what runs share: the database pool, the parse workers, the pace and circuits of hosts, the embedder.
+
+    All but the database is imported and made when it is first needed: most questions are about what is stored, and are
+    answered before the rest would be there.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.database = Database(settings)
-        self.workers = Workers(settings.workers)
-        self.embedders = Embedders(settings, ProviderLedger(self.database))
-        self.embedding = BackgroundEmbedding(settings, self.database, self.embedders)
-        self.language_models = LanguageModels(settings, ProviderLedger(self.database))
-        self.listener = Listener(self.database)
         self._works: set[Work] = set()
         self._live: dict[Harvest, Work] = {}
-        self._places: asyncio.Semaphore | None = None
         self._pace: Throttle | None = None
         self._breakers: Breakers | None = None
 
     async def open(self) -> None:
         """Open the database."""
         await self.database.open()
-        self._places = asyncio.Semaphore(self.places)
 
     async def close(self) -> None:
         """End worker processes and embedding, and close the database."""
-        await self.listener.close()
+        made = vars(self)
+        if "listener" in made:
+            await self.listener.close()
         if self._pace is not None:
             await self._pace.close()
-        await self.workers.close()
-        await self.embedding.close()
-        await self.embedders.close()
-        await self.language_models.close()
+        for name in ("workers", "embedding", "embedders", "language_models"):
+            if name in made:
+                await made[name].close()
         await self.database.close()
+
+    @cached_property
+    def workers(self) -> Workers:
+        """The processes that parse."""
+        from rowen.harvest.prepare import Workers
+
+        return Workers(self.settings.workers)
+
+    @cached_property
+    def embedders(self) -> Embedders:
+        """Who makes vectors."""
+        from rowen.harvest.embedder import Embedders
+        from rowen.store.ledger import ProviderLedger
+
+        return Embedders(self.settings, ProviderLedger(self.database))
+
+    @cached_property
+    def embedding(self) -> BackgroundEmbedding:
+        """Makes the vectors that are missing, while anybody works."""
+        from rowen.harvest.background import BackgroundEmbedding
+
+        return BackgroundEmbedding(self.settings, self.database, self.embedders)
+
+    @cached_property
+    def language_models(self) -> LanguageModels:
+        """Who reads facts."""
+        from rowen.harvest.language_models import LanguageModels
+        from rowen.store.ledger import ProviderLedger
+
+        return LanguageModels(self.settings, ProviderLedger(self.database))
+
+    @cached_property
+    def listener(self) -> Listener:
+        """Hears of new lines in the change log."""
+        from rowen.store.listener import Listener
+
+        return Listener(self.database)
+
+    @cached_property
+    def _assembly(self) -> Assembly:
+        from rowen.harvest.assembly import Assembly
+
+        return Assembly(self)
+
+    @cached_property
+    def _places(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self.places)
 
     @property
     def places(self) -> int:
@@ -104,7 +145,8 @@ class Engine:
         """End all that is live soon: runs as cancelled, embedding after the requests that are out."""
         for work in self._works:
             self.end(work)
-        self.embedding.stop()
+        if "embedding" in vars(self):
+            self.embedding.stop()
 
     def end(self, work: Work) -> None:
         """End the runs of one piece of work soon, as cancelled."""
@@ -123,6 +165,8 @@ class Engine:
         run = await self._harvest(source, order, observe, work)
         if order.dry_run:
             return run
+        from rowen.store import terms
+
         await terms.note(self.database, run.tally.chunks_written + run.tally.deleted)
         if run.status != "cancelled":
             await self.embedding.settle(work, self._embedded_observer(source, run.tally, observe))
@@ -133,28 +177,16 @@ class Engine:
 
         It is for what a user names at this moment, with options of his own: nobody else has agreed to them yet.
         """
-        options = registry.check_options(source.kind, dict(source.options))
-        if issubclass(registry.connector(source.kind), Confirms):
-            connector = self._connector(source, options, Meter())
-            assert isinstance(connector, Confirms)  # noqa: S101 (its class is one)
-            await connector.confirm()
+        await self._assembly.confirm(source)
 
     async def look(self, source: Source) -> None:
         """Begin to read a source, and leave it at the first thing that is seen; raises where it cannot be read."""
-        agreements.refuse_strange(self.settings, source)
-        harvest = self._assembled(source, Order(dry_run=True), None)
-        assert self._places is not None  # noqa: S101 (the engine is open)
+        harvest = self._assembly.for_a_look(source)
         async with self._places:
             await harvest.look()
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None, work: Work) -> Run:
-        agreements.refuse_strange(self.settings, source)
-        if order.only:
-            narrow.refuse_unable(registry.connector(source.kind), source)
-        async with self.database.connection() as c:
-            facts = facts_wanted(await carried_schemas.carried(c, source.id))
-        harvest = self._assembled(source, order, observe if order.dry_run else self._waking(observe), facts)
-        assert self._places is not None  # noqa: S101 (the engine is open)
+        harvest = await self._assembly.harvest(source, order, observe if order.dry_run else self._waking(observe))
         async with self._places:
             self._live[harvest] = work
             if work.stopped:
@@ -165,41 +197,10 @@ class Engine:
             finally:
                 del self._live[harvest]
 
-    def _assembled(
-        self, source: Source, order: Order, observe: Observer | None, facts: FactsWanted | None = None
-    ) -> Harvest:
-        options = registry.check_options(source.kind, dict(source.options))
-        meter = Meter()
-        workers = FactWorkers(self.workers, facts) if facts else self.workers
-        # Pages are read again when other facts are wanted of them.
-        reading = {**options.reading(), **({"facts": facts} if facts else {})}
-        return Harvest(
-            self.database,
-            source,
-            self._connector(source, options, meter, workers),
-            order=order,
-            settings=self.settings,
-            recipe=recipes(source.kind, reading),
-            workers=workers,
-            meter=meter,
-            observe=observe,
-        )
-
-    def _connector(
-        self, source: Source, options: Options, meter: Meter, workers: Workers | FactWorkers | None = None
-    ) -> Connector:
-        bound, readers = self.settings.for_source(source.url), workers or self.workers
-        tools = Tools(
-            read=readers.read,
-            meter=meter,
-            client=lambda: self.client(meter, bound),
-            parse=readers.call,
-            settings=bound,
-        )
-        return registry.connector(source.kind)(source.url, options, tools)
-
     def client_for(self, source: Source) -> Client:
         """A client for a question about a source that belongs to no run."""
+        from rowen.connectors.base import Meter
+
         return self.client(Meter(), self.settings.for_source(source.url))
 
     def client(self, meter: Meter, settings: Settings) -> Client:

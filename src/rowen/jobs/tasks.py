@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rowen.errors import FetchError, PortionReadError, RowenError, class_of
-from rowen.harvest.engine import Engine, Order, Work
+from rowen.harvest.engine import Engine, Work
+from rowen.harvest.run import Order
 from rowen.jobs import auto, schedule, websub
 from rowen.jobs.extracting import extract_task, put_behind
 from rowen.jobs.policy import JobTrouble

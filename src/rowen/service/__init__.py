@@ -1,29 +1,36 @@
 """What every door may ask: one object, opened with the settings in force."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 from rowen.harvest.engine import Engine
-from rowen.service.changes import Changes
-from rowen.service.deletions import Deletions
-from rowen.service.exports import Exports
-from rowen.service.extractions import Extractions
-from rowen.service.feeds import Feeds
-from rowen.service.items import Items
-from rowen.service.jobs import Jobs
-from rowen.service.maintenance import Maintenance
-from rowen.service.models import Models
-from rowen.service.push import Push
-from rowen.service.runs import Runs
-from rowen.service.saved import SavedSearches
-from rowen.service.schemas import Schemas
-from rowen.service.search import Search
-from rowen.service.sources import Sources
-from rowen.service.webhooks import Webhooks
+from rowen.service.parts import Parts
 from rowen.settings import Settings, load
 
 __all__ = ["Rowen", "open"]
+
+T = TypeVar("T")
+
+
+class _Asked(Generic[T]):
+    """Something that a part does: the part is made when it is asked for the first time."""
+
+    def __init__(self, of: Callable[[Parts], T]) -> None:
+        self._of = of
+
+    def __set_name__(self, owner: type["Rowen"], name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, rowen: None, owner: type["Rowen"]) -> "_Asked[T]": ...
+    @overload
+    def __get__(self, rowen: "Rowen", owner: type["Rowen"]) -> T: ...
+    def __get__(self, rowen: "Rowen | None", owner: type["Rowen"]) -> "_Asked[T] | T":
+        if rowen is None:
+            return self
+        found = vars(rowen)[self._name] = self._of(rowen._parts)  # noqa: SLF001 (it is a piece of that class)
+        return found
 
 
 class Rowen:
@@ -35,83 +42,125 @@ class Rowen:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._engine = Engine(settings)
-        sources = Sources(self._engine)
-        self.sources, self.source, self.overview = sources.every, sources.get, sources.overview
-        self.add, self.edit, self.remove = sources.add, sources.edit, sources.remove
-        self.pause, self.resume, self.apply = sources.pause, sources.resume, sources.apply
-        self.check_source, self.following = sources.check, sources.following
-        extractions = Extractions(self._engine)
-        self.extract, self.extract_source = extractions.extract, extractions.extract_source
-        self.estimate_extraction, self.costs = extractions.estimate, extractions.costs
-        self.extractions, self.extraction_history = extractions.every, extractions.history
-        self.carry_schema, self.drop_schema, self.carried_schemas = (
-            extractions.carry,
-            extractions.drop,
-            extractions.carried,
-        )
-        runs = Runs(self._engine, sources, extractions)
-        self.sync, self.sync_all, self.cancel = runs.sync, runs.sync_all, runs.cancel
-        self.sources_in_turn = runs.in_turn
-        self.runs, self.run, self.quarantine = runs.recent, runs.get, runs.quarantine
-        jobs = Jobs(self._engine, runs)
-        self.jobs, self.job, self.queue_depth, self.workers = jobs.every, jobs.get, jobs.depth, jobs.workers
-        self.enqueue, self.cancel_job, self.retry_job = jobs.enqueue, jobs.cancel, jobs.retry
-        self.pause_queue, self.resume_queue, self.health = jobs.pause, jobs.resume, jobs.health
-        self.work, self.stop = jobs.work, jobs.stop
-        pushed = Push(self._engine, sources)
-        self.poke, self.push_access, self.subscriptions = pushed.poke, pushed.access, pushed.subscriptions
-        self.subscribe, self.unsubscribe = pushed.subscribe, pushed.unsubscribe
-        self.receive_github, self.receive_call = pushed.receive_github, pushed.receive_call
-        self.verify_websub, self.receive_websub = pushed.verify_websub, pushed.receive_websub
-        self._look()
-        self._tell()
-        self._enrich()
+        self._parts = Parts(self._engine)
 
-    def _look(self) -> None:
-        """What there is, and what changed."""
-        deletions = Deletions(self._engine)
-        self.held, self.keep_held, self.accept_held = deletions.held, deletions.keep, deletions.accept
-        items = Items(self._engine)
-        self.get, self.twins, self.history, self.diff = items.get, items.twins, items.history, items.diff
-        self.compare = items.compare
-        search = Search(self._engine, items)
-        self.search, self.similar = search.search, search.similar
-        changes = Changes(self._engine)
-        self.changes, self.follow = changes.read, changes.follow
-        self.last_change, self.start_of_last_changes = changes.last, changes.start_of_last
+    sources = _Asked(lambda parts: parts.source_list.every)
+    source = _Asked(lambda parts: parts.source_list.get)
+    overview = _Asked(lambda parts: parts.source_list.overview)
+    remove = _Asked(lambda parts: parts.source_list.remove)
+    pause = _Asked(lambda parts: parts.source_list.pause)
+    resume = _Asked(lambda parts: parts.source_list.resume)
 
-    def _tell(self) -> None:
-        """What others are told."""
-        feeds = Feeds(self._engine)
-        self.feed, self.event_stream, self.events = feeds.feed, feeds.event_stream, feeds.events
-        self.catalog, self.data_json = feeds.catalog, feeds.data_json
-        hooks = Webhooks(self._engine)
-        self.webhooks, self.add_webhook, self.remove_webhook = hooks.every, hooks.add, hooks.remove
-        self.pause_webhook, self.resume_webhook, self.rotate_webhook = hooks.pause, hooks.resume, hooks.rotate
-        self.deliveries, self.deliver = hooks.deliveries, hooks.deliver
-        self.notices, self.add_notice = hooks.notices, hooks.add_notice
-        saved = SavedSearches(self._engine)
-        self.saved_searches, self.save_search = saved.every, saved.save
-        self.forget_search, self.search_news = saved.forget, saved.news
+    add = _Asked(lambda parts: parts.sources.add)
+    edit = _Asked(lambda parts: parts.sources.edit)
+    apply = _Asked(lambda parts: parts.sources.apply)
+    check_source = _Asked(lambda parts: parts.sources.check)
+    following = _Asked(lambda parts: parts.sources.following)
 
-    def _enrich(self) -> None:
-        """What is taken elsewhere, schemas and models, and the database itself."""
-        exports = Exports(self._engine)
-        self.export, self.export_extractions = exports.export, exports.export_extractions
-        schemas = Schemas(self._engine)
-        self.schemas, self.schema, self.compare_schemas = schemas.every, schemas.get, schemas.compare
-        self.add_schema, self.add_schema_files, self.export_schemas = schemas.add, schemas.add_files, schemas.export
-        models = Models(self._engine)
-        self.embed, self.embeddings, self.embedding_remarks = models.embed, models.every, models.remarks
-        self.drop_old_embeddings, self.tidy, self.check_embedder = models.drop_old, models.tidy, models.check
-        self.fetch_model = models.fetch
-        maintenance = Maintenance(self._engine)
-        self.database, self.conninfo, self.client_call = (
-            maintenance.database,
-            maintenance.conninfo,
-            maintenance.client_call,
-        )
-        self.check_vectors, self.check_workers = maintenance.check_vectors, maintenance.check_workers
+    extract = _Asked(lambda parts: parts.extractions.extract)
+    extract_source = _Asked(lambda parts: parts.extractions.extract_source)
+    estimate_extraction = _Asked(lambda parts: parts.extractions.estimate)
+    costs = _Asked(lambda parts: parts.extractions.costs)
+    extractions = _Asked(lambda parts: parts.extractions.every)
+    extraction_history = _Asked(lambda parts: parts.extractions.history)
+    carry_schema = _Asked(lambda parts: parts.extractions.carry)
+    drop_schema = _Asked(lambda parts: parts.extractions.drop)
+    carried_schemas = _Asked(lambda parts: parts.extractions.carried)
+
+    sync = _Asked(lambda parts: parts.runs.sync)
+    sync_all = _Asked(lambda parts: parts.runs.sync_all)
+    cancel = _Asked(lambda parts: parts.runs.cancel)
+    sources_in_turn = _Asked(lambda parts: parts.runs.in_turn)
+    runs = _Asked(lambda parts: parts.runs.recent)
+    run = _Asked(lambda parts: parts.runs.get)
+    quarantine = _Asked(lambda parts: parts.runs.quarantine)
+
+    jobs = _Asked(lambda parts: parts.jobs.every)
+    job = _Asked(lambda parts: parts.jobs.get)
+    queue_depth = _Asked(lambda parts: parts.jobs.depth)
+    workers = _Asked(lambda parts: parts.jobs.workers)
+    enqueue = _Asked(lambda parts: parts.jobs.enqueue)
+    cancel_job = _Asked(lambda parts: parts.jobs.cancel)
+    retry_job = _Asked(lambda parts: parts.jobs.retry)
+    pause_queue = _Asked(lambda parts: parts.jobs.pause)
+    resume_queue = _Asked(lambda parts: parts.jobs.resume)
+    health = _Asked(lambda parts: parts.jobs.health)
+    work = _Asked(lambda parts: parts.jobs.work)
+    stop = _Asked(lambda parts: parts.jobs.stop)
+
+    poke = _Asked(lambda parts: parts.push.poke)
+    push_access = _Asked(lambda parts: parts.push.access)
+    subscriptions = _Asked(lambda parts: parts.push.subscriptions)
+    subscribe = _Asked(lambda parts: parts.push.subscribe)
+    unsubscribe = _Asked(lambda parts: parts.push.unsubscribe)
+    receive_github = _Asked(lambda parts: parts.push.receive_github)
+    receive_call = _Asked(lambda parts: parts.push.receive_call)
+    verify_websub = _Asked(lambda parts: parts.push.verify_websub)
+    receive_websub = _Asked(lambda parts: parts.push.receive_websub)
+
+    held = _Asked(lambda parts: parts.deletions.held)
+    keep_held = _Asked(lambda parts: parts.deletions.keep)
+    accept_held = _Asked(lambda parts: parts.deletions.accept)
+
+    get = _Asked(lambda parts: parts.items.get)
+    twins = _Asked(lambda parts: parts.items.twins)
+    history = _Asked(lambda parts: parts.items.history)
+    diff = _Asked(lambda parts: parts.items.diff)
+    compare = _Asked(lambda parts: parts.items.compare)
+
+    search = _Asked(lambda parts: parts.search.search)
+    similar = _Asked(lambda parts: parts.search.similar)
+
+    changes = _Asked(lambda parts: parts.changes.read)
+    follow = _Asked(lambda parts: parts.changes.follow)
+    last_change = _Asked(lambda parts: parts.changes.last)
+    start_of_last_changes = _Asked(lambda parts: parts.changes.start_of_last)
+
+    feed = _Asked(lambda parts: parts.feeds.feed)
+    event_stream = _Asked(lambda parts: parts.feeds.event_stream)
+    events = _Asked(lambda parts: parts.feeds.events)
+    catalog = _Asked(lambda parts: parts.feeds.catalog)
+    data_json = _Asked(lambda parts: parts.feeds.data_json)
+
+    webhooks = _Asked(lambda parts: parts.webhooks.every)
+    add_webhook = _Asked(lambda parts: parts.webhooks.add)
+    remove_webhook = _Asked(lambda parts: parts.webhooks.remove)
+    pause_webhook = _Asked(lambda parts: parts.webhooks.pause)
+    resume_webhook = _Asked(lambda parts: parts.webhooks.resume)
+    rotate_webhook = _Asked(lambda parts: parts.webhooks.rotate)
+    deliveries = _Asked(lambda parts: parts.webhooks.deliveries)
+    deliver = _Asked(lambda parts: parts.webhooks.deliver)
+    notices = _Asked(lambda parts: parts.webhooks.notices)
+    add_notice = _Asked(lambda parts: parts.webhooks.add_notice)
+
+    saved_searches = _Asked(lambda parts: parts.saved.every)
+    save_search = _Asked(lambda parts: parts.saved.save)
+    forget_search = _Asked(lambda parts: parts.saved.forget)
+    search_news = _Asked(lambda parts: parts.saved.news)
+
+    export = _Asked(lambda parts: parts.exports.export)
+    export_extractions = _Asked(lambda parts: parts.exports.export_extractions)
+
+    schemas = _Asked(lambda parts: parts.schemas.every)
+    schema = _Asked(lambda parts: parts.schemas.get)
+    compare_schemas = _Asked(lambda parts: parts.schemas.compare)
+    add_schema = _Asked(lambda parts: parts.schemas.add)
+    add_schema_files = _Asked(lambda parts: parts.schemas.add_files)
+    export_schemas = _Asked(lambda parts: parts.schemas.export)
+
+    embed = _Asked(lambda parts: parts.models.embed)
+    embeddings = _Asked(lambda parts: parts.models.every)
+    embedding_remarks = _Asked(lambda parts: parts.models.remarks)
+    drop_old_embeddings = _Asked(lambda parts: parts.models.drop_old)
+    tidy = _Asked(lambda parts: parts.models.tidy)
+    check_embedder = _Asked(lambda parts: parts.models.check)
+    fetch_model = _Asked(lambda parts: parts.models.fetch)
+
+    database = _Asked(lambda parts: parts.maintenance.database)
+    conninfo = _Asked(lambda parts: parts.maintenance.conninfo)
+    client_call = _Asked(lambda parts: parts.maintenance.client_call)
+    check_vectors = _Asked(lambda parts: parts.maintenance.check_vectors)
+    check_workers = _Asked(lambda parts: parts.maintenance.check_workers)
 
     async def start(self) -> None:
         """Open the database."""

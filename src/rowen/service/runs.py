@@ -10,7 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, action
-from rowen.harvest.engine import Engine, Observer, Order, Work
+from rowen.harvest.engine import Engine, Observer, Work
+from rowen.harvest.run import Order
 from rowen.jobs import schedule
 from rowen.model.library import Case
 from rowen.model.page import Page

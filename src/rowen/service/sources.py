@@ -1,8 +1,7 @@
-"""Sources: adding, changing, pausing and removing them, by hand or from a file."""
+"""Sources: adding and changing them, by hand or from a file."""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -11,55 +10,20 @@ from rowen.errors import NotFoundError, RefusedError, UsageError
 from rowen.fetch.credentials import references
 from rowen.fetch.target import parse
 from rowen.harvest import agreements
-from rowen.harvest.engine import Engine
-from rowen.model.library import Following, Overview
-from rowen.model.page import Page
+from rowen.model.library import Following
 from rowen.model.run import Run
 from rowen.model.source import AppliedSource, Source
 from rowen.service.apply import apply
 from rowen.service.discovery import Announce, confirm, discover, kept_as
-from rowen.service.paging import decoded, page_of
 from rowen.service.schedules import When, plan_source, wanted
-from rowen.store import due, embeddings, library, runs, sources, terms
+from rowen.service.source_list import SourceList
+from rowen.store import library, runs, sources
 
 __all__ = ["Announce", "Sources"]
 
-_LISTING = "sources"
 
-
-class Sources:
-    """What there is a copy of."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._database = engine.database
-        self._settings = engine.settings
-
-    async def every(self, *, limit: int | None = None, after: str | None = None) -> Page[Source]:
-        """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before."""
-        place = decoded(after, _LISTING)
-        async with self._database.connection() as c:
-            found = await sources.every(
-                c, limit=None if limit is None else limit + 1, after=place[0] if place else None
-            )
-        return page_of(found, limit, _LISTING, lambda source: [source.name])
-
-    async def get(self, name: str) -> Source:
-        """One source."""
-        async with self._database.connection() as c:
-            return await sources.get(c, name)
-
-    async def overview(self) -> list[Overview]:
-        """How all sources are doing."""
-        async with self._database.connection() as c:
-            model = await embeddings.active(c)
-            waiting = await embeddings.coverage_by_source(c, model) if model else {}
-            found = await library.overview(c)
-        if model is None:
-            return found
-        return [
-            replace(source, coverage=waiting[source.name].share if source.name in waiting else 1.0) for source in found
-        ]
+class Sources(SourceList):
+    """What there is a copy of, and what may be."""
 
     async def following(self, name: str) -> Following | None:
         """How a feed or an event stream is followed; None for a source that is neither."""
@@ -140,25 +104,6 @@ class Sources:
                 await plan_source(c, source, schedule)
         agreements.agree_again(self._settings, source, stored, given=options or ())
         return await self.get(rename or source.name)
-
-    async def pause(self, name: str) -> None:
-        """Leave a source out of `sync` until it is resumed."""
-        async with self._database.connection() as c:
-            await sources.set_state(c, (await sources.get(c, name)).id, "paused")
-
-    async def resume(self, name: str) -> None:
-        """Take a paused source in again; if it came due meanwhile, a worker reads it now, once."""
-        async with self._database.connection() as c:
-            await sources.set_state(c, (await sources.get(c, name)).id, "active")
-            await due.announce(c)
-
-    async def remove(self, name: str) -> int:
-        """Forget a source with all its items; returns how many."""
-        source = await self.get(name)
-        async with self._database.transaction() as c:
-            removed = await sources.remove(c, source)
-        await terms.note(self._database, removed)
-        return removed
 
     async def apply(
         self, path: Path, *, dry_run: bool = False, prune: bool = False, trust: bool = False

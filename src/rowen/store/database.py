@@ -108,7 +108,10 @@ class Database:
             self._conninfo = url.get_secret_value()
         else:
             self.embedded = EmbeddedServer(
-                self.settings.home, port=self.settings.embedded_port, user=self.settings.embedded_user
+                self.settings.home,
+                port=self.settings.embedded_port,
+                user=self.settings.embedded_user,
+                linger_s=self.settings.embedded_linger_s,
             )
             self._conninfo = await asyncio.to_thread(self.embedded.join)
         with in_our_words(self.place):
@@ -131,7 +134,7 @@ class Database:
         await self._pool.open()
 
     async def close(self) -> None:
-        """Give the connections back; the embedded server stops with its last client."""
+        """Give the connections back, and leave the embedded server."""
         if self._pool is not None:
             await self._pool.close()
             self._pool = None

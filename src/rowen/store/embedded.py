@@ -1,9 +1,11 @@
 """The PostgreSQL that comes with the package: one server a data folder, started by the first who needs it.
 
 Every process that uses the server holds a share of one file lock. The kernel takes it back however a process ends,
-so there is no count that could be wrong: who can have the lock alone is the last, and stops the server.
+so there is no count that could be wrong: who can have the lock alone is the last. That one stops the server, or leaves
+a keeper behind, which stops it a while later unless somebody came back.
 """
 
+import os
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -11,6 +13,7 @@ from types import TracebackType
 
 from rowen.errors import StoreError, StoreUnavailableError
 from rowen.model.database import ServerStatus
+from rowen.programs import environment, isolated_python, leave_behind
 from rowen.store.server_access import await_recovery, by_socket, by_tcp, store_password, welcoming
 from rowen.store.server_account import run_as
 from rowen.store.server_binaries import choose_binaries
@@ -39,8 +42,9 @@ _RECOVERY_S = 60.0
 class EmbeddedServer:
     """A share in the server of one data folder. All methods block; none is called from an event loop."""
 
-    def __init__(self, home: Path, *, port: int = 0, user: str | None = None) -> None:
+    def __init__(self, home: Path, *, port: int = 0, user: str | None = None, linger_s: float = 0.0) -> None:
         self._home = home.absolute()
+        self._linger_s = linger_s
         self._port = port
         self._user = user
         self._member: FileLock | None = None
@@ -74,7 +78,7 @@ class EmbeddedServer:
         return conninfo
 
     def leave(self) -> None:
-        """Give up membership; the last member stops the server."""
+        """Give up membership; the last member stops the server, or leaves it to a keeper."""
         with self._turn, ExitStack() as undo:
             member, self._member = self._member, None
             if member is None or not member.held:
@@ -83,7 +87,7 @@ class EmbeddedServer:
             folder = site_folder(self._home)
             with explained(self._home), exclusive(folder / "start.lock"):
                 server = find_server(folder / "data")
-                if member.claim() and server is not None and server.visible:
+                if member.claim() and server is not None and server.visible and not self._lingers(folder):
                     _stop(server, folder)
                 # Before the next may look, or two who leave at once would each see the other.
                 member.close()
@@ -97,17 +101,56 @@ class EmbeddedServer:
             check_link(self._home)
             check_home(self._home)
             with exclusive(folder / "start.lock"):
-                member = self._member or FileLock(folder / "members.lock")
-                if not member.claim():
-                    return False
-                try:
-                    server = find_server(folder / "data")
-                    if server is not None:
-                        _stop(server, folder)
-                finally:
-                    member.close()
-                    self._member = None
+                return self._stop_alone(folder)
+
+    def stop_idle(self, keeper: int) -> None:
+        """Stop the server unless somebody uses it, and give up the lock of its keeper."""
+        folder = site_folder(self._home)
+        if not folder.is_dir():
+            return
+        with explained(self._home), exclusive(folder / "start.lock"):
+            try:
+                self._stop_alone(folder)
+            finally:
+                # Before the next may look: who leaves and finds the lock taken relies on the keeper.
+                os.close(keeper)
+
+    def _stop_alone(self, folder: Path) -> bool:
+        member = self._member or FileLock(folder / "members.lock")
+        if not member.claim():
+            return False
+        try:
+            server = find_server(folder / "data")
+            if server is not None:
+                _stop(server, folder)
+        finally:
+            member.close()
+            self._member = None
         return server is not None
+
+    def _lingers(self, folder: Path) -> bool:
+        """Whether the server is left to a keeper: the one that is there, or a new one."""
+        # Who was started by init itself is a container or a service: all that it leaves behind is ended with it.
+        if self._linger_s <= 0 or 1 in (os.getpid(), os.getppid()):
+            return False
+        path = folder / "keeper.lock"
+        lock = FileLock(path)
+        try:
+            if lock.claim() and lock.descriptor is not None:
+                os.utime(lock.descriptor)
+                self._leave_keeper(lock.descriptor)
+            else:
+                os.utime(path, follow_symlinks=False)
+        except OSError:
+            # No process can be started: then nobody stays.
+            return False
+        finally:
+            lock.close()
+        return True
+
+    def _leave_keeper(self, lock: int) -> None:
+        code = f"from rowen.store.keeper import keep; keep({str(self._home)!r}, {lock}, {self._linger_s!r})"
+        leave_behind(isolated_python(code), environment=environment(), inherited=[lock])
 
     def status(self) -> ServerStatus:
         """What is there, without starting or making anything."""

@@ -41,6 +41,11 @@ class FileLock:
         """Whether this object has a lock, shared or not."""
         return self._descriptor is not None
 
+    @property
+    def descriptor(self) -> int | None:
+        """The open file; who has a copy of it has a part in the lock."""
+        return self._descriptor
+
     def share(self) -> None:
         """Hold it together with others."""
         if not self._take(fcntl.LOCK_SH, patience_s=_PATIENCE_S):

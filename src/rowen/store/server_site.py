@@ -9,6 +9,7 @@ postgres/
     home           the data folder that it belongs to
     start.lock     held while looking, making, starting, stopping
     members.lock   shared by all processes that use the server
+    keeper.lock    held by the process that stops the server when it has been idle; its time is when the last one left
 """
 
 import errno

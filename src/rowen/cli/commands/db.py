@@ -92,7 +92,7 @@ def tidy(call: Invocation) -> None:
 
 @command("stop")
 def stop(call: Invocation) -> None:
-    """Stop an embedded server that a killed process left behind."""
+    """Stop the embedded server at once, where it stays up for a while or was left behind by a killed process."""
     from rowen.service.maintenance import server_status, stop_server
 
     if call.settings.database_url is not None:

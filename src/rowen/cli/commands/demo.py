@@ -39,7 +39,9 @@ def demo(call: Invocation, keep: bool) -> None:
         loopback = {"allow_addresses": (IPv4Network("127.0.0.0/8"),), "host_delay_s": 0.0}
         # Nor does it spend anything at a provider.
         free = {"embedder": "none" if call.settings.embedder == "none" else "local"}
-        settings = call.settings.model_copy(update={"home": home, "database_url": url, **loopback, **free})
+        # Its folder is removed at the end, and so must be the server.
+        ours = {"home": home, "database_url": url, "embedded_linger_s": 0.0}
+        settings = call.settings.model_copy(update={**ours, **loopback, **free})
 
         async def asked(rowen: "Rowen") -> None:
             from rowen.cli.demo_story import Story

@@ -98,9 +98,8 @@ def _machine(settings: "Settings") -> Iterator[Finding]:
 
 def _told(value: Any) -> str:
     """A setting as it may be shown: no secret, whichever kind of setting it stands in."""
-    from pydantic import SecretStr
-
     from rowen.fetch.target import redact
+    from rowen.settings import SecretStr
 
     if isinstance(value, SecretStr):
         return "(hidden)"

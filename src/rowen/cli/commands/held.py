@@ -33,7 +33,6 @@ def held(call: Invocation, name: str | None, accept: tuple[str, ...], keep: tupl
 
 
 def _list(call: Invocation, name: str | None, limit: int) -> None:
-    from rowen.service.facts import fact
 
     found = call.ask(lambda rowen: rowen.held(name, limit=limit))
     call.out.listing(
@@ -46,7 +45,6 @@ def _list(call: Invocation, name: str | None, limit: int) -> None:
             "title": lambda one: one.title,
             "url": lambda one: one.url,
         },
-        fact=fact,
     )
     if not found:
         call.out.say("No deletions are held back.")

@@ -28,8 +28,6 @@ def jobs(ctx: click.Context, state: JobState | None, source: str | None, limit: 
     """List what waits and what was done, newest first; cancel, retry, pause, resume."""
     if ctx.invoked_subcommand is not None:
         return
-    from rowen.service.facts import fact
-
     call = ctx.find_object(Invocation)
     assert call is not None  # noqa: S101 (every call has one)
     found = call.ask(lambda rowen: rowen.jobs(source, state=state, limit=limit))
@@ -46,7 +44,6 @@ def jobs(ctx: click.Context, state: JobState | None, source: str | None, limit: 
             "worker": lambda job: job.worker or "",
             "what": lambda job: _what(job, now),
         },
-        fact=fact,
     )
     if not found:
         call.out.say("There are no jobs. `rowen worker` makes one of each source that is due.")

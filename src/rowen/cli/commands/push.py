@@ -42,7 +42,6 @@ def push(ctx: click.Context) -> None:
     """List subscriptions to hubs; subscribe, unsubscribe, show what senders sign with."""
     if ctx.invoked_subcommand is not None:
         return
-    from rowen.service.facts import fact
 
     call = ctx.find_object(Invocation)
     assert call is not None  # noqa: S101 (every call has one)
@@ -57,7 +56,6 @@ def push(ctx: click.Context) -> None:
             "hub": lambda one: one.hub,
             "error": lambda one: one.error or "",
         },
-        fact=fact,
     )
     if not found:
         call.out.say("There are no subscriptions. `rowen push subscribe NAME` asks the hub of a source to tell us.")

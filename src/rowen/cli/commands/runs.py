@@ -23,8 +23,6 @@ _STATUS = {"completed": "green", "partial": "yellow", "cancelled": "yellow", "fa
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 def runs(call: Invocation, name: str | None, limit: int) -> None:
     """List the last runs, newest first."""
-    from rowen.service.facts import fact
-
     found = call.ask(lambda rowen: rowen.runs(name, limit=limit))
     now = datetime.now(UTC)
     call.out.listing(
@@ -38,7 +36,6 @@ def runs(call: Invocation, name: str | None, limit: int) -> None:
             "took": lambda run: seconds(run.tally.seconds),
             "what": _what,
         },
-        fact=fact,
     )
     if not found:
         call.out.say("There were no runs yet. `rowen sync` makes one.")
@@ -79,8 +76,6 @@ def cancel(call: Invocation, target: str) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 def quarantine(call: Invocation, name: str | None, limit: int) -> None:
     """List what could not be read, and why."""
-    from rowen.service.facts import fact
-
     found = call.ask(lambda rowen: rowen.quarantine(name, limit=limit))
     call.out.listing(
         found,
@@ -92,7 +87,6 @@ def quarantine(call: Invocation, name: str | None, limit: int) -> None:
             "since": lambda case: moment(case.first_at),
             "url": lambda case: case.url,
         },
-        fact=fact,
     )
     if not found:
         call.out.say("Nothing is in quarantine.")

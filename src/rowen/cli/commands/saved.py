@@ -17,7 +17,6 @@ def saved(ctx: click.Context) -> None:
     """List searches that are followed, and see what newly matches."""
     if ctx.invoked_subcommand is not None:
         return
-    from rowen.service.facts import fact
 
     call = ctx.find_object(Invocation)
     assert call is not None  # noqa: S101 (every call has one)
@@ -30,7 +29,6 @@ def saved(ctx: click.Context) -> None:
             "sources": lambda one: ", ".join(one.sources) or "all",
             "query": lambda one: one.query,
         },
-        fact=fact,
     )
     if not found:
         call.out.say('No search is followed. `rowen saved add NAME "words"` changes that.')
@@ -62,8 +60,6 @@ def remove(call: Invocation, name: str) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 def news(call: Invocation, name: str, after: int, limit: int) -> None:
     """Show what newly matches, and what no longer does."""
-    from rowen.service.facts import fact
-
     found = call.ask(lambda rowen: rowen.search_news(name, after=after, limit=limit))
     call.out.listing(
         found,
@@ -75,7 +71,6 @@ def news(call: Invocation, name: str, after: int, limit: int) -> None:
             "title": lambda one: (one.title, "bold"),
             "url": lambda one: one.url,
         },
-        fact=fact,
     )
     if not found:
         call.out.say("Nothing newly matches, and nothing stopped matching.")

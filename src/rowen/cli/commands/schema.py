@@ -38,8 +38,6 @@ def add(call: Invocation, path: Path, ref: str | None) -> None:
 @click.argument("name", required=False)
 def listed(call: Invocation, name: str | None) -> None:
     """List all versions, or those of one schema."""
-    from rowen.service.facts import fact
-
     call.out.listing(
         call.ask(lambda rowen: rowen.schemas(name)),
         {
@@ -47,7 +45,6 @@ def listed(call: Invocation, name: str | None) -> None:
             "fields": lambda one: ", ".join(one.properties),
             "from": lambda one: "bundled" if one.bundled else "added",
         },
-        fact=fact,
     )
 
 

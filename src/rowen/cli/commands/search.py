@@ -110,13 +110,12 @@ def show_hits(out: "Output", answer: "Answer", query: str) -> None:
     from rowen.cli.snippet import highlight, pattern, snippet
     from rowen.model.query import Query
     from rowen.model.wording import count
-    from rowen.service.facts import fact
 
+    if out.json:
+        out.facts(answer)
+        return
     wanted = pattern(Query.parse(query).replacing(answer.corrections))
     for rank, hit in enumerate(answer, start=1):
-        if out.json:
-            out.emit(fact(hit))
-            continue
         out.line((f"{rank:>2}  ", "dim"), (hit.title or hit.url, "bold"), (f"  {hit.source}", "cyan"))
         if path := hit.path:
             out.line((f"    {path}", "italic"))

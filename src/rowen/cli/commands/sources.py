@@ -113,8 +113,6 @@ def add(
 @command("sources")
 def sources(call: Invocation) -> None:
     """List all sources."""
-    from rowen.service.facts import fact
-
     found = call.ask(lambda rowen: rowen.sources())
     now = datetime.now(UTC)
     call.out.listing(
@@ -129,7 +127,6 @@ def sources(call: Invocation) -> None:
             "schedule": _words,
             "url": lambda source: source.url,
         },
-        fact=fact,
     )
     if not found:
         call.out.say("There are no sources yet. `rowen add ./folder` keeps a copy of one.")
@@ -293,9 +290,11 @@ def _confirm(question: str) -> None:
 
 def _words(source: "Source") -> str:
     """The schedule as people say it."""
+    if not source.schedule:
+        return ""
     from rowen.model.schedule import Schedule
 
-    return Schedule.parse(source.schedule).words() if source.schedule else ""
+    return Schedule.parse(source.schedule).words()
 
 
 def _next(source: "Source", now: datetime, *, exact: bool = False) -> str:

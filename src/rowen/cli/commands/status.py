@@ -42,7 +42,6 @@ def status(call: Invocation) -> None:
 
 
 def _show_sources(call: Invocation, sources: list["Overview"]) -> None:
-    from rowen.service.facts import fact
 
     now = datetime.now(UTC)
     columns: dict[str, Callable[[Overview], str | Piece]] = {
@@ -60,7 +59,7 @@ def _show_sources(call: Invocation, sources: list["Overview"]) -> None:
         # In a pipe the first cell tells sources from the database.
         columns = {"what": lambda _: "source", **columns}
     if sources or not call.out.terminal:
-        call.out.listing(sources, columns, fact=fact)
+        call.out.listing(sources, columns)
 
 
 def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:

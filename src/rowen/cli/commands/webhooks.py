@@ -51,8 +51,6 @@ def webhooks(ctx: click.Context) -> None:
 
 def list_receivers(call: Invocation, found: "Sequence[Webhook]", begin: str) -> None:
     """Show receivers, or how to have the first one."""
-    from rowen.service.facts import fact
-
     call.out.listing(
         found,
         {
@@ -63,7 +61,6 @@ def list_receivers(call: Invocation, found: "Sequence[Webhook]", begin: str) -> 
             "last error": lambda one: one.last_error or "",
             "url": lambda one: one.url,
         },
-        fact=fact,
     )
     if not found:
         call.out.say(f"Nobody is told. {begin} changes that.")
@@ -153,8 +150,6 @@ def deliver(call: Invocation, name: str) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 def log(call: Invocation, name: str, limit: int) -> None:
     """List what became of the last calls, newest first."""
-    from rowen.service.facts import fact
-
     call.out.listing(
         call.ask(lambda rowen: rowen.deliveries(name, limit=limit)),
         {
@@ -164,7 +159,6 @@ def log(call: Invocation, name: str, limit: int) -> None:
             "took": lambda one: seconds(one.seconds),
             "error": lambda one: one.error or "",
         },
-        fact=fact,
     )
 
 

@@ -8,44 +8,39 @@ import os
 import stat
 import tomllib
 from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, ClassVar, dataclass_transform
 from urllib.parse import urlsplit
 
-import platformdirs
-from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
-
 from rowen.errors import ConfigurationError
+from rowen.settings.values import Field, Harmless, Networks, SecretStr, SettingField, declared, parse
 
-__all__ = ["Settings", "load", "variables"]
+__all__ = ["SecretStr", "Settings", "load", "variables"]
 
 FILE = "rowen.toml"
 # All settings with a comment each fill 10 kB. Ten times that is no list of settings.
-# Fifty times what all settings with their comments take.
 _FILE_BYTES = 100_000
-_HARMLESS = "may stand in the file of the current folder"
-
-T = TypeVar("T")
-Harmless = Annotated[T, _HARMLESS]
 
 
 def _default_home() -> Path:
+    import platformdirs
+
     return Path(platformdirs.user_data_dir("rowen", appauthor=False))
 
 
-class Settings(BaseSettings):
-    """Everything that can be set."""
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
+class _Declared:
+    """Reads the fields of a class when it is declared."""
 
-    model_config = SettingsConfigDict(env_prefix="ROWEN_", extra="forbid", frozen=True, populate_by_name=True)
-    _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    model_fields: ClassVar[dict[str, SettingField]] = {}
+
+    def __init_subclass__(cls) -> None:
+        fields = {name: vars(cls)[name] for name in cls.__annotations__}
+        cls.model_fields = {name: declared(field, cls.__annotations__[name]) for name, field in fields.items()}
+
+
+class Settings(_Declared):
+    """Everything that can be set. What is given by name comes before all that is found in environment and files."""
 
     config: Path | None = Field(
         default=None, description="your own rowen.toml; default: the one in the user's configuration folder"
@@ -65,6 +60,11 @@ class Settings(BaseSettings):
     )
     embedded_user: str | None = Field(
         default=None, description="system user that runs the embedded server when Rowen is started by root"
+    )
+    # Who searches looks at what was found, and searches again, mostly within a minute. Twice as long keeps 40 MB for
+    # nobody, half misses those who read.
+    embedded_linger_s: float = Field(
+        default=60.0, ge=0, description="how long the embedded server stays up after the last command; 0: not at all"
     )
     workers: int | None = Field(default=None, ge=0, description="worker processes for parsing; 0: none")
     side_by_side: Harmless[int] = Field(default=4, ge=1, le=64, description="sources that are synced at the same time")
@@ -123,10 +123,10 @@ class Settings(BaseSettings):
         default=90, ge=0, description="how long the last copy of a deleted item can be looked at; 0: not at all"
     )
     revisions_kept: int = Field(default=20, ge=0, description="superseded texts kept per item")
-    allow_addresses: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
+    allow_addresses: Networks = Field(
         default=(), description="networks that may be reached although private, separated by commas"
     )
-    allow_addresses_for: Annotated[dict[str, tuple[IPv4Network | IPv6Network, ...]], NoDecode] = Field(
+    allow_addresses_for: dict[str, Networks] = Field(
         default_factory=dict,
         description="the same for sources at one host alone: host=network, separated by commas",
     )
@@ -161,12 +161,12 @@ class Settings(BaseSettings):
     )
     proxy: SecretStr | None = Field(
         default=None,
-        validation_alias=AliasChoices("rowen_proxy", "https_proxy"),
+        names=("rowen_proxy", "https_proxy"),
         description="HTTP proxy for all requests",
     )
-    no_proxy: Annotated[tuple[str, ...], NoDecode] = Field(
+    no_proxy: tuple[str, ...] = Field(
         default=(),
-        validation_alias=AliasChoices("rowen_no_proxy", "no_proxy"),
+        names=("rowen_no_proxy", "no_proxy"),
         description="hosts and domains reached without the proxy, separated by commas",
     )
 
@@ -239,44 +239,58 @@ class Settings(BaseSettings):
 
     # The seeds name these without our prefix.
     cb_failure_threshold: int = Field(
-        default=5, ge=1, validation_alias="cb_failure_threshold", description="failures in a row that open a circuit"
+        default=5, ge=1, names=("cb_failure_threshold",), description="failures in a row that open a circuit"
     )
     cb_recovery_timeout_secs: float = Field(
-        default=30.0, gt=0, validation_alias="cb_recovery_timeout_secs", description="how long a circuit stays open"
+        default=30.0, gt=0, names=("cb_recovery_timeout_secs",), description="how long a circuit stays open"
     )
     cb_success_threshold: int = Field(
-        default=2, ge=1, validation_alias="cb_success_threshold", description="successes that close a half-open circuit"
+        default=2, ge=1, names=("cb_success_threshold",), description="successes that close a half-open circuit"
     )
     cb_rate_limit_backoff_multiplier: float = Field(
         default=2.0,
         ge=1,
-        validation_alias="cb_rate_limit_backoff_multiplier",
+        names=("cb_rate_limit_backoff_multiplier",),
         description="each answer 429 multiplies the time that the circuit will stay open",
     )
     cb_max_recovery_timeout_secs: float = Field(
-        default=300.0, gt=0, validation_alias="cb_max_recovery_timeout_secs", description="upper bound of that time"
+        default=300.0, gt=0, names=("cb_max_recovery_timeout_secs",), description="upper bound of that time"
     )
 
-    @field_validator("allow_addresses", "no_proxy", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    def __init__(self, **given: Any) -> None:
+        found = _found(given)
+        for name, field in self.model_fields.items():
+            try:
+                value = parse(field, found[name]) if name in found else field.usual()
+            except ValueError as problem:
+                raise _wrong(name, problem) from None
+            self.__dict__[name] = value
+        self.__dict__["model_fields_set"] = frozenset(found)
 
-    @field_validator("allow_addresses_for", mode="before")
-    @classmethod
-    def _by_host(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        bound: dict[str, list[str]] = {}
-        host = ""
-        for part in filter(None, (part.strip() for part in value.split(","))):
-            name, equals, network = part.rpartition("=")
-            # A further network of the same host needs no name again.
-            host = name.strip().lower().rstrip(".") if equals else host
-            if not host or not network:
-                raise ValueError(f"{part!r} is not of the form host=network")
-            bound.setdefault(host, []).append(network.strip())
-        return bound
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"settings do not change; {name!r} is set when they are read")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settings) and all(
+            self.__dict__[name] == other.__dict__[name] for name in self.model_fields
+        )
+
+    __hash__ = None  # type: ignore[assignment] # they hold a mapping
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{name}={self.__dict__[name]!r}' for name in sorted(self.model_fields_set))})"
+
+    @property
+    def model_fields_set(self) -> frozenset[str]:
+        """The settings that were set, wherever."""
+        found: frozenset[str] = self.__dict__["model_fields_set"]
+        return found
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> "Settings":
+        """The same settings but for some."""
+        copy = object.__new__(Settings)
+        copy.__dict__.update(self.__dict__, **update)
+        return copy
 
     def for_source(self, url: str) -> "Settings":
         """The settings as they hold for the source at a URL: with the networks that are open to its host."""
@@ -289,50 +303,51 @@ class Settings(BaseSettings):
             return self
         return self.model_copy(update={"allow_addresses": (*self.allow_addresses, *networks)})
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags first, then the environment, then the file of the current folder, then the user's own."""
-        own = _own_file(init_settings().get("config"))
-        return (
-            init_settings,
-            env_settings,
-            InitSettingsSource(settings_cls, _of_folder(own)),
-            InitSettingsSource(settings_cls, _of_user(own)),
-        )
-
     @property
     def origins(self) -> Mapping[str, str]:
         """Where each setting that was set came from: a file, a variable, or a flag."""
-        return self._origins
+        found: Mapping[str, str] = self.__dict__.get("_origins", {})
+        return found
 
 
 def load(**flags: Any) -> Settings:
     """The settings in force; a wrong one is named together with where it may stand."""
     given = {name: value for name, value in flags.items() if value is not None}
-    try:
-        settings = Settings(**given)
-    except ValidationError as problem:
-        raise _wrong(problem) from None
+    settings = Settings(**given)
     found = {name: _origin(name, given) for name in sorted(settings.model_fields_set)}
-    settings._origins = found  # noqa: SLF001 (only who has the flags can tell)
+    # Only who has the flags can tell.
+    settings.__dict__["_origins"] = found
     return settings
 
 
 def variables(name: str) -> list[str]:
     """The variables of the environment that set something; the first is the strongest."""
-    match Settings.model_fields[name].validation_alias:
-        case AliasChoices(choices=choices):
-            return [str(choice).upper() for choice in choices]
-        case str(alias):
-            return [alias.upper()]
-    return [f"ROWEN_{name.upper()}"]
+    return [found.upper() for found in Settings.model_fields[name].names] or [f"ROWEN_{name.upper()}"]
+
+
+def _found(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, by the names of the settings: by flags, in the environment and in files."""
+    own = _own_file(given.get("config"))
+    present = {variable.upper(): value for variable, value in os.environ.items()}
+    set_there = {
+        name: present[variable]
+        for name in Settings.model_fields
+        if (variable := next((one for one in variables(name) if one in present), None))
+    }
+    return {**_named(_of_user(own)), **_named(_of_folder(own)), **set_there, **_named(given)}
+
+
+def _named(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by the names of their settings."""
+    found = {}
+    for key, value in given.items():
+        name = _setting(key)
+        if name is None:
+            raise ConfigurationError(
+                f"There is no setting {key!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
+            )
+        found[name] = value
+    return found
 
 
 def _origin(name: str, flags: Mapping[str, Any]) -> str:
@@ -350,6 +365,8 @@ def _own_file(named: Any) -> Path:
     """The user's own file. One that is named, by flag or by ROWEN_CONFIG, must be there."""
     named = named or next((value for key, value in os.environ.items() if key.upper() == "ROWEN_CONFIG" and value), None)
     if named is None:
+        import platformdirs
+
         return Path(platformdirs.user_config_dir("rowen", appauthor=False), FILE)
     path = Path(named).expanduser()
     if not path.exists():
@@ -381,7 +398,7 @@ def _of_folder(own: Path) -> dict[str, Any]:
     given = _read(path)
     for key in given:
         name = _setting(key)
-        if name is not None and _HARMLESS not in Settings.model_fields[name].metadata:
+        if name is not None and not Settings.model_fields[name].harmless:
             raise ConfigurationError(
                 f"{path}: {key!r} is not taken from the folder in which a command happens to run. Nothing was done.",
                 hint=f"It may stand in {own}, or in the environment as {variables(name)[0]}. "
@@ -424,16 +441,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path} cannot be read: {problem}") from None
 
 
-def _wrong(problem: ValidationError) -> ConfigurationError:
-    first = problem.errors()[0]
-    name = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return ConfigurationError(
-            f"There is no setting {name!r}.", hint=f"The settings are: {', '.join(sorted(Settings.model_fields))}."
-        )
-    found = _setting(str(first["loc"][0]))
-    variable = variables(found)[0] if found else name.upper()
+def _wrong(name: str, problem: ValueError) -> ConfigurationError:
     return ConfigurationError(
-        f"Setting {name!r}: {first['msg']}.",
-        hint=f"It may stand in your {FILE} as {found or name}, or in the environment as {variable}.",
+        f"Setting {name!r}: {problem}.",
+        hint=f"It may stand in your {FILE} as {name}, or in the environment as {variables(name)[0]}.",
     )

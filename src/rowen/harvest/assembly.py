@@ -1,0 +1,80 @@
+"""How a run is put together: the connector of a source's kind, the tools that it is lent, and the flow around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowen.connectors import registry
+from rowen.connectors.base import Confirms, Connector, Meter, Options, Tools
+from rowen.harvest import agreements, narrow
+from rowen.harvest.language_models import facts_wanted
+from rowen.harvest.prepare import FactWorkers, Workers
+from rowen.harvest.recipes import recipes
+from rowen.harvest.run import Harvest, Order
+from rowen.model.facts import FactsWanted
+from rowen.model.source import Source
+from rowen.store import carried_schemas
+
+if TYPE_CHECKING:
+    from rowen.harvest.engine import Engine, Observer
+
+__all__ = ["Assembly"]
+
+
+class Assembly:
+    """Puts runs together of what an engine owns."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._settings = engine.settings
+
+    async def confirm(self, source: Source) -> None:
+        """Ask whether there is such a source, where its kind can tell."""
+        options = registry.check_options(source.kind, dict(source.options))
+        if issubclass(registry.connector(source.kind), Confirms):
+            connector = self._connector(source, options, Meter(), self._engine.workers)
+            assert isinstance(connector, Confirms)  # noqa: S101 (its class is one)
+            await connector.confirm()
+
+    def for_a_look(self, source: Source) -> Harvest:
+        """A run that is only begun."""
+        agreements.refuse_strange(self._settings, source)
+        return self._assembled(source, Order(dry_run=True), None, None)
+
+    async def harvest(self, source: Source, order: Order, observe: Observer | None) -> Harvest:
+        """A run of a source."""
+        agreements.refuse_strange(self._settings, source)
+        if order.only:
+            narrow.refuse_unable(registry.connector(source.kind), source)
+        async with self._engine.database.connection() as c:
+            facts = facts_wanted(await carried_schemas.carried(c, source.id))
+        return self._assembled(source, order, observe, facts)
+
+    def _assembled(self, source: Source, order: Order, observe: Observer | None, facts: FactsWanted | None) -> Harvest:
+        options = registry.check_options(source.kind, dict(source.options))
+        meter = Meter()
+        workers = FactWorkers(self._engine.workers, facts) if facts else self._engine.workers
+        # Pages are read again when other facts are wanted of them.
+        reading = {**options.reading(), **({"facts": facts} if facts else {})}
+        return Harvest(
+            self._engine.database,
+            source,
+            self._connector(source, options, meter, workers),
+            order=order,
+            settings=self._settings,
+            recipe=recipes(source.kind, reading),
+            workers=workers,
+            meter=meter,
+            observe=observe,
+        )
+
+    def _connector(self, source: Source, options: Options, meter: Meter, workers: Workers | FactWorkers) -> Connector:
+        bound = self._settings.for_source(source.url)
+        tools = Tools(
+            read=workers.read,
+            meter=meter,
+            client=lambda: self._engine.client(meter, bound),
+            parse=workers.call,
+            settings=bound,
+        )
+        return registry.connector(source.kind)(source.url, options, tools)

@@ -1,0 +1,155 @@
+"""The parts behind the façade, each imported and made when it is first asked for something."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rowen.harvest.engine import Engine
+
+if TYPE_CHECKING:
+    from rowen.service.changes import Changes
+    from rowen.service.deletions import Deletions
+    from rowen.service.exports import Exports
+    from rowen.service.extractions import Extractions
+    from rowen.service.feeds import Feeds
+    from rowen.service.items import Items
+    from rowen.service.jobs import Jobs
+    from rowen.service.maintenance import Maintenance
+    from rowen.service.models import Models
+    from rowen.service.push import Push
+    from rowen.service.runs import Runs
+    from rowen.service.saved import SavedSearches
+    from rowen.service.schemas import Schemas
+    from rowen.service.search import Search
+    from rowen.service.source_list import SourceList
+    from rowen.service.sources import Sources
+    from rowen.service.webhooks import Webhooks
+
+__all__ = ["Parts"]
+
+
+class Parts:
+    """What does the work of one `Rowen`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    @cached_property
+    def source_list(self) -> SourceList:
+        """What there is a copy of."""
+        from rowen.service.source_list import SourceList
+
+        return SourceList(self.engine)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Adding and changing sources."""
+        from rowen.service.sources import Sources
+
+        return Sources(self.engine)
+
+    @cached_property
+    def extractions(self) -> Extractions:
+        """Facts of items."""
+        from rowen.service.extractions import Extractions
+
+        return Extractions(self.engine)
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Bringing sources up to date."""
+        from rowen.service.runs import Runs
+
+        return Runs(self.engine, self.sources, self.extractions)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The queue and its workers."""
+        from rowen.service.jobs import Jobs
+
+        return Jobs(self.engine, self.runs)
+
+    @cached_property
+    def push(self) -> Push:
+        """What others tell us."""
+        from rowen.service.push import Push
+
+        return Push(self.engine, self.sources)
+
+    @cached_property
+    def deletions(self) -> Deletions:
+        """Deletions that are held back."""
+        from rowen.service.deletions import Deletions
+
+        return Deletions(self.engine)
+
+    @cached_property
+    def items(self) -> Items:
+        """Single items."""
+        from rowen.service.items import Items
+
+        return Items(self.engine)
+
+    @cached_property
+    def search(self) -> Search:
+        """Finding items."""
+        from rowen.service.search import Search
+
+        return Search(self.engine, self.items)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """The change log."""
+        from rowen.service.changes import Changes
+
+        return Changes(self.engine)
+
+    @cached_property
+    def feeds(self) -> Feeds:
+        """The change log as feeds, and all datasets as a catalog."""
+        from rowen.service.feeds import Feeds
+
+        return Feeds(self.engine)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """Who is told of changes."""
+        from rowen.service.webhooks import Webhooks
+
+        return Webhooks(self.engine)
+
+    @cached_property
+    def saved(self) -> SavedSearches:
+        """Searches that are followed."""
+        from rowen.service.saved import SavedSearches
+
+        return SavedSearches(self.engine)
+
+    @cached_property
+    def exports(self) -> Exports:
+        """Snapshots."""
+        from rowen.service.exports import Exports
+
+        return Exports(self.engine)
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """What facts are extracted as."""
+        from rowen.service.schemas import Schemas
+
+        return Schemas(self.engine)
+
+    @cached_property
+    def models(self) -> Models:
+        """Embedding models and their vectors."""
+        from rowen.service.models import Models
+
+        return Models(self.engine)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """The database itself."""
+        from rowen.service.maintenance import Maintenance
+
+        return Maintenance(self.engine)

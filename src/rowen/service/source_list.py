@@ -1,0 +1,68 @@
+"""What there is a copy of: listing sources, pausing and removing them, which takes nothing but the database."""
+
+from dataclasses import replace
+
+from rowen.harvest.engine import Engine
+from rowen.model.library import Overview
+from rowen.model.page import Page
+from rowen.model.source import Source
+from rowen.service.paging import decoded, page_of
+from rowen.store import due, embeddings, library, sources, terms
+
+__all__ = ["SourceList"]
+
+_LISTING = "sources"
+
+
+class SourceList:
+    """What there is a copy of."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._database = engine.database
+        self._settings = engine.settings
+
+    async def every(self, *, limit: int | None = None, after: str | None = None) -> Page[Source]:
+        """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before."""
+        place = decoded(after, _LISTING)
+        async with self._database.connection() as c:
+            found = await sources.every(
+                c, limit=None if limit is None else limit + 1, after=place[0] if place else None
+            )
+        return page_of(found, limit, _LISTING, lambda source: [source.name])
+
+    async def get(self, name: str) -> Source:
+        """One source."""
+        async with self._database.connection() as c:
+            return await sources.get(c, name)
+
+    async def overview(self) -> list[Overview]:
+        """How all sources are doing."""
+        async with self._database.connection() as c:
+            model = await embeddings.active(c)
+            waiting = await embeddings.coverage_by_source(c, model) if model else {}
+            found = await library.overview(c)
+        if model is None:
+            return found
+        return [
+            replace(source, coverage=waiting[source.name].share if source.name in waiting else 1.0) for source in found
+        ]
+
+    async def pause(self, name: str) -> None:
+        """Leave a source out of `sync` until it is resumed."""
+        async with self._database.connection() as c:
+            await sources.set_state(c, (await sources.get(c, name)).id, "paused")
+
+    async def resume(self, name: str) -> None:
+        """Take a paused source in again; if it came due meanwhile, a worker reads it now, once."""
+        async with self._database.connection() as c:
+            await sources.set_state(c, (await sources.get(c, name)).id, "active")
+            await due.announce(c)
+
+    async def remove(self, name: str) -> int:
+        """Forget a source with all its items; returns how many."""
+        source = await self.get(name)
+        async with self._database.transaction() as c:
+            removed = await sources.remove(c, source)
+        await terms.note(self._database, removed)
+        return removed

@@ -1,0 +1,207 @@
+"""How a setting is declared, and how what was given becomes its value.
+
+Written by hand, since every command begins here: a library that could do the same takes longer to be imported than the
+command takes.
+"""
+
+import math
+import re
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
+
+__all__ = ["Field", "Harmless", "Network", "Networks", "SecretStr", "SettingField", "declared", "parse"]
+
+T = TypeVar("T")
+_HARMLESS = "may stand in the file of the current folder"
+Harmless = Annotated[T, _HARMLESS]
+
+Network: TypeAlias = IPv4Network | IPv6Network
+Networks: TypeAlias = tuple[Network, ...]
+
+_TRUE = {"1", "true", "t", "yes", "y", "on"}
+_FALSE = {"0", "false", "f", "no", "n", "off"}
+
+
+class SecretStr:
+    """A text that is not shown."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def get_secret_value(self) -> str:
+        """The text itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "SecretStr('**********')" if self._value else "SecretStr('')"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretStr) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingField:
+    """One setting: its default, its bounds, and the variables that set it if they are not named after it."""
+
+    description: str
+    default: Any = None
+    default_factory: Callable[[], Any] | None = None
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    pattern: str | None = None
+    names: tuple[str, ...] = ()
+    type: Any = None
+    optional: bool = False
+    harmless: bool = False
+
+    def usual(self) -> Any:
+        """The value where nothing was given."""
+        return self.default_factory() if self.default_factory else self.default
+
+
+def Field(*, description: str, **how: Any) -> Any:  # noqa: N802 (it declares, as it does in the options of kinds)
+    """Declare a setting."""
+    return SettingField(description=description, **how)
+
+
+def declared(field: SettingField, annotation: Any) -> SettingField:
+    """A field that knows its type."""
+    how = {name: getattr(field, name) for name in SettingField.__dataclass_fields__}
+    if get_origin(annotation) is Annotated:
+        annotation, *marks = get_args(annotation)
+        how["harmless"] = _HARMLESS in marks
+    if get_origin(annotation) in (Union, types.UnionType):
+        kinds = [kind for kind in get_args(annotation) if kind is not types.NoneType]
+        how["optional"], annotation = len(kinds) < len(get_args(annotation)), kinds[0]
+    how["type"] = annotation
+    return SettingField(**how)
+
+
+def parse(field: SettingField, value: Any) -> Any:
+    """The value of a setting; raises `ValueError` that says what is wrong with what was given."""
+    if value is None and field.optional:
+        return None
+    found = _PARSERS[field.type](value)
+    _check(field, found)
+    return found
+
+
+def _check(field: SettingField, value: Any) -> None:
+    if field.ge is not None and value < field.ge:
+        raise ValueError(f"{value} is too small; it must be {field.ge} or more")
+    if field.gt is not None and value <= field.gt:
+        raise ValueError(f"{value} is too small; it must be more than {field.gt}")
+    if field.le is not None and value > field.le:
+        raise ValueError(f"{value} is too large; it must be {field.le} or less")
+    if field.pattern is not None and not re.search(field.pattern, value):
+        raise ValueError(f"{value!r} does not have the form {field.pattern}")
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, bool):
+        try:
+            if int(value) == float(value):
+                return int(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise ValueError(f"{value!r} is no whole number")
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, bool):
+        try:
+            if not math.isnan(number := float(value)):
+                return number
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise ValueError(f"{value!r} is no number")
+
+
+def _flag(value: Any) -> bool:
+    word = str(value).strip().lower()
+    if word in _TRUE | _FALSE:
+        return word in _TRUE
+    raise ValueError(f"{value!r} is neither true nor false")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _path(value: Any) -> Path:
+    return value if isinstance(value, Path) else Path(_text(value))
+
+
+def _secret(value: Any) -> SecretStr:
+    if isinstance(value, SecretStr):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("it is no text")
+    return SecretStr(value)
+
+
+def _list(value: Any) -> list[Any]:
+    """Several values, separated by commas or as a list."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple):
+        return list(value)
+    raise ValueError(f"{value!r} is no list")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(_text, _list(value)))
+
+
+def _network(value: Any) -> Network:
+    return value if isinstance(value, IPv4Network | IPv6Network) else ip_network(_text(value))
+
+
+def _networks(value: Any) -> Networks:
+    return tuple(map(_network, _list(value)))
+
+
+def _networks_of_hosts(value: Any) -> dict[str, Networks]:
+    if isinstance(value, str):
+        value = _by_host(value)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r} is not of the form host=network")
+    return {_text(host): _networks(networks) for host, networks in value.items()}
+
+
+def _by_host(text: str) -> dict[str, list[str]]:
+    bound: dict[str, list[str]] = {}
+    host = ""
+    for part in _list(text):
+        name, equals, network = part.rpartition("=")
+        # A further network of the same host needs no name again.
+        host = name.strip().lower().rstrip(".") if equals else host
+        if not host or not network:
+            raise ValueError(f"{part!r} is not of the form host=network")
+        bound.setdefault(host, []).append(network.strip())
+    return bound
+
+
+_PARSERS: dict[Any, Callable[[Any], Any]] = {
+    int: _whole,
+    float: _number,
+    bool: _flag,
+    str: _text,
+    Path: _path,
+    SecretStr: _secret,
+    tuple[str, ...]: _texts,
+    Networks: _networks,
+    dict[str, Networks]: _networks_of_hosts,
+}

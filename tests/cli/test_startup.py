@@ -1,0 +1,70 @@
+"""What a command imports before it answers: that is what it costs to start, and nobody pays for what is not needed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import PATIENCE_S, Cli
+
+SCRIPT = (
+    "import sys\n"
+    "from rowen.cli.app import app\n"
+    "from rowen.cli.invocation import Invocation\n"
+    "app.main(sys.argv[1:], standalone_mode=False, obj=Invocation())\n"
+    "print(*sorted(sys.modules), file=sys.stderr)\n"
+)
+
+# What harvests, parses, talks to others, or draws for a terminal. Each takes longer than listing a thousand sources.
+HEAVY = {
+    *("aiohttp", "cronsim", "jsonschema_rs", "numpy", "onnxruntime", "procrastinate", "protego", "pydantic"),
+    *("pyoxigraph", "rich", "turbohtml", "platformdirs"),
+    *("rowen.connectors", "rowen.content", "rowen.formats", "rowen.jobs", "rowen.publish"),
+}
+
+
+def imported(cli: Cli, *arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        cwd=cli.folder,
+        env=cli.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    return set(done.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sources"], ["search", "hay"], ["get", "docs/hay.md"], ["changes"]], ids=lambda given: given[0]
+)
+def test_a_question_about_what_is_stored_imports_nothing_that_harvests(docs: Cli, arguments: list[str]) -> None:
+    modules = imported(docs, *arguments)
+
+    assert modules & HEAVY == set()
+    assert "psycopg" in modules
+
+
+def test_only_who_asks_for_json_imports_the_facts_of_everything(docs: Cli) -> None:
+    assert "rowen.service.facts" not in imported(docs, "sources")
+    assert "rowen.service.facts" in imported(docs, "sources", "--json")
+
+
+def test_a_search_imports_no_more_of_the_service_than_it_needs(docs: Cli) -> None:
+    modules = imported(docs, "search", "hay")
+
+    assert {name for name in modules if name.startswith("rowen.service.")} == {
+        *("rowen.service.items", "rowen.service.paging", "rowen.service.parts"),
+        *("rowen.service.question_vectors", "rowen.service.search"),
+    }
+
+
+def test_the_help_needs_click_and_hardly_anything_of_ours(cli: Cli) -> None:
+    modules = imported(cli, "--help")
+
+    assert modules & (HEAVY | {"psycopg", "asyncio", "tomllib"}) == set()
+    assert {name for name in modules if name.startswith("rowen.")} == {
+        *("rowen.cli", "rowen.cli.app", "rowen.cli.command", "rowen.cli.invocation", "rowen.cli.output"),
+        *("rowen.cli.words", "rowen.errors", "rowen.version"),
+    }

@@ -1,0 +1,163 @@
+"""The embedded server stays up for a while after its last member, and never for longer."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped] # its stubs are another package
+import pytest
+
+from rowen.store.embedded import EmbeddedServer
+
+from .other_processes import PATIENCE_S, ask, end_servers_in, eventually, furnished, memory
+
+SOON_S, LATER_S = 0.05, 60.0
+
+
+@pytest.fixture(scope="module")
+def template() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="rowen-test-", dir=memory()) as name:
+        Path(name).chmod(0o755)
+        with EmbeddedServer(Path(name)):
+            pass
+        yield Path(name) / "postgres"
+
+
+@pytest.fixture
+def home(template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # Whatever starts the tests: nobody here is init's own child.
+    monkeypatch.setattr(os, "getppid", lambda: 2)
+    folder = Path(tempfile.mkdtemp(prefix="rowen-test-", dir=memory()))
+    folder.chmod(0o755)
+    yield furnished(folder / "home", template)
+    for keeper in keepers(folder / "home"):
+        keeper.kill()
+    end_servers_in(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def keepers(home: Path) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if f"keep({str(home)!r}" in " ".join(process.info["cmdline"] or ())
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def used(home: Path, linger_s: float) -> int | None:
+    """Join and leave; the process of the server."""
+    with EmbeddedServer(home, linger_s=linger_s):
+        return EmbeddedServer(home).status().pid
+
+
+def test_who_comes_back_within_the_time_finds_the_same_server_and_there_is_one_keeper(home: Path) -> None:
+    first = used(home, LATER_S)
+    assert EmbeddedServer(home).status().running
+
+    again = [used(home, LATER_S) for _ in range(3)]
+
+    assert {first} == set(again)
+    assert len(keepers(home)) == 1
+
+
+def test_an_idle_server_is_stopped_and_its_keeper_ends(home: Path) -> None:
+    used(home, SOON_S)
+
+    eventually(lambda: not EmbeddedServer(home).status().running)
+    eventually(lambda: not keepers(home))
+
+
+def test_each_who_leaves_makes_the_keeper_wait_anew(home: Path) -> None:
+    used(home, LATER_S)
+    before = (home / "postgres" / "keeper.lock").stat().st_mtime_ns
+
+    used(home, LATER_S)
+
+    assert (home / "postgres" / "keeper.lock").stat().st_mtime_ns > before
+
+
+def test_a_keeper_leaves_a_server_alone_that_is_used_and_the_last_member_leaves_another(home: Path) -> None:
+    used(home, SOON_S)
+    with EmbeddedServer(home, linger_s=LATER_S) as conninfo:
+        eventually(lambda: not keepers(home))
+        assert ask(conninfo, "SELECT 1") == 1
+
+    assert EmbeddedServer(home).status().running
+    assert len(keepers(home)) == 1
+
+
+def test_a_server_whose_keeper_was_killed_gets_another_with_the_next_who_leaves(home: Path) -> None:
+    used(home, LATER_S)
+    [keeper] = keepers(home)
+    keeper.kill()
+    eventually(lambda: not keepers(home))
+
+    used(home, SOON_S)
+
+    eventually(lambda: not EmbeddedServer(home).status().running)
+
+
+def test_who_does_not_linger_stops_the_server_that_another_left_to_a_keeper(home: Path) -> None:
+    used(home, LATER_S)
+
+    used(home, 0.0)
+
+    assert not EmbeddedServer(home).status().running
+
+
+def test_a_lingering_server_can_be_stopped_at_once(home: Path) -> None:
+    used(home, LATER_S)
+
+    assert EmbeddedServer(home).stop() is True
+    assert EmbeddedServer(home).stop() is False
+
+
+def test_a_lingering_server_that_was_killed_has_every_committed_row(home: Path) -> None:
+    with EmbeddedServer(home, linger_s=LATER_S) as conninfo:
+        ask(conninfo, "CREATE TABLE kept AS SELECT generate_series(1, 1000) AS number")
+    pid = EmbeddedServer(home).status().pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+    with EmbeddedServer(home) as conninfo:
+        assert ask(conninfo, "SELECT count(*) FROM kept") == 1000
+
+
+@pytest.mark.parametrize("call", ["getpid", "getppid"])
+def test_what_was_started_by_init_leaves_nothing_behind(home: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, lambda: 1)
+        used(home, LATER_S)
+
+    assert not EmbeddedServer(home).status().running
+    assert not keepers(home)
+
+
+def test_a_removed_home_ends_its_keeper(home: Path) -> None:
+    used(home, 1.0)
+    end_servers_in(home)
+    shutil.rmtree(home)
+
+    eventually(lambda: not keepers(home))
+
+
+def test_a_keeper_holds_no_pipe_of_the_command_that_left_it(home: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from rowen.store.embedded import EmbeddedServer\n"
+        "os.getppid = lambda: 2\n"
+        f"with EmbeddedServer(Path(sys.argv[1]), linger_s={LATER_S}): pass"
+    )
+
+    # Who reads the output to its end would wait for the keeper, too.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(home)], capture_output=True, timeout=PATIENCE_S - 10, check=True
+    )
+
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert len(keepers(home)) == 1
