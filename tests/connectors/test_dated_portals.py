@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from rowen.connectors.catalog.dataset import Dataset
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import index_of
@@ -74,6 +75,25 @@ async def test_a_full_walk_without_changes_writes_nothing(house: House, portal: 
         run = await r.sync("portal", full=True)
 
     assert (run.mode, run.tally.unchanged, run.tally.rows_written) == ("full", 151, 0)
+    assert (run.tally.stopped_at_body, run.tally.stopped_at_validator) == (151, 0)
+
+
+@and_ckan
+async def test_a_record_that_is_the_one_held_is_not_read(
+    house: House, portal: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    portal.fill(30)
+    read: list[str] = []
+    document = Dataset.document
+    monkeypatch.setattr(Dataset, "document", lambda one, **how: read.append(one.url) or document(one, **how))
+    async with house.open() as r:
+        await keep(r, portal)
+        read.clear()
+        portal.make("d00007", "Another title")
+        run = await r.sync("portal", full=True)
+
+    assert (run.tally.updated, run.tally.unchanged, run.tally.stopped_at_body) == (1, 30, 30)
+    assert [url.rstrip("/").rpartition("/")[2] for url in read] == ["d00007"]
 
 
 async def test_a_deletion_is_found_and_an_item_that_comes_back_is_created_again(

@@ -21,11 +21,14 @@ MAX_UNCHANGED = 10_000
 class Group:
     """At most 500 items or 4 MB that have to be looked into; what is unchanged weighs almost nothing.
 
+    Of those that are `unchanged`, `same_bodies` were received all the same.
+
     Of what is said of an item to be gone and to be there, the last word counts, as it does from group to group.
     """
 
     fetched: list[Document | Raw] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
+    same_bodies: int = 0
     rechecked: list[Unchanged] = field(default_factory=list)
     gone: dict[str, Gone] = field(default_factory=dict)
     failed: list[Failed] = field(default_factory=list)
@@ -52,6 +55,7 @@ class Group:
         """Take one observation in; tells whether the group should go on its way."""
         if type(observation) is Unchanged and observation.validators is None and observation.depth is None:
             self.unchanged.append(observation.url)
+            self.same_bodies += observation.by_body
             if self.gone:
                 self.gone.pop(observation.url, None)
             return len(self.unchanged) >= MAX_UNCHANGED

@@ -42,7 +42,7 @@ class StoredKnown:
         self.losable = losable
         self._database = database
         self._source_id = source.id
-        self._recipes = recipes
+        self._reading = items.Reading(list(recipes.current), recipes.old, recipes.chunker)
         self._distrust = distrust
         self.forgets = self.cursor is None
         self._ids: dict[str, int] = {}
@@ -51,9 +51,7 @@ class StoredKnown:
         """What we hold under these URLs."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
-            rows = await items.held(
-                connection, self._source_id, list(by_key), recipes=self._recipes.current, old=self._recipes.old
-            )
+            rows = await items.held(connection, self._source_id, list(by_key), self._reading)
         found = {}
         ids, make = self._ids, Held._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
@@ -69,17 +67,13 @@ class StoredKnown:
         """Which of these URLs name items that we hold, and the URLs that those are stored under."""
         by_key = {key(url): url for url in urls}
         async with self._database.connection() as connection:
-            rows = await items.held(
-                connection, self._source_id, list(by_key), recipes=self._recipes.current, old=self._recipes.old
-            )
+            rows = await items.held(connection, self._source_id, list(by_key), self._reading)
         return {by_key[row[0]]: row[2] for row in rows}
 
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
         """All that we hold, in batches."""
         async with self._database.connection() as connection:
-            async for batch in items.every_held(
-                connection, self._source_id, recipes=self._recipes.current, old=self._recipes.old
-            ):
+            async for batch in items.every_held(connection, self._source_id, self._reading):
                 self._ids.update((row.url, row.id) for row in batch)
                 yield [self._visible(row) for row in batch]
 

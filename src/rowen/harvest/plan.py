@@ -147,7 +147,7 @@ class Planner:
         gone = [key_of(url) for url in group.gone]
         if any(key in self._arriving for key in gone):
             await settled()
-        unknown = self._pass_unchanged(group.unchanged, plan)
+        unknown = self._pass_unchanged(group.unchanged, plan, same_bodies=group.same_bodies)
         # What arrives while the store is asked may be committed, and settled, before the answer is looked at.
         arriving = self._arriving.intersection(key for key, _ in fetched)
         stored = await self._stored(group, [*(key for key, _ in fetched), *gone], unknown)
@@ -164,14 +164,16 @@ class Planner:
         self._mark(plan)
         return plan
 
-    def _pass_unchanged(self, urls: list[str], plan: Plan) -> list[Unchanged]:
+    def _pass_unchanged(self, urls: list[str], plan: Plan, *, same_bodies: int) -> list[Unchanged]:
         """Count what is unchanged; returns what was never looked up and so must be found by its key."""
         ids = self._known.take_ids(urls)
         unknown = [Unchanged(url) for url, item_id in zip(urls, ids, strict=True) if item_id is None]
         passed = self.seen.add_all(item_id for item_id in ids if item_id is not None)
         self._unmark((item_id for item_id in ids if item_id is not None), plan)
         plan.counts[Outcome.UNCHANGED] += passed
-        plan.counts["stopped_at_validator"] += passed
+        # Some may have come twice; which of them did is not worth remembering.
+        plan.counts["stopped_at_body"] += min(same_bodies, passed)
+        plan.counts["stopped_at_validator"] += max(passed - same_bodies, 0)
         plan.counts["duplicates"] += len(urls) - passed - len(unknown)
         if self._quarantined:
             self._release([key_of(url) for url in urls], plan)

@@ -152,11 +152,15 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """The item is still what we hold; `validators` and `depth` are given where they are others now."""
+    """The item is still what we hold; `validators` and `depth` are given where they are others now.
+
+    `by_body` tells that it was received, and that it is, by the hash of what came, what we hold.
+    """
 
     url: str
     validators: Validators | None = None
     depth: int | None = None
+    by_body: bool = False
 
 
 @dataclass(frozen=True, slots=True)

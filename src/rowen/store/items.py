@@ -1,6 +1,6 @@
 """Items: comparing a group with what is stored in one round trip, and writing only what differs."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -72,6 +72,14 @@ class HeldRow(NamedTuple):
     content_hash: Hash
 
 
+class Reading(NamedTuple):
+    """How items are read at present: the recipes that count, the old one, and the version of the chunker."""
+
+    recipes: list[Hash]
+    old: Hash
+    chunker: int
+
+
 class Check(NamedTuple):
     """An item's check as it is to be; `links` None leaves the stored ones. `recipe` None is no reader's."""
 
@@ -124,29 +132,29 @@ async def said(c: Connection, item_ids: Sequence[int]) -> dict[int, Said]:
     return {item_id: Said(*rest) for item_id, *rest in those}
 
 
-# Under a recipe that no reader would give now, validators prove nothing. The old one, of whole runs, covers records.
+# Under a recipe that no reader would give now, or cut by another chunker, validators prove nothing. The old recipe, of
+# whole runs, covers records.
 _HELD = """
 select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_hash,
        coalesce(depth, 0), coalesce(links, ''), content_hash
   from item left join item_check on item_id = item.id
        left join lateral (
            select item_check.etag, item_check.last_modified, item_check.body_hash
-            where recipe = any(%(recipes)s) or (recipe = %(old)s and item_check.body_hash is null)
+            where chunker = %(chunker)s
+              and (recipe = any(%(recipes)s) or (recipe = %(old)s and item_check.body_hash is null))
        ) as proof on true
  where source_id = %(source)s
 """
 
 
-async def held(
-    c: Connection, source_id: int, keys: Sequence[Hash], *, recipes: Collection[Hash], old: Hash
-) -> list[tuple[Any, ...]]:
-    """Validators and links under these keys, as rows of `HeldRow`; validators of other recipes are left out."""
-    values = {"source": source_id, "recipes": list(recipes), "old": old, **_packed(keys)}
+async def held(c: Connection, source_id: int, keys: Sequence[Hash], reading: Reading) -> list[tuple[Any, ...]]:
+    """Validators and links under these keys, as rows of `HeldRow`; validators of other recipes or cuts are left out."""
+    values = {"source": source_id, **reading._asdict(), **_packed(keys)}
     return await all_rows(c, _HELD + f" and key = any({_KEYS})", values, binary=True)
 
 
 async def every_held(
-    c: Connection, source_id: int, *, recipes: Collection[Hash], old: Hash, batch: int = 2000
+    c: Connection, source_id: int, reading: Reading, *, batch: int = 2000
 ) -> AsyncIterator[list[HeldRow]]:
     """All items of a source by id, in batches that each are a statement of their own."""
     after = 0
@@ -154,7 +162,7 @@ async def every_held(
         those = await all_rows(
             c,
             _HELD + " and item.id > %(after)s order by item.id limit %(batch)s",
-            {"source": source_id, "recipes": list(recipes), "old": old, "after": after, "batch": batch},
+            {"source": source_id, **reading._asdict(), "after": after, "batch": batch},
             binary=True,
         )
         rows = [HeldRow(*row) for row in those]

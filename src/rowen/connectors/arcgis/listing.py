@@ -7,7 +7,7 @@ from typing import Any
 
 from rowen.connectors.arcgis.address import ArcGisOptions
 from rowen.connectors.arcgis.dialects import Found, SearchDialect, read
-from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of
+from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of, steady
 from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
@@ -109,6 +109,7 @@ class ArcGisListing(Listing):
             record,
             lambda one: dataset_of(one, url or "", language=self._options.language),
             site=self._dialect.url,
+            steady=steady,
             url=url,
             modified=moment(facts_of(record).get("modified")),
             language=self._options.language,

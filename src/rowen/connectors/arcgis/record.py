@@ -10,7 +10,7 @@ from rowen.connectors.catalog.resources import size_of
 from rowen.connectors.catalog.rows import Json, listed, without
 from rowen.connectors.catalog.text import plain
 
-__all__ = ["dataset_of", "facts_of", "identifier_of"]
+__all__ = ["dataset_of", "facts_of", "identifier_of", "steady"]
 
 # They move whenever somebody looks or rates, or with the platform's own idea of a good record.
 _VOLATILE = frozenset(
@@ -51,6 +51,11 @@ def identifier_of(record: Any) -> str:
     return own or word(facts_of(record).get("id"))
 
 
+def steady(record: Json) -> Json:
+    """A record without what moves by itself."""
+    return without(record, _VOLATILE)
+
+
 def dataset_of(record: Json, url: str, *, language: str | None = None) -> Dataset:
     """What a record says; whatever it lacks is left out."""
     facts, identifier = facts_of(record), identifier_of(record)
@@ -71,7 +76,7 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
         landing_page=url,
         resources=tuple(_resources(facts, url)),
         texts=said.others,
-        source=without(record, _VOLATILE),
+        source=steady(record),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from rowen.connectors.catalog.listing import ListingPage, Row
+from rowen.connectors.catalog.listing import ListingPage, Row, Unread
 from rowen.model.item import Fetched
 
 __all__ = ["DatedAnswer", "DatedQuestion", "chronology"]
@@ -153,7 +153,7 @@ async def chronology(
 
 def _is_undated(row: Row) -> bool:
     """Whether a record has no date; of one that cannot be read nobody knows, and it stands where it stands."""
-    return row.modified is None and isinstance(row.seen, Fetched)
+    return row.modified is None and isinstance(row.seen, Fetched | Unread)
 
 
 def _first_of(rows: list[Row], second: int | None) -> int:

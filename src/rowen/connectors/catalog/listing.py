@@ -4,17 +4,26 @@ Everything else that a run over a catalog needs (where to go on, what may have b
 for all kinds, and stands in `refresh`.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from rowen.model.item import Failed, Fetched, Gone
+from rowen.model.hashes import Hash
+from rowen.model.item import Failed, Fetched, Gone, Unchanged
 
-__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "ListingPage", "Names", "RollCall", "Row", "Tokens"]
+__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "ListingPage", "Names", "RollCall", "Row", "Tokens", "Unread"]
 
 FAR_PAST = datetime(1900, 1, 1, tzinfo=UTC)
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class Unread(NamedTuple):
+    """A record as it was received. It is read only if `digest`, the hash of what it says, is not the one we hold."""
+
+    url: str
+    digest: Hash
+    read: Callable[[], Fetched | Failed]
 
 
 class Row(NamedTuple):
@@ -26,12 +35,17 @@ class Row(NamedTuple):
     itself, has no such record.
     """
 
-    seen: Fetched | Gone | Failed
+    seen: Fetched | Unchanged | Gone | Failed | Unread
     modified: datetime | None = None
     named: bool = True
     shared: bool = False
     handle: str | None = None
     absent: bool = False
+
+    @property
+    def observed(self) -> Fetched | Unchanged | Gone | Failed:
+        """What is said of the item, for which the record is read if it was not yet."""
+        return self.seen.read() if isinstance(self.seen, Unread) else self.seen
 
     @property
     def url(self) -> str:

@@ -15,7 +15,7 @@ from rowen.connectors.catalog.listing import Listing, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.unidentified import Unidentified
 from rowen.connectors.catalog.walk import Walk
-from rowen.model.item import Failed, Fetched, Gone, Namesakes
+from rowen.model.item import Failed, Fetched, Gone, Namesakes, Unchanged
 from rowen.model.url import key
 
 __all__ = ["Progress", "mark_of"]
@@ -117,7 +117,8 @@ class Progress:
     def walk(self, *, since: datetime | None = None, place: Any = None, tokens: Tokens | None = None) -> Walk:
         """One pass over the listing."""
         full = self.cursor.page if since else None
-        walk = Walk(self.listing.pages(since=since, place=place, tokens=tokens), self.seen, since=since, full=full)
+        pages = self.listing.pages(since=since, place=place, tokens=tokens)
+        walk = Walk(pages, self.seen, self.known, since=since, full=full)
         self.walks.append(walk)
         return walk
 
@@ -142,7 +143,7 @@ class Progress:
 
     async def take(self, rows: list[Row], *, counting: bool) -> int:
         """Count the records of a page; returns how many of them will be new items, if that is asked for."""
-        odd = [row.url for row in rows if not isinstance(row.seen, Fetched)]
+        odd = [row.url for row in rows if not isinstance(row.seen, Fetched | Unchanged)]
         asked = [row.url for row in rows] if counting else odd
         held = await self.known.look_up(asked) if asked and self.known.count else {}
         passed = len(self.passed)
@@ -163,6 +164,9 @@ class Progress:
             case Fetched():
                 self.kept += 1
                 self.held += not is_held
+                self._pass(row.url, passed=False)
+            case Unchanged():
+                self.kept += 1
                 self._pass(row.url, passed=False)
             case Gone():
                 self.held -= is_held

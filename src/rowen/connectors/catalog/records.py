@@ -31,4 +31,4 @@ async def records(listing: Listing, urls: Sequence[str]) -> AsyncGenerator[Obser
                 raise
             row = Row(Failed(url, str(problem), problem.hint))
         if row is not None:
-            yield Gone(url, "the catalog has no such record") if row.absent else row.seen
+            yield Gone(url, "the catalog has no such record") if row.absent else row.observed

@@ -380,7 +380,7 @@ class Refresh:
                 for row in (*rows, *walk.again):
                     if not row.named:
                         run.unidentified.add(row.url)
-                    yield row.seen
+                    yield row.observed
                 run.endless = run.bounds.exceeded(walk.received, walk.declared)
                 if run.endless:
                     walk.doubt = run.endless

@@ -20,6 +20,7 @@ from rowen.connectors.catalog.listing import Row
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, TooMuchError
 from rowen.connectors.catalog.progress import Progress, mark_of
 from rowen.connectors.catalog.records import NOT_THERE
+from rowen.connectors.catalog.rows import settled
 from rowen.connectors.unread import is_unread
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import Failed, Observation
@@ -80,11 +81,11 @@ class Retries:
                 self.walk_wanted = f"{url} could not be read before, and cannot be asked for by itself."
                 self._is_over = True
                 return
-            if not isinstance(row.seen, Failed):
+            if not isinstance(seen := row.observed, Failed):
                 self._has_recovered = True
-                yield row.seen
+                yield seen
                 continue
-            self.run.failed_again.append(row.seen)
+            self.run.failed_again.append(seen)
             if self.run.unanswered >= MOST_UNREAD:
                 log.info("the catalog does not answer for single records: the others are left to the next run")
                 self._is_over = True
@@ -104,9 +105,11 @@ async def ask_for(run: Progress, url: str) -> Row | None:
             raise
         row = Row(Failed(url, str(problem), problem.hint))
         run.unanswered = run.unanswered + 1 if isinstance(problem, TooMuchError | FetchError) else 0
-    if row is not None:
-        run.seen.add(url)
-        await run.take([row], counting=True)
+    if row is None:
+        return None
+    [row] = await settled([row], run.known)
+    run.seen.add(url)
+    await run.take([row], counting=True)
     return row
 
 

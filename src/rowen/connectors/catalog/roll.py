@@ -68,7 +68,7 @@ class Roll:
             row = await ask_for(self.run, url)
             self.listed.add(mark_of(url))
             if row is not None:
-                yield row.seen
+                yield row.observed
 
     def failed_again(self) -> list[Failed]:
         """What was asked for by itself, could not be read, and is there."""

@@ -2,18 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
+
+from rowen.connectors.base import Held, Known
 from rowen.connectors.catalog.dataset import Dataset
-from rowen.connectors.catalog.listing import Row
+from rowen.connectors.catalog.listing import Row, Unread
 from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
-from rowen.model.item import Failed, Fetched
+from rowen.model.hashes import Hash, body_hash
+from rowen.model.item import Failed, Fetched, Unchanged, Validators
 from rowen.model.outside import attempt
+from rowen.model.url import address
 
-__all__ = ["listed", "objects", "one_by_one", "row_of", "without"]
+__all__ = ["listed", "objects", "one_by_one", "row_of", "settled", "unread", "without"]
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
@@ -35,25 +40,68 @@ async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row
     return rows
 
 
+async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
+    """The rows of a page, each read that is not the record we hold; what is held is asked for once for all of them."""
+    unread = [row.url for row in rows if isinstance(row.seen, Unread)]
+    if not unread:
+        return list(rows)
+    held = await known.look_up(unread) if known.count else {}
+    return await one_by_one(lambda row: _settled(row, held), rows)
+
+
+def _settled(row: Row, held: Mapping[str, Held]) -> Row:
+    unread = row.seen
+    if not isinstance(unread, Unread):
+        return row
+    before = held.get(unread.url)
+    is_same = before is not None and before.body_hash == unread.digest
+    return row._replace(seen=Unchanged(unread.url, by_body=True) if is_same else unread.read())
+
+
 def row_of(
     record: Any,
     read: Callable[[Json], Dataset],
     *,
     site: str,
     url: str | None,
+    steady: Callable[[Json], Json],
     modified: datetime | None = None,
     language: str | None = None,
 ) -> Row:
-    """What a record amounts to. `url` is that of its item, None if it has no identifier to build one from."""
+    """What a record amounts to. `url` is that of its item, None if it has no identifier to build one from.
+
+    `steady` gives the record without what moves by itself: all that may enter into the dataset.
+    """
     if not isinstance(record, Mapping):
         return _unread(record, site, "The record is no object.")
     if url is None:
         return _unread(record, site, "The record has no identifier.", modified)
-    seen = attempt(
-        lambda: Fetched(read(record).document(language=language)),
-        lambda why: Failed(url, f"The record cannot be read: {why}.", payload=payload_of(record)),
-    )
-    return Row(seen, modified)
+    return Row(unread(record, read, url=url, steady=steady, language=language), modified)
+
+
+def unread(
+    record: Json,
+    read: Callable[[Json], Dataset],
+    *,
+    url: str,
+    steady: Callable[[Json], Json],
+    language: str | None = None,
+) -> Unread | Fetched | Failed:
+    """A record of an item, to be read if it is not the one that we hold; one that cannot be hashed is read at once."""
+
+    def failed(why: str) -> Failed:
+        return Failed(url, f"The record cannot be read: {why}.", payload=payload_of(record))
+
+    def fetched(said: Json, digest: Hash | None) -> Fetched | Failed:
+        validators = Validators(body_hash=digest)
+        return attempt(lambda: Fetched(read(said).document(validators=validators, language=language)), failed)
+
+    def hashed() -> Unread:
+        said = steady(record)
+        digest = body_hash(msgspec.json.encode(said, order="deterministic"))
+        return Unread(address(url), digest, lambda: fetched(said, digest))
+
+    return attempt(hashed, lambda _: None) or fetched(record, None)
 
 
 def _unread(record: Any, site: str, why: str, modified: datetime | None = None) -> Row:

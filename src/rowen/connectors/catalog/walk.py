@@ -5,14 +5,16 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.hash_sets import HashSet, UrlSet
 from rowen.connectors.catalog.listing import ListingPage, Row
+from rowen.connectors.catalog.rows import settled
 from rowen.errors import RowenError
-from rowen.model.item import Document, Fetched
+from rowen.model.item import Document, Fetched, Unchanged
 
 __all__ = ["Walk"]
 
@@ -45,6 +47,7 @@ class Walk:
 
     pages: AsyncGenerator[ListingPage]
     seen: UrlSet
+    known: Known
     since: datetime | None = None
     full: int | None = None
     declared: int | None = None
@@ -87,7 +90,8 @@ class Walk:
     async def rows(self) -> AsyncGenerator[list[Row]]:
         """The records of each page that were not seen before."""
         async with aclosing(_ahead(self.pages, until=self._is_last)) as pages:
-            async for page in pages:
+            async for received in pages:
+                page = replace(received, rows=await settled(received.rows, self.known))
                 fresh = self._take(page)
                 yield fresh
                 if self.disobeyed or self._is_endless(page):
@@ -120,7 +124,7 @@ class Walk:
         self.unshown += page.unshown
         is_new = [self.seen.add(row.url) for row in page.rows]
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
-        self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_first and not new]
+        self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_again(row, new=new)]
         self._count_namesakes(page.rows, is_new)
         self._compare_urls([row.url for row in page.rows])
         is_shown = self._is_shown(page)
@@ -137,6 +141,10 @@ class Walk:
         self.newest = max(ordered, default=None)
         self.disobeyed = self.since is not None and _is_older(dates, self.since)
         return fresh
+
+    def _is_again(self, row: Row, *, new: bool) -> bool:
+        """Whether a record is shown once more; the one that is held says nothing against another one before it."""
+        return self._is_first and not new and not isinstance(row.seen, Unchanged)
 
     def _count_namesakes(self, rows: Sequence[Row], is_new: list[bool]) -> None:
         """Count what shares its identifier, and what another record of this walk hides, which is in no way the same."""

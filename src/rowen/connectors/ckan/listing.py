@@ -14,17 +14,16 @@ from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row
 from rowen.connectors.catalog.pages import LEAST_ROWS
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, SourceRefusedError, TooMuchError
-from rowen.connectors.catalog.rows import one_by_one
+from rowen.connectors.catalog.rows import one_by_one, unread
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions
 from rowen.connectors.ckan.course import Course, Unreceived, id_of, mark_of
-from rowen.connectors.ckan.record import dataset_of
+from rowen.connectors.ckan.record import dataset_of, steady
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
-from rowen.model.item import Failed, Fetched, Gone
-from rowen.model.outside import attempt
+from rowen.model.item import Failed, Gone
 from rowen.model.url import quoted
 
 __all__ = ["CkanListing"]
@@ -245,9 +244,12 @@ class CkanListing(Listing):
         if row.get("type") == "harvest":
             return Row(Gone(url, "It describes a harvest, not a dataset."), modified)
         language = self._options.language
-        seen = attempt(
-            lambda: Fetched(dataset_of(row, self._address, language=language).document(language=language)),
-            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=payload_of(row)),
+        seen = unread(
+            row,
+            lambda one: dataset_of(one, self._address, language=language),
+            url=url,
+            steady=steady,
+            language=language,
         )
         return Row(seen, modified)
 

@@ -12,7 +12,7 @@ from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.ckan.address import CkanAddress
 
-__all__ = ["dataset_of"]
+__all__ = ["dataset_of", "steady"]
 
 # They move when other records do, or when somebody looks at this one.
 _VOLATILE = frozenset(
@@ -54,7 +54,7 @@ def dataset_of(record: Mapping[str, Any], address: CkanAddress, *, language: str
         landing_page=f"{address.site}/dataset/{name or identifier}",
         resources=tuple(_resource(one, said.language) for one in _objects(record.get("resources"))),
         texts=said.others,
-        source=_steady(record),
+        source=steady(record),
     )
 
 
@@ -175,7 +175,7 @@ def _list(value: Any) -> list[Any]:
     return [] if value is None or value == "" else [value]
 
 
-def _steady(record: Mapping[str, Any]) -> dict[str, Any]:
+def steady(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without what moves by itself."""
     kept = {name: value for name, value in record.items() if name not in _VOLATILE}
     for name in _NESTED:

@@ -11,7 +11,7 @@ from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions
-from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, unwrapped
+from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, steady, unwrapped
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
@@ -123,6 +123,7 @@ class OpenDataSoftListing(Listing):
             record,
             lambda one: dataset_of(one, self._address, language=self._options.language),
             site=self._address.site,
+            steady=steady,
             url=url,
             modified=moment(metas_of(record).get("modified")),
             language=self._options.language,

@@ -11,7 +11,7 @@ from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.opendatasoft.address import OpenDataSoftAddress
 
-__all__ = ["dataset_of", "identifier_of", "metas_of", "unwrapped"]
+__all__ = ["dataset_of", "identifier_of", "metas_of", "steady", "unwrapped"]
 
 # They move with the data, or when somebody looks at it, and say nothing about the dataset.
 _VOLATILE = frozenset(
@@ -44,6 +44,11 @@ def metas_of(record: Any, template: str = "default") -> Json:
     return {}
 
 
+def steady(record: Json) -> Json:
+    """A record without what moves by itself."""
+    return without(record, _VOLATILE)
+
+
 def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | None = None) -> Dataset:
     """What a record says; whatever it lacks is left out."""
     identifier = identifier_of(record)
@@ -66,7 +71,7 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
         landing_page=address.item(identifier),
         resources=tuple(_resources(record, address, identifier)),
         texts=said.others,
-        source=without(record, _VOLATILE),
+        source=steady(record),
     )
 
 

@@ -14,7 +14,7 @@ from rowen.connectors.catalog.listing import FAR_FUTURE, FAR_PAST, Listing, List
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.socrata.address import SocrataOptions, domain_of, identifier_in, item
-from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of
+from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of, steady
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.target import redact
@@ -202,6 +202,7 @@ class SocrataListing(Listing):
             record,
             lambda one: dataset_of(one, self._site, language=self._options.language),
             site=self._site,
+            steady=steady,
             url=item(self._site, identifier) if identifier else None,
             modified=moment(modified_of(record)),
             language=self._options.language,

@@ -11,7 +11,7 @@ from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.socrata.address import item
 
-__all__ = ["dataset_of", "identifier_of", "modified_of"]
+__all__ = ["dataset_of", "identifier_of", "modified_of", "steady"]
 
 # They move whenever somebody looks.
 _VOLATILE = frozenset({"page_views", "download_count", "view_count", "score"})
@@ -29,6 +29,11 @@ def identifier_of(record: Any) -> str:
 def modified_of(record: Any) -> Any:
     """When an asset, its data or its description was last changed."""
     return _part(record, "resource").get("updatedAt")
+
+
+def steady(record: Json) -> Json:
+    """A record without what moves by itself."""
+    return without(record, _VOLATILE)
 
 
 def dataset_of(record: Json, site: str, *, language: str | None = None) -> Dataset:
@@ -56,7 +61,7 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         landing_page=word(record.get("link")) or word(record.get("permalink")),
         resources=tuple(_resources(resource, site, identifier)),
         texts=said.others,
-        source=without(record, _VOLATILE),
+        source=steady(record),
     )
 
 
