@@ -42,7 +42,7 @@ class StoredKnown:
         self.losable = losable
         self._database = database
         self._source_id = source.id
-        self._reading = items.Reading(list(recipes.current), recipes.old, recipes.chunker)
+        self._reading = items.PresentReading(list(recipes.current), recipes.old, recipes.chunker)
         self._distrust = distrust
         self.forgets = self.cursor is None
         self._ids: dict[str, int] = {}

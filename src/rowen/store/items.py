@@ -72,7 +72,7 @@ class HeldRow(NamedTuple):
     content_hash: Hash
 
 
-class Reading(NamedTuple):
+class PresentReading(NamedTuple):
     """How items are read at present: the recipes that count, the old one, and the version of the chunker."""
 
     recipes: list[Hash]
@@ -147,14 +147,14 @@ select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_
 """
 
 
-async def held(c: Connection, source_id: int, keys: Sequence[Hash], reading: Reading) -> list[tuple[Any, ...]]:
+async def held(c: Connection, source_id: int, keys: Sequence[Hash], reading: PresentReading) -> list[tuple[Any, ...]]:
     """Validators and links under these keys, as rows of `HeldRow`; validators of other recipes or cuts are left out."""
     values = {"source": source_id, **reading._asdict(), **_packed(keys)}
     return await all_rows(c, _HELD + f" and key = any({_KEYS})", values, binary=True)
 
 
 async def every_held(
-    c: Connection, source_id: int, reading: Reading, *, batch: int = 2000
+    c: Connection, source_id: int, reading: PresentReading, *, batch: int = 2000
 ) -> AsyncIterator[list[HeldRow]]:
     """All items of a source by id, in batches that each are a statement of their own."""
     after = 0
