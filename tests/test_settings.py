@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rowen.errors import ConfigurationError
-from rowen.settings import load
+from rowen.settings import load, misspelt
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +59,20 @@ def test_addresses_are_given_as_a_list_with_commas(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "127.0.0.0/8, ::1/128")
 
     assert [str(network) for network in load().allow_addresses] == ["127.0.0.0/8", "::1/128"]
+
+
+def test_localhost_is_loopback_and_other_names_are_refused_with_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "localhost, 10.0.0.0/8")
+    assert [str(one) for one in load().allow_addresses] == ["127.0.0.0/8", "::1/128", "10.0.0.0/8"]
+
+    monkeypatch.setenv("ROWEN_ALLOW_ADDRESSES", "intranet.example")
+    with pytest.raises(ConfigurationError, match=r"'intranet.example' is no network, such as 127.0.0.0/8"):
+        load()
+
+
+def test_a_variable_that_is_nearly_a_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWEN_HOST_DELAYS", "1")
+    monkeypatch.setenv("ROWEN_PORTAL_SECRET", "hay")
+
+    assert misspelt()["ROWEN_HOST_DELAYS"] == "ROWEN_HOST_DELAY_S"
+    assert "ROWEN_PORTAL_SECRET" not in misspelt()

@@ -5,9 +5,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
-from rowen.errors import NewerDatabaseError, StoreUnavailableError, StoreUnfitError
+from rowen.errors import ConfigurationError, NewerDatabaseError, StoreUnavailableError, StoreUnfitError
 from rowen.model.hashes import text_hash
 from rowen.settings import Settings
 from rowen.store import migrate, queue_schema
@@ -180,3 +183,28 @@ async def test_steps_that_a_later_release_of_the_queue_brings_are_applied_and_it
     await opened(house.conninfo)
 
     assert house.query("select task_name, more from procrastinate_jobs") == [("sync", None)]
+
+
+async def test_a_user_without_the_rights_is_told_which_ones_are_missing(empty: str, server: Server) -> None:
+    with psycopg.connect(empty, autocommit=True) as c:
+        name = f"guest_{c.info.dbname}"
+        c.execute(sql.SQL("create role {} login password 'hay'").format(sql.Identifier(name)))
+        try:
+            with pytest.raises(StoreUnfitError, match="may not make a schema") as refused:
+                await opened(make_conninfo(empty, user=name, password="hay"))
+        finally:
+            c.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+    assert "grant create on database" in str(refused.value.hint)
+
+
+async def test_a_user_that_the_server_turns_away_is_told_where_to_look(empty: str) -> None:
+    with pytest.raises(StoreUnfitError, match="turned this user away") as refused:
+        await opened(make_conninfo(empty, dbname="no-such-database"))
+
+    assert "ROWEN_DATABASE_URL" in str(refused.value.hint)
+
+
+async def test_another_database_than_postgresql_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="mysql://"):
+        await opened("mysql://user:secret@host/db")

@@ -36,9 +36,11 @@ class Invocation:
     def settings(self) -> "Settings":
         """The settings in force."""
         from rowen.cli.logs import start_logging
-        from rowen.settings import load
+        from rowen.settings import load, misspelt
 
         start_logging(self.verbose)
+        for variable, meant in misspelt().items():
+            self.out.say(f"{variable} sets nothing; {meant} is a setting.")
         return load(home=self.home, database_url=self.database_url)
 
     def ask(self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False) -> T:

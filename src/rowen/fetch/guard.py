@@ -136,11 +136,23 @@ def plain_name(host: str) -> str | None:
     return found.strip("[]").rstrip(".")
 
 
+def _network_of(addresses: str) -> str:
+    """What to allow so that this is reached: all of loopback, else the address itself."""
+    address = addresses.split(" ", 1)[0]
+    return "127.0.0.0/8" if address.startswith("127.") else address
+
+
+def _name_of(host: str) -> str:
+    """A host without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() and not name.endswith(":") else host
+
+
 def address_refused(host: str, refusals: str) -> AddressRefusedError:
     """The error that tells which host leads where, and what would allow it."""
     addresses = " and ".join(_REFUSAL.findall(refusals)) or refusals
     return AddressRefusedError(
         f"{host} leads to {addresses}, which is not a public address; no connection was made.",
-        hint="If you trust it, open its network to the source's host, in ROWEN_ALLOW_ADDRESSES_FOR as host=network, "
-        "or to all sources, in ROWEN_ALLOW_ADDRESSES.",
+        hint=f"If you trust it: export ROWEN_ALLOW_ADDRESSES_FOR={_name_of(host)}={_network_of(addresses)} opens it to "
+        "sources of this host alone, ROWEN_ALLOW_ADDRESSES to all sources.",
     )

@@ -15,11 +15,14 @@ from urllib.parse import urlsplit
 from rowen.errors import ConfigurationError
 from rowen.settings.values import Field, Harmless, Networks, SecretStr, SettingField, declared, parse
 
-__all__ = ["SecretStr", "Settings", "load", "variables"]
+__all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 
 FILE = "rowen.toml"
 # All settings with a comment each fill 10 kB. Ten times that is no list of settings.
 _FILE_BYTES = 100_000
+_ALIKE = (
+    0.8  # of the letters: one or two that are wrong, missing or swapped; at 0.6, names of secrets look like settings
+)
 
 
 def _default_home() -> Path:
@@ -323,6 +326,19 @@ def load(**flags: Any) -> Settings:
 def variables(name: str) -> list[str]:
     """The variables of the environment that set something; the first is the strongest."""
     return [found.upper() for found in Settings.model_fields[name].names] or [f"ROWEN_{name.upper()}"]
+
+
+def misspelt() -> dict[str, str]:
+    """Variables that look like settings and set nothing, each with the setting that was probably meant.
+
+    Not all that are unknown: secrets may have any name, also one that begins like ours.
+    """
+    from difflib import get_close_matches
+
+    known = [variable for name in Settings.model_fields for variable in variables(name)]
+    unknown = sorted({variable.upper() for variable in os.environ if variable.upper().startswith("ROWEN_")} - {*known})
+    found = {variable: get_close_matches(variable, known, n=1, cutoff=_ALIKE) for variable in unknown}
+    return {variable: meant[0] for variable, meant in found.items() if meant}
 
 
 def _found(given: Mapping[str, Any]) -> dict[str, Any]:

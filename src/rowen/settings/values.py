@@ -22,6 +22,7 @@ Harmless = Annotated[T, _HARMLESS]
 Network: TypeAlias = IPv4Network | IPv6Network
 Networks: TypeAlias = tuple[Network, ...]
 
+_LOOPBACK: Networks = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 _FALSE = {"0", "false", "f", "no", "n", "off"}
 
@@ -165,12 +166,21 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(map(_text, _list(value)))
 
 
-def _network(value: Any) -> Network:
-    return value if isinstance(value, IPv4Network | IPv6Network) else ip_network(_text(value))
-
-
 def _networks(value: Any) -> Networks:
-    return tuple(map(_network, _list(value)))
+    return tuple(network for one in _list(value) for network in _network(one))
+
+
+def _network(value: Any) -> Networks:
+    """One network, or what `localhost` stands for; other names are not asked for where they lead."""
+    if isinstance(value, IPv4Network | IPv6Network):
+        return (value,)
+    text = _text(value)
+    if text.casefold().rstrip(".") == "localhost":
+        return _LOOPBACK
+    try:
+        return (ip_network(text),)
+    except ValueError:
+        raise ValueError(f"{text!r} is no network, such as 127.0.0.0/8, 192.168.1.20 or localhost") from None
 
 
 def _networks_of_hosts(value: Any) -> dict[str, Networks]:

@@ -13,7 +13,17 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from rowen.errors import Hint, RowenError, StoreError, StoreFullError, StoreRejectedError, StoreUnavailableError, action
+from rowen.errors import (
+    ConfigurationError,
+    Hint,
+    RowenError,
+    StoreError,
+    StoreFullError,
+    StoreRejectedError,
+    StoreUnavailableError,
+    StoreUnfitError,
+    action,
+)
 from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
 from rowen.store.migrate import SCHEMA, migrate
@@ -68,6 +78,7 @@ SHORTEST_IDLE_S = 4.0
 CROWDED_S = 0.2
 """How long to wait before asking a full server again: a session of ours ends in less than that."""
 
+_TURNED_AWAY = ("authentication failed", "does not exist", "no pg_hba.conf entry", "is not permitted to log in")
 _TOO_MANY = "53300"
 _TOO_MANY_WORDS = ("too many clients", "too many connections", "remaining connection slots")
 
@@ -105,7 +116,7 @@ class Database:
     async def _open(self) -> None:
         url = self.settings.database_url
         if url is not None:
-            self._conninfo = url.get_secret_value()
+            self._conninfo = _postgresql(url.get_secret_value())
         else:
             self.embedded = EmbeddedServer(
                 self.settings.home,
@@ -310,6 +321,11 @@ def in_our_words(place: str) -> Iterator[None]:
     except (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded) as problem:
         raise StoreRejectedError(f"The database refused a value: {_first_line(problem)}") from problem
     except (psycopg.OperationalError, PoolTimeout) as problem:
+        if _is_turned_away(problem):
+            raise StoreUnfitError(
+                f"The server of {place} turned this user away: {_first_line(problem)}",
+                hint="Check user, password and database name in ROWEN_DATABASE_URL.",
+            ) from None
         raise StoreUnavailableError(
             f"Lost or could not reach {place}: {_first_line(problem)}",
             hint=Hint(
@@ -322,5 +338,25 @@ def in_our_words(place: str) -> Iterator[None]:
         raise StoreError(f"{place}: {_first_line(problem)}") from problem
 
 
+def _is_turned_away(problem: Exception) -> bool:
+    """Whether the server does not let this user in, or has no such database: asking again does not help.
+
+    While a connection is opened, the driver tells no code, only the server's words.
+    """
+    said = str(problem)
+    return "FATAL:" in said and any(words in said for words in _TURNED_AWAY)
+
+
 def _first_line(problem: Exception) -> str:
     return str(problem).strip().partition("\n")[0] or type(problem).__name__
+
+
+def _postgresql(url: str) -> str:
+    """The address of a database, if it is of a kind that can be one."""
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme not in ("postgresql", "postgres"):
+        raise ConfigurationError(
+            f"ROWEN_DATABASE_URL begins with {scheme[:20]}://, which is no PostgreSQL.",
+            hint="It has the form postgresql://user:password@host:5432/name. Without it, an embedded server is used.",
+        )
+    return url

@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from importlib import resources
 
+import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
@@ -88,12 +89,23 @@ async def _refuse_newer(applied: set[int]) -> None:
 
 
 async def _prepare(connection: AsyncConnection[TupleRow]) -> None:
-    await connection.execute(f"create schema if not exists {SCHEMA}")
+    if not await scalar(connection, "select to_regnamespace(%s) is not null", [SCHEMA]):
+        await _make_schema(connection)
     await _need_vector(connection)
     await connection.execute(
         f"create table if not exists {SCHEMA}.migration (number integer primary key, name text not null,"
         " checksum text not null, applied_at timestamptz not null default now())"
     )
+
+
+async def _make_schema(connection: AsyncConnection[TupleRow]) -> None:
+    try:
+        await connection.execute(f"create schema if not exists {SCHEMA}")
+    except psycopg.errors.InsufficientPrivilege:
+        raise StoreUnfitError(
+            "This user may not make a schema in the database. Nothing was changed.",
+            hint="Let its owner run once: grant create on database NAME to USER;",
+        ) from None
 
 
 async def _need_vector(connection: AsyncConnection[TupleRow]) -> None:
@@ -108,7 +120,13 @@ async def _need_vector(connection: AsyncConnection[TupleRow]) -> None:
             " Rowen needs 0.8 or later. Nothing was changed.",
             hint="Install pgvector 0.8+ on that server, or unset ROWEN_DATABASE_URL to use the embedded one.",
         )
-    await connection.execute("create extension if not exists vector with schema public")
+    try:
+        await connection.execute("create extension if not exists vector with schema public")
+    except psycopg.errors.InsufficientPrivilege:
+        raise StoreUnfitError(
+            "pgvector is there, but this user may not add it to the database. Nothing was changed.",
+            hint="Let an administrator run once, in that database: create extension vector with schema public;",
+        ) from None
 
 
 async def _apply(connection: AsyncConnection[TupleRow], step: Migration) -> None:
