@@ -1,4 +1,4 @@
-"""Imports all of Rowen at once: what is imported when it is first used takes time, which some tests must not pay."""
+"""Imports all of Rowen at once, for tests that must not pay for what is imported when it is first used."""
 
 import importlib
 import pkgutil

@@ -21,6 +21,9 @@ MOST_GROWTH = 3.0
 """Per doubling; linear work has 2, quadratic work 4."""
 
 
+SECONDS = "takes seconds"
+
+
 class TooSlowError(AssertionError):
     """The work was stopped."""
 
@@ -92,35 +95,38 @@ def cheapest_s(work: Callable[[], object], *, tries: int = 1, limit_s: float = 1
     return cheapest
 
 
-LOOKS = 4
+LOOKS = 5
 """What looks wrong is measured so often in all: a neighbour that shares caches and cores slows a few, never each."""
 
 
 def grows(work: Callable[[int], Callable[[], object]], sizes: tuple[int, ...], *, limit_s: float = 1.0) -> str | None:
     """What is wrong with how the price grows from each size to the next, which is twice as large; None if nothing is.
 
-    `work` gets a size and prepares what is measured. What looks wrong is measured again before it is told.
+    `work` gets a size and prepares what is measured. What looks wrong is measured again before it is told: all sizes
+    one after the other, over and over, so that what slows the machine for a moment slows each of them.
     """
     prepared = [work(size) for size in sizes]
+    prices_s = [float("inf")] * len(sizes)
     wrong = None
-    for tries in range(1, LOOKS + 1):
-        wrong = _growth(prepared, tries=tries, limit_s=limit_s)
+    for _ in range(LOOKS):
+        try:
+            prices_s[-1] = min(prices_s[-1], cheapest_s(prepared[-1], limit_s=limit_s))
+            if prices_s[-1] < FLOOR_S:
+                return None
+            prices_s[:-1] = map(min, prices_s, (cheapest_s(work) for work in prepared[:-1]))
+        except TooSlowError:
+            if wrong == SECONDS:
+                return wrong
+            wrong = SECONDS
+            continue
+        wrong = _jump(prices_s)
         if wrong is None:
             return None
     return wrong
 
 
-def _growth(prepared: Sequence[Callable[[], object]], *, tries: int, limit_s: float) -> str | None:
-    try:
-        largest_s = cheapest_s(prepared[-1], limit_s=limit_s)
-        if largest_s < FLOOR_S:
-            return None
-        # All sizes one after the other, over and over: what slows the machine for a moment slows each of them.
-        rounds = [[cheapest_s(work) for work in prepared[:-1]] + [largest_s]]
-        rounds += [[cheapest_s(work) for work in prepared] for _ in range(tries - 1)]
-    except TooSlowError:
-        return "takes seconds"
-    for smaller_s, larger_s in pairwise(map(min, zip(*rounds, strict=True))):
+def _jump(prices_s: Sequence[float]) -> str | None:
+    for smaller_s, larger_s in pairwise(prices_s):
         if larger_s >= FLOOR_S and larger_s >= MOST_GROWTH * smaller_s:
             return f"{smaller_s:.3f} s became {larger_s:.3f} s with twice the size"
     return None

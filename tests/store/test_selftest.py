@@ -3,15 +3,18 @@
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import AsyncConnection
 
 from rowen.errors import StoreUnavailableError, StoreUnfitError
+from rowen.store.database import Connection
 from rowen.store.embedded import EmbeddedServer
-from rowen.store.selftest import Connection, check_vectors
+from rowen.store.selftest import check_vectors
 
 from .other_processes import memory
 
@@ -27,43 +30,46 @@ def server() -> Iterator[EmbeddedServer]:
         server.leave()
 
 
-@pytest.fixture
-def conninfo(server: EmbeddedServer) -> str:
-    """Joined anew, which waits for the recovery that a test may have caused."""
-    return server.join()
+@asynccontextmanager
+async def connected(server: EmbeddedServer) -> AsyncIterator[Connection]:
+    """A connection to the server, joined anew: that waits for the recovery that a test may have caused."""
+    connection = await AsyncConnection.connect(server.join(), autocommit=True)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
-def test_a_server_that_can_compute_distances_passes(conninfo: str) -> None:
-    check_vectors(conninfo)
+async def test_a_server_that_can_compute_distances_passes(server: EmbeddedServer) -> None:
+    async with connected(server) as c:
+        await check_vectors(c)
 
 
-def test_a_backend_that_dies_of_an_illegal_instruction_is_told_as_the_wrong_cpu(conninfo: str) -> None:
-    def die(connection: Connection, statement: str) -> None:
+async def test_a_backend_that_dies_of_an_illegal_instruction_is_told_as_the_wrong_cpu(server: EmbeddedServer) -> None:
+    async def die(connection: Connection, statement: str) -> None:
         os.kill(connection.info.backend_pid, signal.SIGILL)
-        connection.execute(statement.encode())
+        await connection.execute(statement.encode())
 
-    with pytest.raises(StoreUnfitError, match=r"another processor than .+") as caught:
-        check_vectors(conninfo, run=die)
+    async with connected(server) as c:
+        with pytest.raises(StoreUnfitError, match=r"another processor than .+") as caught:
+            await check_vectors(c, run=die)
 
     assert "ROWEN_DATABASE_URL" in (caught.value.hint or "")
 
 
-def test_a_connection_that_was_ended_on_purpose_says_nothing_about_the_cpu(conninfo: str) -> None:
-    def end(connection: Connection, statement: str) -> None:
-        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+async def test_a_connection_that_was_ended_on_purpose_says_nothing_about_the_cpu(server: EmbeddedServer) -> None:
+    async def end(connection: Connection, statement: str) -> None:
+        await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
-    with pytest.raises(StoreUnavailableError):
-        check_vectors(conninfo, run=end)
-
-
-def test_a_pgvector_that_lacks_a_type_is_unfit(conninfo: str) -> None:
-    def ask_for_more(connection: Connection, statement: str) -> None:
-        connection.execute("SELECT '[1]'::no_such_type")
-
-    with pytest.raises(StoreUnfitError, match="no_such_type"):
-        check_vectors(conninfo, run=ask_for_more)
+    async with connected(server) as c:
+        with pytest.raises(StoreUnavailableError):
+            await check_vectors(c, run=end)
 
 
-def test_a_server_that_is_not_there_is_unavailable() -> None:
-    with pytest.raises(StoreUnavailableError):
-        check_vectors("host=/nonexistent dbname=postgres")
+async def test_a_pgvector_that_lacks_a_type_is_unfit(server: EmbeddedServer) -> None:
+    async def ask_for_more(connection: Connection, statement: str) -> None:
+        await connection.execute("SELECT '[1]'::no_such_type")
+
+    async with connected(server) as c:
+        with pytest.raises(StoreUnfitError, match="no_such_type"):
+            await check_vectors(c, run=ask_for_more)

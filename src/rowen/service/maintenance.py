@@ -59,7 +59,8 @@ class Maintenance:
 
     async def check_vectors(self) -> None:
         """Compute a few distances; raises where the server's pgvector does not fit its processor."""
-        await asyncio.to_thread(check_vectors, await self.conninfo())
+        async with await self._database.connect() as connection:
+            await check_vectors(connection)
 
     async def check_workers(self) -> tuple[int, list[str]]:
         """Send a document through a worker process; returns how many bytes of text came back, and which locks hold."""

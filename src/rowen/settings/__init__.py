@@ -5,6 +5,7 @@ spend anything, nor lift a limit, whatever the value. A new setting is not, unle
 """
 
 import os
+import re
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -20,9 +21,9 @@ __all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 FILE = "rowen.toml"
 # All settings with a comment each fill 10 kB. Ten times that is no list of settings.
 _FILE_BYTES = 100_000
-_ALIKE = (
-    0.8  # of the letters: one or two that are wrong, missing or swapped; at 0.6, names of secrets look like settings
-)
+# Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
+_ALIKE = 0.8
+_PRICE = re.compile(r"^\d+(\.\d+)?(/\d+(\.\d+)?)?$")
 
 
 def _default_home() -> Path:
@@ -212,7 +213,7 @@ class Settings(_Declared):
     llm_key: SecretStr | None = Field(default=None, description="its key, or env:NAME or file:PATH to find it")
     llm_price: str | None = Field(
         default=None,
-        pattern=r"^\d+(\.\d+)?(/\d+(\.\d+)?)?$",
+        pattern=_PRICE,
         description="what a million tokens cost, in US dollars: sent/received",
     )
     # Providers allow more; four keep a page a second going, and a local server has one or two places.

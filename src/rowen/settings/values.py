@@ -59,7 +59,7 @@ class SettingField:
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
-    pattern: str | None = None
+    pattern: "re.Pattern[str] | None" = None
     names: tuple[str, ...] = ()
     type: Any = None
     optional: bool = False
@@ -104,8 +104,8 @@ def _check(field: SettingField, value: Any) -> None:
         raise ValueError(f"{value} is too small; it must be more than {field.gt}")
     if field.le is not None and value > field.le:
         raise ValueError(f"{value} is too large; it must be {field.le} or less")
-    if field.pattern is not None and not re.search(field.pattern, value):
-        raise ValueError(f"{value!r} does not have the form {field.pattern}")
+    if field.pattern is not None and not field.pattern.search(value):
+        raise ValueError(f"{value!r} does not have the form {field.pattern.pattern}")
 
 
 def _whole(value: Any) -> int:

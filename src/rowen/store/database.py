@@ -129,7 +129,7 @@ class Database:
             async with await self.connect() as connection:
                 await migrate(connection)
                 allowed, in_use = await _server_connections(connection)
-            await asyncio.to_thread(check_vectors, self._conninfo)
+                await check_vectors(connection)
         self.connections = Connections.budget(allowed, in_use, runs=self.settings.side_by_side)
         self._places = asyncio.Semaphore(self.connections.pooled)
         self._pool = AsyncConnectionPool(

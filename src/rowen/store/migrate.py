@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 import psycopg
@@ -36,11 +37,12 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
-def migrations() -> list[Migration]:
+@cache
+def migrations() -> tuple[Migration, ...]:
     """All steps that this program knows, in order."""
     files = (f for f in resources.files("rowen.store.migrations").iterdir() if f.name.endswith(".sql"))
     steps = [Migration(int(f.name[:4]), f.name[5:-4], f.read_text("utf-8")) for f in files]
-    return sorted(steps, key=lambda step: step.number)
+    return tuple(sorted(steps, key=lambda step: step.number))
 
 
 def latest() -> int:

@@ -1,14 +1,17 @@
 """Whether the server's pgvector runs on its CPU.
 
 The bundled pgvector is built for newer processors and does not check: on others the first distance that is computed
-kills the backend, and the server restarts with everybody's connections lost. So one connection tries first.
+kills the backend, and the server restarts with everybody's connections lost. So the first connection tries, before
+there are others.
 """
 
 import platform
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
 
 from rowen.errors import StoreUnavailableError, StoreUnfitError
 
@@ -21,28 +24,27 @@ _STATEMENTS = (
 )
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-Connection = psycopg.Connection[tuple[object, ...]]
+Run = Callable[[AsyncConnection[TupleRow], str], Awaitable[object]]
 
 
-def _execute(connection: Connection, statement: str) -> None:
-    connection.execute(statement.encode())
+async def _execute(connection: AsyncConnection[TupleRow], statement: str) -> None:
+    await connection.execute(statement.encode())
 
 
-def check_vectors(conninfo: str, *, run: Callable[[Connection, str], None] = _execute) -> None:
-    """Compute a few distances in a connection of its own; the extension `vector` is there."""
+async def check_vectors(connection: AsyncConnection[TupleRow], *, run: Run = _execute) -> None:
+    """Compute a few distances; the extension `vector` is there."""
     try:
-        with psycopg.connect(conninfo, autocommit=True) as connection:
-            for statement in _STATEMENTS:
-                _check(connection, statement, run)
+        for statement in _STATEMENTS:
+            await _check(connection, statement, run)
     except psycopg.OperationalError as problem:
         raise StoreUnavailableError(
             f"The database could not be asked about vectors: {problem}", hint="Is the server running? Try again."
         ) from problem
 
 
-def _check(connection: Connection, statement: str, run: Callable[[Connection, str], None]) -> None:
+async def _check(connection: AsyncConnection[TupleRow], statement: str, run: Run) -> None:
     try:
-        run(connection, statement)
+        await run(connection, statement)
     except psycopg.OperationalError as problem:
         # A server that ends a connection on purpose says why, in a code; a killed backend says nothing.
         if not connection.closed or problem.sqlstate is not None:
@@ -59,7 +61,7 @@ def _check(connection: Connection, statement: str, run: Callable[[Connection, st
         ) from problem
 
 
-def _cpu(connection: Connection) -> str:
+def _cpu(connection: AsyncConnection[TupleRow]) -> str:
     host = connection.info.get_parameters().get("host", "")
     if not host.startswith("/") and host not in _LOOPBACK:
         return f"that of {host}"
