@@ -161,6 +161,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "Schema",
         "SchemaChange",
         "SchemaComparison",
+        "SchemaUse",
         "ServerStatus",
         "Skipped",
         "Source",

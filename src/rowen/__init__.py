@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from rowen.model.query import Answer, Hit, Passage, Twin
     from rowen.model.run import Change, Outcome, Run, Tally
     from rowen.model.saved import SavedNews, SavedSearch
-    from rowen.model.schema import Schema, SchemaChange, SchemaComparison
+    from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
     from rowen.model.source import AppliedSource, Source
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
@@ -165,6 +165,7 @@ __all__ = [
     "Schema",
     "SchemaChange",
     "SchemaComparison",
+    "SchemaUse",
     "ServerStatus",
     "Skipped",
     "Source",
@@ -293,6 +294,7 @@ _HOME = {
         "Schema",
         "SchemaChange",
         "SchemaComparison",
+        "SchemaUse",
     ),
     "rowen.model.source": (
         "AppliedSource",

@@ -101,6 +101,7 @@ class Rowen:
         schemas = Schemas(self._engine)
         self.schemas, self.schema, self.compare_schemas = schemas.every, schemas.get, schemas.compare
         self.add_schema, self.add_schema_files, self.export_schemas = schemas.add, schemas.add_files, schemas.export
+        self.remove_schema = schemas.remove
         models = Models(self._engine)
         self.embed, self.embeddings, self.embedding_remarks = models.embed, models.every, models.remarks
         self.drop_old_embeddings, self.tidy, self.check_embedder = models.drop_old, models.tidy, models.check

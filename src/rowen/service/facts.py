@@ -18,7 +18,7 @@ from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit
 from rowen.model.run import Change, Run
 from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.schema import Schema, SchemaComparison
+from rowen.model.schema import Schema, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
 from rowen.model.webhook import Delivery, Webhook
 
@@ -208,6 +208,7 @@ def _dumped(data: Any) -> Any:
 @fact.register(Poked)
 @fact.register(PushAccess)
 @fact.register(PushVerdict)
+@fact.register(SchemaUse)
 @fact.register(ServerStatus)
 @fact.register(Subscription)
 @fact.register(Tidied)
