@@ -221,6 +221,9 @@ class Settings(BaseSettings):
     # The largest bundled schema, filled in, takes 1,500; a list of 200 rows takes this much.
     llm_answer_tokens: int = Field(default=8_192, ge=64, description="the longest answer that is asked for")
 
+    # A long answer of a slow model. A page takes seconds with a provider, and minutes on a processor of one's own.
+    llm_limit_s: float = Field(default=300.0, gt=0, description="time for one answer of a language model")
+
     budget_run_usd: float | None = Field(
         default=None, ge=0, description="what paid calls of one run may cost, in US dollars; default: no limit"
     )

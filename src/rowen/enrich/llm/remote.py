@@ -15,8 +15,6 @@ __all__ = ["RemoteLanguageModel", "with_schema"]
 
 # English has four characters a token, German three: an estimate that is too high only reserves too much.
 CHARS_PER_TOKEN = 3
-# A long answer of a slow model; the client's own limit is for pages.
-_LIMIT_S = 300.0
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
 # Some providers have no code for it: theirs is the same for all that they refuse.
 _OVERFLOW_WORDS = ("prompt is too long", "context length", "context size", "maximum context", "input token count")
@@ -44,6 +42,7 @@ class RemoteLanguageModel:
         self.model = model
         self.price = _price(settings, prices.get(model) if parse(self.url).origin == parse(home).origin else None)
         self._rung = 0
+        self._limit_s = settings.llm_limit_s
         self._dropped: set[str] = set()
         default, header, form = key
         usual = default if parse(self.url).origin == parse(home).origin else None
@@ -112,6 +111,7 @@ class RemoteLanguageModel:
         self, sent: Mapping[str, Any], question: ModelQuestion, usage: Callable[[dict[str, Any]], TokenUsage | None]
     ) -> PaidCall:
         chars = len(json.dumps(sent, ensure_ascii=False))
+        limit_s = question.limit_s or self._limit_s
         return PaidCall(
             purpose=question.purpose,
             model=self.model,
@@ -119,8 +119,8 @@ class RemoteLanguageModel:
             expected=TokenUsage(chars // CHARS_PER_TOKEN + 1, question.answer_tokens),
             price=self.price,
             usage=usage,
-            limit_s=_LIMIT_S,
-            idle_s=_LIMIT_S,
+            limit_s=limit_s,
+            idle_s=limit_s,
         )
 
 
