@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
     from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
     from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
+    from rowen.model.evaluation import ModelScore, PageScore
     from rowen.model.export import Export
     from rowen.model.extraction import (
         CarriedSchema,
@@ -139,6 +140,7 @@ __all__ = [
     "Known",
     "LiveWorker",
     "Meter",
+    "ModelScore",
     "ModelStatus",
     "NotFoundError",
     "Observation",
@@ -146,6 +148,7 @@ __all__ = [
     "Outcome",
     "Overview",
     "Page",
+    "PageScore",
     "Part",
     "Passage",
     "Poked",
@@ -233,6 +236,7 @@ _HOME = {
         "FetchedModel",
         "ModelStatus",
     ),
+    "rowen.model.evaluation": ("ModelScore", "PageScore"),
     "rowen.model.export": ("Export",),
     "rowen.model.health": ("Health",),
     "rowen.model.job": ("Job", "LiveWorker", "QueueDepth"),

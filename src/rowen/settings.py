@@ -209,8 +209,8 @@ class Settings(BaseSettings):
     llm_key: SecretStr | None = Field(default=None, description="its key, or env:NAME or file:PATH to find it")
     llm_price: str | None = Field(
         default=None,
-        pattern=r"^\d+(\.\d+)?(/\d+(\.\d+)?)?$",
-        description="what a million tokens cost, in US dollars: sent/received",
+        pattern=r"^([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?(,\s*([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?)*$",
+        description="what a million tokens cost, in US dollars: sent/received, or by model: name=sent/received, …",
     )
     # Providers allow more; four keep a page a second going, and a local server has one or two places.
     llm_concurrency: int = Field(default=4, ge=1, le=256, description="questions to a language model at the same time")

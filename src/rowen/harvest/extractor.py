@@ -114,7 +114,7 @@ class Extractor:
         return reports
 
     def _model(self, name: str | None) -> LanguageModel | None:
-        return self._models.of(name) if self._models.is_set else None
+        return self._models.of(name) if self._models.has(name) else None
 
     @asynccontextmanager
     async def _alone(self, source: Source, *, waived: bool) -> AsyncIterator[None]:

@@ -118,7 +118,7 @@ class PageFacts:
         if free.is_enough:
             return None
         told = _told(page, reading, free)
-        if self._models.is_set and not reading.force:
+        if self._models.has(reading.model) and not reading.force:
             key = self._key(told, reading, self._models.of(reading.model))
             async with self._database.connection() as c:
                 if await extractions.find_answer(c, key) is not None:

@@ -43,6 +43,7 @@ class Rowen:
         extractions = Extractions(self._engine)
         self.extract, self.extract_source = extractions.extract, extractions.extract_source
         self.estimate_extraction, self.costs = extractions.estimate, extractions.costs
+        self.evaluate = extractions.evaluate
         self.extractions, self.extraction_history = extractions.every, extractions.history
         self.carry_schema, self.drop_schema, self.carried_schemas = (
             extractions.carry,

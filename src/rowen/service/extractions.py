@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rowen.enrich.ledger import Purse
 from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine, Work
+from rowen.harvest.evaluation import evaluate
 from rowen.harvest.extraction import ExtractionOrder
 from rowen.harvest.extractor import Extractor
 from rowen.harvest.page_facts import PageReading
 from rowen.harvest.page_source import PageAccess
 from rowen.model.condition import Condition
+from rowen.model.evaluation import ModelScore
 from rowen.model.extraction import (
     CarriedSchema,
     Costs,
@@ -80,6 +83,27 @@ class Extractions:
         """About how many tokens a page will take, and what they cost, if that is known; nothing is asked."""
         reading = _reading(await self._schema(schema), how)
         return await self._extractor.estimate(address, reading, access=_access(how))
+
+    async def evaluate(
+        self,
+        folder: Path | str,
+        schema: str | Mapping[str, Any] | type[BaseModel],
+        *,
+        models: Sequence[str] = (),
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        **how: Unpack[PageOptions],
+    ) -> list[ModelScore]:
+        """How well models read the pages of a folder, one score a model; without names the one of the settings.
+
+        What `lamp.html` should yield stands in `lamp.expected.json`, if anywhere. What was answered before is not asked
+        again, unless forced.
+        """
+        reading = _reading(await self._schema(schema), how)
+        purse = Purse(usd=budget_usd, tokens=budget_tokens)
+        return await evaluate(
+            self._engine, self._extractor, Path(folder), reading, models=list(models) or [""], purse=purse
+        )
 
     async def extract_source(
         self,

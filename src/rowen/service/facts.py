@@ -9,6 +9,7 @@ from rowen.fetch.credentials import shown
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.diff import ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
+from rowen.model.evaluation import ModelScore
 from rowen.model.export import Export
 from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
 from rowen.model.health import Health
@@ -175,6 +176,11 @@ def _carried(carried: CarriedSchema) -> dict[str, Any]:
 @fact.register
 def _extraction_report(report: ExtractionReport) -> dict[str, Any]:
     return {**asdict(report), "avoided": report.avoided}
+
+
+@fact.register
+def _score(score: ModelScore) -> dict[str, Any]:
+    return {**score.to_json(), "pages": [asdict(page) for page in score.pages]}
 
 
 @fact.register

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rowen.enrich.llm.base import Message, ModelQuestion, ModelTools
+from rowen.enrich.prices import known_price, told_price
 from rowen.enrich.provider import Key, PaidCall, Provider
 from rowen.errors import ConfigurationError, ContextOverflowError, ProviderRefusedError
 from rowen.fetch.target import parse, redact
-from rowen.model.ledger import Price, TokenUsage
-from rowen.settings import Settings
+from rowen.model.ledger import TokenUsage
 
 __all__ = ["RemoteLanguageModel", "with_schema"]
 
@@ -33,14 +33,13 @@ class RemoteLanguageModel:
         home: str,
         tools: ModelTools,
         model: str,
-        prices: Mapping[str, tuple[float, float]],
         key: tuple[str, str, str],
         headers: Mapping[str, str] | None = None,
     ) -> None:
         settings = tools.settings
         self.url = _base_url(settings.llm_url, home)
         self.model = model
-        self.price = _price(settings, prices.get(model) if parse(self.url).origin == parse(home).origin else None)
+        self.price = told_price(settings.llm_price, model) or known_price(self.url, model)
         self._rung = 0
         self._limit_s = settings.llm_limit_s
         self._dropped: set[str] = set()
@@ -147,10 +146,3 @@ def _base_url(given: str | None, home: str) -> str:
             hint="Leave it out, and name where the key is found in ROWEN_LLM_KEY.",
         )
     return url
-
-
-def _price(settings: Settings, known: tuple[float, float] | None) -> Price | None:
-    if settings.llm_price is None:
-        return Price(*known) if known else None
-    sent, _, received = settings.llm_price.partition("/")
-    return Price(float(sent), float(received or sent))
