@@ -70,6 +70,8 @@ async def test_models_are_told_apart_by_what_is_valid_right_grounded_and_paid(
     assert (babbling["invalid"], babbling["right"], babbling["valid"]) == (2, 0, 0)
     assert {page.code for page in scores[2].pages} == {"answer_invalid"}
     assert (down["error"], down["median_s"] is not None) == (2, True)
+    # What is not valid is not kept, to be given to nobody again.
+    assert house.query("select count(*) from answer") == [(4,)]
     # A correction is asked for once, and its tokens count; the markup that says it all is left out for all alike.
     assert model.calls == 2 + 2 + 4 + 2
     assert babbling["tokens"] > careful["tokens"] > 0

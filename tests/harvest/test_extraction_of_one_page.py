@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from rowen.errors import AddressRefusedError, FetchTimeoutError, ProviderDownError, UsageError
+from rowen.errors import AddressRefusedError, FetchTimeoutError, ProviderDownError, RowenError, UsageError
 from rowen.fetch import rendering
 from tests.conftest import House
 from tests.harvest.shop import LAMP, market
@@ -95,6 +96,38 @@ async def test_a_proxy_of_one_call_is_asked_and_guarded_as_everything_that_a_cal
     assert (found.data["name"], found.url) == ("Lamp", "http://shop.example/1")
     assert "http://shop.example/1" in model.questions[0].page
     assert "s3cret" not in str(wrong.value)
+
+
+async def test_what_a_page_conceals_is_not_read_and_what_it_is_about_always_is(house: House) -> None:
+    concealed = [
+        "<p hidden>Colour: a</p>",
+        "<p style='color: red; display : NONE'>Colour: b</p>",
+        "<span style=visibility:hidden!important>Colour: c</span>",
+        "<div style='font-size:0px'><p>Colour: d</p></div>",
+        "<p style='opacity:0.0'>Colour: e</p>",
+        "<!-- Colour: f --><template>Colour: g</template>",
+    ]
+    with market(1) as (shop, model):
+        body = shop.pages["/1"].body.decode().replace("<p>Colour: red</p>", "".join(concealed))
+        shop.pages["/1"] = Page(body.replace("<body>", "<body style='opacity:0'><div style='display:none'>").encode())
+        async with house.open(**model.settings) as r:
+            found = await r.extract(f"{shop.url}/1", LAMP)
+    assert found.data == {"name": "Lamp 1", "price": 10, "colour": None}
+    assert "Colour" not in model.questions[0].page
+
+
+async def test_a_web_site_that_is_down_does_not_open_the_circuit_of_a_model_at_the_same_host(
+    house: House, tmp_path: Path
+) -> None:
+    (tmp_path / "lamp.md").write_text("Name: Lamp")
+    with market(1) as (_, model):
+        async with house.open(**model.settings, cb_failure_threshold=1, fetch_tries=1) as r:
+            for _ in range(2):
+                # The double answers pages with an error, since they are no questions.
+                with pytest.raises(RowenError):
+                    await r.extract(f"{model.url}/page", LAMP)
+            found = await r.extract(str(tmp_path / "lamp.md"), LAMP)
+    assert (found.data["name"], model.calls) == ("Lamp", 1)
 
 
 @needs_chromium
