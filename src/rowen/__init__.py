@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
     from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
     from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
+    from rowen.model.evaluation import ModelScore, PageScore
     from rowen.model.export import Export
     from rowen.model.extraction import (
         CarriedSchema,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     from rowen.model.query import Answer, Hit, Passage, Twin
     from rowen.model.run import Change, Outcome, Run, Tally
     from rowen.model.saved import SavedNews, SavedSearch
-    from rowen.model.schema import Schema, SchemaChange, SchemaComparison
+    from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
     from rowen.model.source import AppliedSource, Source
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
@@ -139,6 +140,7 @@ __all__ = [
     "Known",
     "LiveWorker",
     "Meter",
+    "ModelScore",
     "ModelStatus",
     "NotFoundError",
     "Observation",
@@ -146,6 +148,7 @@ __all__ = [
     "Outcome",
     "Overview",
     "Page",
+    "PageScore",
     "Part",
     "Passage",
     "Poked",
@@ -165,6 +168,7 @@ __all__ = [
     "Schema",
     "SchemaChange",
     "SchemaComparison",
+    "SchemaUse",
     "ServerStatus",
     "Skipped",
     "Source",
@@ -232,6 +236,7 @@ _HOME = {
         "FetchedModel",
         "ModelStatus",
     ),
+    "rowen.model.evaluation": ("ModelScore", "PageScore"),
     "rowen.model.export": ("Export",),
     "rowen.model.health": ("Health",),
     "rowen.model.job": ("Job", "LiveWorker", "QueueDepth"),
@@ -293,6 +298,7 @@ _HOME = {
         "Schema",
         "SchemaChange",
         "SchemaComparison",
+        "SchemaUse",
     ),
     "rowen.model.source": (
         "AppliedSource",

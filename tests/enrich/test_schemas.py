@@ -66,7 +66,8 @@ def test_every_bundled_schema_is_sound_nullable_and_can_be_sent_to_strict_provid
     names = {one.name for one in bundled_schemas()}
     wanted = {"article", "product", "event", "job_posting", "dataset", "person", "organisation", "recipe"}
 
-    assert names == wanted | {"changelog", "pricing"}
+    lists = {"changelog", "pricing", "job_board", "tender_list"}
+    assert names == wanted | lists | {"blog", "github_repo", "news_article", "public_tenders"}
     for one in bundled_schemas():
         derived = strict(check_definition(dict(one.definition)))
         assert derived is not None

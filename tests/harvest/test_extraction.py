@@ -261,6 +261,19 @@ async def test_an_answer_that_is_not_in_the_text_is_told_left_out_or_refused(hou
     assert model.calls == 1
 
 
+async def test_an_answer_with_letters_that_cannot_be_stored_costs_no_other_item(house: House) -> None:
+    with market(2) as (shop, model):
+        model.moods.append(says(r'{"name": "Lamp\u0000 \ud800one", "price": 10, "colour": null}'))
+        model.moods.append(says('{"name": "Lamp", "price": 1e999, "colour": null}'))
+        async with house.open(**model.settings, llm_concurrency=1) as r:
+            await stock(r, shop)
+            run = await r.sync("shop")
+            found = {one["name"] for one in (await facts(r)).values()}
+    # The number that is none was told to the model, which then said the right one.
+    assert (run.tally.extracted, run.tally.extractions_failed, model.calls) == (2, 0, 3)
+    assert "Lamp one" in found
+
+
 async def test_a_source_that_carries_nothing_says_how_it_may(house: House) -> None:
     with market(1) as (shop, model):
         async with house.open(**model.settings) as r:

@@ -75,3 +75,27 @@ async def test_an_extraction_that_was_done_before_it_heard_of_its_end_is_done(ya
         worker.stop()
         await task
         assert (await y.job(job)).state == "done"
+
+
+async def test_a_job_beyond_the_budget_waits_without_a_try_and_nothing_has_failed(yard: Opened) -> None:
+    with market(1) as (shop, model):
+        async with yard(**model.settings, budget_day_tokens=1) as y:
+            await stock(y.r, shop)
+            await y.r.sync("shop")
+            y.tasks.update(TASKS)
+            # The sync left it for what it could not do.
+            [job] = [one.id for one in await y.r.jobs() if one.task == "extract"]
+
+            async def has_waited() -> bool:
+                return bool((await y.job(job)).waits)
+
+            async with y.working(extract=1):
+                await y.until(has_waited)
+            waiting = await y.job(job)
+            [carried] = await y.r.carried_schemas("shop")
+            assert (waiting.state, waiting.tries, waiting.error_code) == ("waiting", 0, "budget_exceeded")
+            assert (carried.state, carried.failed, carried.pending, model.calls) == ("waiting", 0, 1, 0)
+            assert "budget" in (carried.waits_for or "")
+        async with yard(**model.settings) as y:
+            [report] = await y.r.extract_source("shop")
+            assert (report.created, (await y.r.carried_schemas("shop"))[0].state) == (1, "current")

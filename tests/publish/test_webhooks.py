@@ -13,6 +13,7 @@ from aiohttp import web
 
 from rowen import Complete, Fetched, RefusedError, UsageError
 from tests.conftest import House
+from tests.harvest.shop import market, stock
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site
 
@@ -97,6 +98,22 @@ async def test_only_what_a_receiver_wants_is_sent(house: House, receiver: Receiv
 
     assert [told["data"]["kind"] for told in receiver.heard] == ["updated"]
     assert hook.waiting == 0
+
+
+async def test_a_receiver_hears_when_a_field_fulfils_a_condition_and_of_nothing_else(
+    house: House, receiver: Receiver
+) -> None:
+    with market(1) as (shop, model):
+        async with house.open(**model.settings, trust_database=True) as r:
+            await stock(r, shop, conditions=["price < 9"])
+            await _hook(r, receiver, kinds=["matched"])
+            for price in (20, 8, 7, 12):
+                shop.sell(1, price=price)
+                await r.sync("shop")
+            await r.deliver("team")
+    [told] = [message["data"] for message in receiver.heard]
+    assert (told["kind"], told["title"], told["schema"]) == ("matched", "Lamp 1: price < 9", "lamp@1.0.0")
+    assert told["diff"] == [{"op": "changed", "path": "/price", "before": 20.0, "after": 8.0}]
 
 
 @pytest.mark.parametrize("status", [500, 302, 429])

@@ -46,6 +46,7 @@ _SECTIONS = {
     },
     "Extract facts": {
         "extract": ("extract", "Read facts from a page as JSON, or from what changed in a source."),
+        "evaluate": ("evaluate", "Compare models on pages of yours: valid, right, grounded, fast, cheap."),
         "schema": ("schema", "Keep the schemas that facts are extracted as."),
         "costs": ("extract", "Show what paid calls cost, and what was avoided."),
     },

@@ -11,6 +11,7 @@ from typing import Any
 
 from turbohtml import Comment, Document, Element, Markdown, Text, parse
 
+from rowen.content.concealed import drop_concealed
 from rowen.content.headings import Slugs, title_and_anchor
 from rowen.content.html_tables import as_boxes, make_regular
 from rowen.content.structured import facts_in
@@ -117,7 +118,7 @@ def read_page(
     """The page of an HTML text that was found under `url`.
 
     With `select` its text is what that selector finds, wherever it stands; what `ignore` finds is left out. `facts` are
-    taken from the whole markup.
+    taken from the whole markup, and then the text has nothing that the page conceals.
     """
     for space in _SPACES:
         html = html.replace(space, " ")
@@ -133,6 +134,8 @@ def read_page(
     links, unfollowed = _links(page)
     if ignore:
         page.remove(ignore)
+    if facts:
+        drop_concealed(page)
     main = _selected(page, select) if select else _main(page)
     _repair(main, base.partition("#")[0])
     return HtmlPage(

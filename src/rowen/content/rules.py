@@ -50,11 +50,12 @@ class FieldRule(NamedTuple):
 
     def read(self, page: Document) -> list[str]:
         """The texts that it finds, in their order; raises `ValueError` if it is no selector."""
-        if self.place.startswith("/"):
-            found: Any = page.xpath(self.place)
-            found = found if isinstance(found, list) else [found]
-        else:
-            found = page.select(self.place)
+        try:
+            found: Any = page.xpath(self.place) if self.place.startswith("/") else page.select(self.place)
+        except TypeError as problem:
+            # An XPath whose parts do not fit: a path from a number, a union of texts.
+            raise ValueError(str(problem)) from None
+        found = found if isinstance(found, list) else [found]
         texts = (self._text(one) for one in found[:_MOST])
         return [text for text in texts if text]
 

@@ -116,22 +116,43 @@ class Budgets:
 
 
 class Purse:
-    """What one piece of work may spend in all, whatever else is allowed; calls that are out count as spent."""
+    """What one piece of work may spend in all, whatever else is allowed; calls that are out count as spent.
 
-    def __init__(self, *, usd: float | None = None, tokens: int | None = None) -> None:
+    A purse `within` another one spends from both, so that parts of a piece of work can be told apart.
+    """
+
+    def __init__(self, *, usd: float | None = None, tokens: int | None = None, within: "Purse | None" = None) -> None:
         self.usd, self.tokens = usd, tokens
-        self.spent_usd, self.spent_tokens, self.calls = 0.0, 0, 0
+        self.within = within
+        self.spent_usd, self.spent_tokens, self.calls, self.seconds = 0.0, 0, 0, 0.0
+
+    @property
+    def needs_price(self) -> bool:
+        """Whether it has a limit in money."""
+        return self.usd is not None or (self.within is not None and self.within.needs_price)
 
     def reserve(self, provider: str, usd: float, tokens: int) -> None:
         """Count a call before it is made; raises if it would exceed the purse."""
         limits = (self.usd, self.spent_usd, usd), (self.tokens, self.spent_tokens, tokens)
         _refuse_beyond(provider, "run", "this run", *limits)
-        self.settle(usd, tokens)
+        if self.within is not None:
+            self.within.reserve(provider, usd, tokens)
+        self.spent_usd += usd
+        self.spent_tokens += tokens
 
     def settle(self, usd: float, tokens: int) -> None:
         """Correct what was reserved by what it really was."""
         self.spent_usd += usd
         self.spent_tokens += tokens
+        if self.within is not None:
+            self.within.settle(usd, tokens)
+
+    def count(self, seconds: float) -> None:
+        """Count an attempt, and the time that it took."""
+        self.calls += 1
+        self.seconds += seconds
+        if self.within is not None:
+            self.within.count(seconds)
 
 
 _purse: ContextVar[Purse | None] = ContextVar("rowen_purse", default=None)

@@ -158,7 +158,7 @@ class Provider:
         if purse is None:
             yield
             return
-        if purse.usd is not None and call.price is None:
+        if purse.needs_price and call.price is None:
             raise self._priceless(call)
         usd, tokens = (call.price.of(call.expected) if call.price else 0.0), sum(call.expected)
         purse.reserve(self.name, usd, tokens)
@@ -282,9 +282,10 @@ class Provider:
     def _start_recording(self, attempt: _Attempt, call: PaidCall, charge: Charge) -> "asyncio.Task[None]":
         assert attempt.result is not None  # noqa: S101 (the caller looked)
         usd = None if call.price is None else call.price.of(attempt.usage)
+        latency_s = self._clock() - attempt.started_s
         if (purse := current_purse()) is not None:
             purse.settle(usd or 0.0, sum(attempt.usage))
-            purse.calls += 1
+            purse.count(latency_s)
         entry = LedgerEntry(
             at=self._now(),
             purpose=call.purpose,
@@ -293,7 +294,7 @@ class Provider:
             inputs=call.inputs,
             usage=attempt.usage,
             usd=usd,
-            latency_s=self._clock() - attempt.started_s,
+            latency_s=latency_s,
             result=attempt.result,
             status=attempt.status,
             charge=charge,

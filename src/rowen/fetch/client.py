@@ -54,7 +54,8 @@ class Client:
     """Sends HTTP requests, as an async context manager.
 
     Every status comes back as a `Response`; a `FetchError` is raised if there is none. Clients of one process
-    share the pace and the circuit of each host. Clock, sleep and randomness can be injected.
+    share the pace and the circuit of each host. A `proxy` is used instead of that of the settings, and must be at an
+    address that may be reached. Clock, sleep and randomness can be injected.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Client:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], datetime] = _utc_now,
         random: Random | None = None,
+        proxy: str | None = None,
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -92,12 +94,13 @@ class Client:
         self.breakers = breakers if breakers is not None else Breakers(CircuitLimits.of(settings), clock=clock)
         self._defaults = Defaults(settings.body_limit_bytes, settings.total_limit_s, settings.fetch_tries)
         self._usual_timeout = _timeout(settings, settings.total_limit_s)
+        self._proxy = proxy
         self._resolver = resolver
         self._tls = tls
         self._open_sessions: Sessions | None = None
 
     async def __aenter__(self) -> Self:
-        self._open_sessions = Sessions(self._settings, resolver=self._resolver, tls=self._tls)
+        self._open_sessions = Sessions(self._settings, proxy=self._proxy, resolver=self._resolver, tls=self._tls)
         return self
 
     async def __aexit__(

@@ -161,12 +161,14 @@ def translated(problem: Exception, target: Target) -> FetchError:
             return FetchTimeoutError(f"{target.host} fell silent while answering for {url}.")
         case asyncio.TimeoutError():
             return FetchTimeoutError(f"The answer for {url} was not complete in time.")
+        case aiohttp.ClientProxyConnectionError() if problem.os_error.errno == guard.REFUSED:
+            return guard.address_refused("The proxy", problem.os_error.strerror or "")
         case aiohttp.ClientConnectorError() if problem.os_error.errno == guard.REFUSED:
             return guard.address_refused(target.host, problem.os_error.strerror or "")
         case aiohttp.ClientConnectorDNSError():
             return ConnectError(f"The name {target.host} could not be resolved.")
         case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
-            return ConnectError(f"The proxy did not connect to {target.host}.", hint="Check ROWEN_PROXY.")
+            return ConnectError(f"The proxy did not connect to {target.host}.", hint="Check ROWEN_PROXY, or --proxy.")
         case aiohttp.ClientPayloadError():
             return TruncatedError(f"The body of {url} ended before it was whole.")
         case aiohttp.InvalidURL() | ValueError():

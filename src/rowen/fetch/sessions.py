@@ -29,14 +29,22 @@ class Sessions:
     """The connections of one client, kept alive between requests."""
 
     def __init__(
-        self, settings: Settings, *, resolver: AbstractResolver | None = None, tls: ssl.SSLContext | None = None
+        self,
+        settings: Settings,
+        *,
+        proxy: str | None = None,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._settings = settings
         self._guard = AddressGuard(settings.allow_addresses)
         self._tls: ssl.SSLContext | bool = tls or True
         self._direct = self._session(guarded=True, resolver=resolver)
         self._proxied = None
-        if settings.proxy is not None:
+        if proxy is not None:
+            # Whoever asks for one page may name it, so it is guarded as all else that is named so.
+            self._proxied = self._session(guarded=True, proxy=URL(proxy))
+        elif settings.proxy is not None:
             self._proxied = self._session(guarded=False, proxy=URL(settings.proxy.get_secret_value()))
 
     def of(self, target: Target) -> aiohttp.ClientSession:

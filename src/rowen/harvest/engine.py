@@ -203,11 +203,11 @@ class Engine:
 
         return self.client(Meter(), self.settings.for_source(source.url))
 
-    def client(self, meter: Meter, settings: Settings) -> Client:
+    def client(self, meter: Meter, settings: Settings, *, proxy: str | None = None) -> Client:
         """A client for one piece of work; all keep one pace, with those of other processes, and one set of circuits."""
         from rowen.fetch.client import Client
 
-        client = Client(settings, meter=meter, throttle=self._shared_pace(), breakers=self._breakers)
+        client = Client(settings, meter=meter, throttle=self._shared_pace(), breakers=self._breakers, proxy=proxy)
         self._breakers = client.breakers
         return client
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowen.enrich.extract.structured import wanted_names
 from rowen.enrich.ledger import Ledger
 from rowen.enrich.llm.base import ModelTools
-from rowen.enrich.llm.registry import make
+from rowen.enrich.llm.registry import KINDS, make
 from rowen.model.facts import FactsWanted
 from rowen.settings import Settings
 
@@ -29,18 +29,22 @@ class LanguageModels:
         self._settings = settings
         self._ledger = ledger
         self._made: dict[str | None, LanguageModel] = {}
-        self._client: Client | None = None
+        self._clients: dict[str | None, Client] = {}
         self._open = AsyncExitStack()
 
-    @property
-    def is_set(self) -> bool:
+    def has(self, model: str | None = None) -> bool:
         """Whether there is anybody to ask."""
-        return self._settings.llm is not None
+        return self._named(model)[0].llm is not None
 
     def of(self, model: str | None = None) -> LanguageModel:
-        """The model that the settings name, or another one at the same address."""
+        """The model that the settings name, or another one at the same address.
+
+        `anthropic:claude-haiku-4-5` is one of another kind, at the provider's own address and with its usual key.
+        """
         if model not in self._made:
-            self._made[model] = make(ModelTools(self._opened_client, self._settings, self._ledger), model=model)
+            settings, name = self._named(model)
+            tools = ModelTools(lambda: self._opened_client(settings), settings, self._ledger)
+            self._made[model] = make(tools, model=name)
         return self._made[model]
 
     async def close(self) -> None:
@@ -49,19 +53,33 @@ class LanguageModels:
             await model.close()
         self._made.clear()
         await self._open.aclose()
-        self._client = None
+        self._clients.clear()
 
-    async def _opened_client(self) -> Client:
-        if self._client is None:
+    def _named(self, model: str | None) -> tuple[Settings, str | None]:
+        """The settings for a model by its name, which may begin with its kind."""
+        kind, colon, name = (model or "").partition(":")
+        if not (colon and name and kind in KINDS):
+            return self._settings, model
+        if kind == self._settings.llm:
+            return self._settings, name
+        # Neither address, key nor price of the settings are meant for it, save a price under its own name.
+        named = [part for part in (self._settings.llm_price or "").split(",") if "=" in part]
+        other = {"llm": kind, "llm_url": None, "llm_key": None, "llm_price": ",".join(named) or None}
+        return self._settings.model_copy(update=other), name
+
+    async def _opened_client(self, settings: Settings) -> Client:
+        if settings.llm not in self._clients:
             from rowen.fetch.client import Client
             from rowen.fetch.politeness import Throttle
 
             # A provider is asked as often as it allows, and by as many at a time as the settings say.
-            settings = self._settings.for_source(self._settings.llm_url or "")
-            most, longest_s = settings.llm_concurrency, settings.retry_after_limit_s
+            bound = settings.for_source(settings.llm_url or "")
+            most, longest_s = bound.llm_concurrency, bound.retry_after_limit_s
             throttle = Throttle(delay_s=0, concurrency=most, longest_s=longest_s)
-            self._client = await self._open.enter_async_context(Client(settings, throttle=throttle))
-        return self._client
+            client = Client(bound, throttle=throttle)
+            self._clients[settings.llm] = client
+            await self._open.enter_async_context(client)
+        return self._clients[settings.llm]
 
 
 def facts_wanted(carried: Sequence[Carried]) -> FactsWanted | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rowen.enrich.extract.conversation import answer_of, expected_tokens
+from rowen.enrich.extract.conversation import ModelTerms, answer_of, expected_tokens
 from rowen.enrich.extract.grounding import evidence, without_ungrounded
 from rowen.enrich.extract.identity import answer_key
 from rowen.enrich.extract.prompt import PageText, cleaned
@@ -59,7 +59,11 @@ class PageInput(NamedTuple):
 
 
 class PageReading(NamedTuple):
-    """How a page is to be read: as what, by which rules, held to its text how strictly, and whether anew."""
+    """How a page is to be read: as what, by which rules, held to its text how strictly, and whether anew.
+
+    A model is told the `instructions` beside what every model is told, reads at most `max_chars` of the page, and may
+    take `model_limit_s` for it.
+    """
 
     schema: Schema
     grounding: Grounding = "warn"
@@ -67,6 +71,9 @@ class PageReading(NamedTuple):
     model: str | None = None
     force: bool = False
     markup: bool = True
+    instructions: str = ""
+    max_chars: int | None = None
+    model_limit_s: float | None = None
 
 
 class _Free(NamedTuple):
@@ -100,9 +107,9 @@ class PageFacts:
             origin = "rules" if free.by_rules else "structured"
             seconds = round(time.monotonic() - began, 3)
             return Extracted(page.url, reading.schema.ref, free.data, origin, seconds=seconds), None  # type: ignore[arg-type]
-        told = PageText(page.url, page.title, cleaned(page.text), free.data)
+        told = _told(page, reading, free)
         found, key = await self._by_model(told, reading, is_over)
-        found = _grounded(found, reading, told)
+        found = _grounded(_with_cut(found, page, reading), reading, told)
         return replace(found, seconds=round(time.monotonic() - began, 3)), key
 
     async def estimate(self, page: PageInput, reading: PageReading) -> TokenUsage | None:
@@ -110,8 +117,8 @@ class PageFacts:
         free = _without_model(page, reading)
         if free.is_enough:
             return None
-        told = PageText(page.url, page.title, cleaned(page.text), free.data)
-        if self._models.is_set and not reading.force:
+        told = _told(page, reading, free)
+        if self._models.has(reading.model) and not reading.force:
             key = self._key(told, reading, self._models.of(reading.model))
             async with self._database.connection() as c:
                 if await extractions.find_answer(c, key) is not None:
@@ -130,11 +137,12 @@ class PageFacts:
                 told = Extracted(page.url, reading.schema.ref, held.data, "model", held.model, reused=True)
                 return replace(told, tokens=held.tokens, usd=held.usd), key
         settings = self._settings
-        limits = {"context_tokens": settings.llm_context_tokens, "answer_tokens": settings.llm_answer_tokens}
+        sizes = settings.llm_context_tokens, settings.llm_answer_tokens
+        terms = ModelTerms(*sizes, reading.instructions, reading.model_limit_s)
         async with self._asking:
             if is_over():
                 raise NotAskedError
-            answer = await answer_of(model, reading.schema, page, **limits)
+            answer = await answer_of(model, reading.schema, page, terms)
             usd = None if model.price is None else model.price.of(answer.usage)
             await self._keep(key, answer.data, model, answer.calls, answer.usage, usd, anew=reading.force)
         told = Extracted(page.url, reading.schema.ref, answer.data, "model", str(model.spec), calls=answer.calls)
@@ -158,8 +166,8 @@ class PageFacts:
             await extractions.keep_answer(c, key, data, model=name, calls=calls, tokens=usage, usd=usd)
 
     def _key(self, page: PageText, reading: PageReading, model: LanguageModel) -> Hash:
-        tokens = self._settings.llm_context_tokens
-        return answer_key(page, reading.schema, model.spec, context_tokens=tokens)
+        how = {"context_tokens": self._settings.llm_context_tokens, "instructions": reading.instructions}
+        return answer_key(page, reading.schema, model.spec, **how)  # type: ignore[arg-type]
 
 
 def _without_model(page: PageInput, reading: PageReading) -> _Free:
@@ -179,6 +187,20 @@ def _without_model(page: PageInput, reading: PageReading) -> _Free:
     return _Free(known.data, known.is_enough and not broken, bool(given))
 
 
+def _told(page: PageInput, reading: PageReading, free: _Free) -> PageText:
+    """What a model is told of a page."""
+    return PageText(page.url, page.title, cleaned(page.text)[: reading.max_chars], free.data)
+
+
+def _with_cut(found: Extracted, page: PageInput, reading: PageReading) -> Extracted:
+    """Tell if only the beginning of a page was read."""
+    size = len(cleaned(page.text))
+    if reading.max_chars is None or size <= reading.max_chars:
+        return found
+    remark = f"Only the first {reading.max_chars:,} of {size:,} characters were read."
+    return replace(found, remarks=(*found.remarks, remark))
+
+
 def _grounded(found: Extracted, reading: PageReading, page: PageText) -> Extracted:
     """The facts with where they stand; what does not is told, made null, or refused."""
     if reading.grounding == "off":
@@ -189,13 +211,14 @@ def _grounded(found: Extracted, reading: PageReading, page: PageText) -> Extract
     told = replace(found, evidence=_in_text(places, page))
     if not missing or reading.grounding == "warn":
         remark = f"Not in the text of the page: {', '.join(missing)}." if missing else ""
-        return replace(told, remarks=(remark,) if remark else ())
+        return replace(told, remarks=(*told.remarks, remark)) if remark else told
     if reading.grounding == "fail":
         raise UngroundedError(f"The answer says what the page does not: {', '.join(missing)}.")
     data = without_ungrounded(found.data, places)
     if wrong := violations(reading.schema, data):
         raise UngroundedError(f"The answer says what the page does not, and null is not allowed there: {wrong[0]}.")
-    return replace(told, data=data, remarks=(f"Not in the text of the page, and left out: {', '.join(missing)}.",))
+    remark = f"Not in the text of the page, and left out: {', '.join(missing)}."
+    return replace(told, data=data, remarks=(*told.remarks, remark))
 
 
 def _in_text(places: tuple[Evidence, ...], page: PageText) -> tuple[Evidence, ...]:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 from rowen.model.hashes import Hash, canonical_json
 
@@ -20,14 +20,37 @@ __all__ = [
     "FieldChange",
     "Grounding",
     "Origin",
+    "PageOptions",
     "data_hash",
     "differences",
+    "flattened",
     "leaves",
 ]
 
 Grounding: TypeAlias = Literal["off", "warn", "null", "fail"]
 Origin: TypeAlias = Literal["model", "structured", "rules"]
 FieldOp: TypeAlias = Literal["added", "removed", "changed"]
+
+
+class PageOptions(TypedDict, total=False):
+    """How one page is read for facts, beside its schema.
+
+    `rules` say where fields stand; `model` is another one than that of the settings; `force` asks again what was
+    answered before; `instructions` are added to what a model is told, which reads at most `max_chars` of the text and
+    may take `model_limit_s`. `render` draws the page in a browser; `proxy` is asked for it, and `fetch_limit_s` is how
+    long that may take.
+    """
+
+    grounding: Grounding
+    rules: Mapping[str, str] | None
+    model: str | None
+    force: bool
+    instructions: str | None
+    max_chars: int | None
+    model_limit_s: float | None
+    render: bool
+    proxy: str | None
+    fetch_limit_s: float | None
 
 
 class FieldChange(NamedTuple):
@@ -253,6 +276,16 @@ def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(one, f"{path}/{number}")
     else:
         yield path, data
+
+
+def flattened(data: Any, path: str = "") -> dict[str, Any]:
+    """The fields of nested data as one row: `offer.price`; a list is one value."""
+    if not isinstance(data, Mapping):
+        return {path or "value": data}
+    made: dict[str, Any] = {}
+    for name, one in data.items():
+        made |= flattened(one, f"{path}.{name}" if path else str(name))
+    return made
 
 
 def _escaped(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from rowen.errors import UsageError
 from rowen.model.hashes import Hash, canonical_json
 
-__all__ = ["Compatibility", "Schema", "SchemaChange", "SchemaComparison", "SchemaRef"]
+__all__ = ["Compatibility", "Schema", "SchemaChange", "SchemaComparison", "SchemaRef", "SchemaUse"]
 
 Compatibility: TypeAlias = Literal["same", "compatible", "breaking"]
 
@@ -108,3 +108,15 @@ class SchemaComparison:
     newer: str
     compatibility: Compatibility
     changes: tuple[SchemaChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaUse:
+    """What rests on one version of a schema: the sources that carry it, and how many versions of facts."""
+
+    schema: str
+    sources: tuple[str, ...] = ()
+    versions: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.sources or self.versions)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rowen.errors import UsageError
-from rowen.model.extraction import Extraction
+from rowen.model.extraction import Extraction, flattened
 from rowen.publish.lines import harmless
 
-__all__ = ["FACT_FORMATS", "FactFiles", "FactFormat", "flattened"]
+__all__ = ["FACT_FORMATS", "FactFiles", "FactFormat"]
 
 FactFormat: TypeAlias = Literal["jsonl", "csv", "parquet"]
 FACT_FORMATS: tuple[FactFormat, ...] = ("jsonl", "csv", "parquet")
@@ -59,16 +59,6 @@ class FactFiles:
             for row in _rows(lines):
                 cells = [_cell(row.get(column)) for column in columns]
                 table.writerow(map(harmless, cells) if self._excel else cells)
-
-
-def flattened(data: Any, path: str = "") -> dict[str, Any]:
-    """The fields of nested data as one row: `offer.price`; a list is one value."""
-    if not isinstance(data, Mapping):
-        return {path or "value": data}
-    made: dict[str, Any] = {}
-    for name, one in data.items():
-        made |= flattened(one, f"{path}.{name}" if path else str(name))
-    return made
 
 
 def _head(one: Extraction) -> dict[str, Any]:

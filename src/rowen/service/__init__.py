@@ -60,6 +60,7 @@ class Rowen:
     extract = _Asked(lambda parts: parts.extractions.extract)
     extract_source = _Asked(lambda parts: parts.extractions.extract_source)
     estimate_extraction = _Asked(lambda parts: parts.extractions.estimate)
+    evaluate = _Asked(lambda parts: parts.extractions.evaluate)
     costs = _Asked(lambda parts: parts.extractions.costs)
     extractions = _Asked(lambda parts: parts.extractions.every)
     extraction_history = _Asked(lambda parts: parts.extractions.history)
@@ -147,6 +148,7 @@ class Rowen:
     add_schema = _Asked(lambda parts: parts.schemas.add)
     add_schema_files = _Asked(lambda parts: parts.schemas.add_files)
     export_schemas = _Asked(lambda parts: parts.schemas.export)
+    remove_schema = _Asked(lambda parts: parts.schemas.remove)
 
     embed = _Asked(lambda parts: parts.models.embed)
     embeddings = _Asked(lambda parts: parts.models.every)

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rowen.enrich.ledger import Purse
-from rowen.errors import BusyError, Hint, NotFoundError, action
+from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine, Work
+from rowen.harvest.evaluation import evaluate
 from rowen.harvest.extraction import ExtractionOrder
 from rowen.harvest.extractor import Extractor
 from rowen.harvest.page_facts import PageReading
+from rowen.harvest.page_source import PageAccess
 from rowen.model.condition import Condition
-from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport, Grounding
+from rowen.model.evaluation import ModelScore
+from rowen.model.extraction import (
+    CarriedSchema,
+    Costs,
+    Extracted,
+    Extraction,
+    ExtractionReport,
+    Grounding,
+    PageOptions,
+)
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.schema import Schema, SchemaRef
@@ -50,29 +62,48 @@ class Extractions:
         address: str,
         schema: str | Mapping[str, Any] | type[BaseModel],
         *,
-        grounding: Grounding = "warn",
-        rules: Mapping[str, str] | None = None,
-        model: str | None = None,
-        force: bool = False,
         budget_usd: float | None = None,
         budget_tokens: int | None = None,
+        **how: Unpack[PageOptions],
     ) -> Extracted:
         """The facts of one page or file, read now. The schema is one by name, a JSON Schema, or a Pydantic model.
 
         With a model class, `data` is an instance of it. What was answered before is not asked again, unless forced.
         """
-        reading = PageReading(await self._schema(schema), grounding, checked_rules(rules), model, force)
+        reading = _reading(await self._schema(schema), how)
         purse = Purse(usd=budget_usd, tokens=budget_tokens)
-        found = await self._extractor.page(address, reading, purse=purse)
+        found = await self._extractor.page(address, reading, access=_access(how), purse=purse)
         if isinstance(schema, str | Mapping):
             return found
         return replace(found, data=schema.model_validate(found.data))
 
     async def estimate(
-        self, address: str, schema: str | Mapping[str, Any] | type[BaseModel], *, model: str | None = None
+        self, address: str, schema: str | Mapping[str, Any] | type[BaseModel], **how: Unpack[PageOptions]
     ) -> tuple[int, float | None]:
         """About how many tokens a page will take, and what they cost, if that is known; nothing is asked."""
-        return await self._extractor.estimate(address, PageReading(await self._schema(schema), model=model))
+        reading = _reading(await self._schema(schema), how)
+        return await self._extractor.estimate(address, reading, access=_access(how))
+
+    async def evaluate(
+        self,
+        folder: Path | str,
+        schema: str | Mapping[str, Any] | type[BaseModel],
+        *,
+        models: Sequence[str] = (),
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        **how: Unpack[PageOptions],
+    ) -> list[ModelScore]:
+        """How well models read the pages of a folder, one score a model; without names the one of the settings.
+
+        What `lamp.html` should yield stands in `lamp.expected.json`, if anywhere. What was answered before is not asked
+        again, unless forced.
+        """
+        reading = _reading(await self._schema(schema), how)
+        purse = Purse(usd=budget_usd, tokens=budget_tokens)
+        return await evaluate(
+            self._engine, self._extractor, Path(folder), reading, models=list(models) or [""], purse=purse
+        )
 
     async def extract_source(
         self,
@@ -245,6 +276,26 @@ class Extractions:
         if held is not None and ref.means(held.number):
             return None
         return Carried(source.id, found, 0, 0, "warn", False, {}, ())
+
+
+def _reading(schema: Schema, how: PageOptions) -> PageReading:
+    """How a page is read, of what a caller says."""
+    if (most := how.get("max_chars")) is not None and most < 1:
+        raise UsageError("At least one character of a page has to be read.")
+    return PageReading(
+        schema,
+        how.get("grounding", "warn"),
+        checked_rules(how.get("rules")),
+        how.get("model"),
+        how.get("force", False),
+        instructions=(how.get("instructions") or "").strip(),
+        max_chars=most,
+        model_limit_s=how.get("model_limit_s"),
+    )
+
+
+def _access(how: PageOptions) -> PageAccess:
+    return PageAccess(how.get("render", False), how.get("proxy"), how.get("fetch_limit_s"))
 
 
 def _place(one: Extraction) -> tuple[str, str, str]:

@@ -9,6 +9,7 @@ from rowen.fetch.credentials import shown
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.diff import ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
+from rowen.model.evaluation import ModelScore
 from rowen.model.export import Export
 from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
 from rowen.model.health import Health
@@ -18,7 +19,7 @@ from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit
 from rowen.model.run import Change, Run
 from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.schema import Schema, SchemaComparison
+from rowen.model.schema import Schema, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
 from rowen.model.webhook import Delivery, Webhook
 
@@ -178,6 +179,11 @@ def _extraction_report(report: ExtractionReport) -> dict[str, Any]:
 
 
 @fact.register
+def _score(score: ModelScore) -> dict[str, Any]:
+    return {**score.to_json(), "pages": [asdict(page) for page in score.pages]}
+
+
+@fact.register
 def _costs(costs: Costs) -> dict[str, Any]:
     lines = [line._asdict() for line in costs.lines]
     return {"since": costs.since, "usd": costs.usd, "avoided_usd": costs.avoided_usd, "lines": lines}
@@ -208,6 +214,7 @@ def _dumped(data: Any) -> Any:
 @fact.register(Poked)
 @fact.register(PushAccess)
 @fact.register(PushVerdict)
+@fact.register(SchemaUse)
 @fact.register(ServerStatus)
 @fact.register(Subscription)
 @fact.register(Tidied)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rowen.enrich.schemas.bundled import bundled_schemas
 from rowen.enrich.schemas.compatibility import compare
 from rowen.enrich.schemas.validation import check_definition
-from rowen.errors import Hint, NotFoundError, UsageError, action
+from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.harvest.engine import Engine
-from rowen.model.schema import Schema, SchemaComparison, SchemaRef
+from rowen.model.schema import Schema, SchemaComparison, SchemaRef, SchemaUse
+from rowen.model.wording import count
 from rowen.store import schemas
 from rowen.store.database import Connection
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 __all__ = ["Schemas", "resolve", "schema_of"]
+
+INDEX = "registry.json"
+"""Beside the folders of an export: the latest version of each name. It is not needed to read them again."""
 
 # Ten times what a schema may have: nothing larger is read to find out that it is none.
 _MOST_FILE_BYTES = 1_000_000
@@ -38,13 +42,34 @@ class Schemas:
             bundled = next((one for one in bundled_schemas() if one.ref == schema.ref), None)
             return await schemas.add(c, replace(schema, bundled=bundled is not None and bundled.hash == schema.hash))
 
-    async def add_files(self, path: Path, *, ref: str | None = None) -> list[Schema]:
-        """Keep what files say: one under a name, or a folder of `name/version.json`; all of them or none."""
-        read = await asyncio.to_thread(_read, path, ref)
+    async def add_files(self, path: Path, *, ref: str | None = None, prefix: str = "") -> list[Schema]:
+        """Keep what files say: one under a name, or a folder of `name/version.json`; all of them or none.
+
+        With a `prefix` before their names, those of others do not meet ours.
+        """
+        read = await asyncio.to_thread(_read, path, ref, prefix)
         if not read:
             raise NotFoundError(f"{path} has no schemas.", hint="They are files NAME/VERSION.json.")
         async with self._database.transaction() as c:
             return [await schemas.add(c, one) for one in read]
+
+    async def remove(self, ref: str, *, with_facts: bool = False) -> SchemaUse:
+        """Forget one version; the highest one that is left is the latest from then on.
+
+        While sources carry it, or facts rest on it, this is refused, unless these are to go as well.
+        """
+        wanted = SchemaRef.parse(ref)
+        if not wanted.is_exact:
+            raise UsageError(f"{ref!r} names no single version.", hint="Such as product@1.0.0. Nothing was removed.")
+        async with self._database.transaction() as c:
+            held = await schemas.find(c, wanted, locked=True)
+            if held is None or held.bundled:
+                raise _not_removable(ref)
+            use = await schemas.use_of(c, held)
+            if use and not with_facts:
+                raise _in_use(held, use)
+            await schemas.remove(c, held)
+            return use
 
     async def every(self, name: str | None = None) -> list[Schema]:
         """All versions that there are, also those that come with the program, by name and number."""
@@ -62,7 +87,7 @@ class Schemas:
             return compare(await resolve(c, older), await resolve(c, newer))
 
     async def export(self, to: Path, *, names: tuple[str, ...] = ()) -> list[Schema]:
-        """Write schemas into a new folder, as `name/version.json`."""
+        """Write schemas into a new folder, as `name/version.json`, with an index of the latest ones."""
         from rowen.publish.folder import new_folder
 
         async with self._database.connection() as c:
@@ -74,6 +99,9 @@ class Schemas:
                 (folder / one.name).mkdir(exist_ok=True)
                 written = json.dumps(dict(one.definition), indent=2, ensure_ascii=False) + "\n"
                 (folder / one.name / f"{one.version}.json").write_text(written, "utf-8")
+            # They are in the order of their versions: the last one of a name is its latest.
+            latest = {one.name: one.version for one in found}
+            (folder / INDEX).write_text(json.dumps(latest, indent=2) + "\n", "utf-8")
         return found
 
 
@@ -103,9 +131,37 @@ def _new(ref: str, definition: "Mapping[str, Any] | type[BaseModel]") -> Schema:
     return Schema(wanted.name, str(wanted).partition("@")[2], check_definition(plain))
 
 
-def _read(path: Path, ref: str | None) -> list[Schema]:
+def _not_removable(ref: str) -> NotFoundError | RefusedError:
+    if any(one.ref == ref for one in bundled_schemas()):
+        return RefusedError(f"{ref} comes with the program. Nothing was removed.")
+    return NotFoundError(f"There is no schema {ref}.", hint=Hint(action("schema list"), " shows those there are."))
+
+
+def _in_use(held: Schema, use: SchemaUse) -> RefusedError:
+    parts = [f"{', '.join(map(repr, use.sources))} carries it" if len(use.sources) == 1 else ""]
+    parts += [f"{', '.join(map(repr, use.sources))} carry it" if len(use.sources) > 1 else ""]
+    parts += [f"{count(use.versions, 'version')} of facts rest on it" if use.versions else ""]
+    return RefusedError(
+        f"{held.ref} is in use: {' and '.join(filter(None, parts))}. Nothing was removed.",
+        hint=Hint(
+            action("schema remove", held.ref, with_facts=True),
+            " takes it from its sources and deletes these facts; a source can also carry a newer version instead.",
+        ),
+    )
+
+
+def _read(path: Path, ref: str | None, prefix: str) -> list[Schema]:
     found = list(_in_folder(path)) if path.is_dir() else [(ref or _ref_of(path), path)]
-    return [_new(name, _parsed(file)) for name, file in found]
+    return [_of_file(f"{prefix}{name}", file) for name, file in found]
+
+
+def _of_file(ref: str, file: Path) -> Schema:
+    try:
+        return _new(ref, _parsed(file))
+    except UsageError as problem:
+        # Of a folder with many it is not plain which one is meant.
+        told = str(problem) if str(file) in str(problem) else f"{file}: {problem}"
+        raise UsageError(f"{told} Nothing was added.", hint=problem.hint) from None
 
 
 def _of_model(model: "type[BaseModel]") -> dict[str, Any]:

@@ -23,7 +23,7 @@ FILE = "rowen.toml"
 _FILE_BYTES = 100_000
 # Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
 _ALIKE = 0.8
-_PRICE = re.compile(r"^\d+(\.\d+)?(/\d+(\.\d+)?)?$")
+_PRICE = re.compile(r"^([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?(,\s*([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?)*$")
 
 
 def _default_home() -> Path:
@@ -214,7 +214,7 @@ class Settings(_Declared):
     llm_price: str | None = Field(
         default=None,
         pattern=_PRICE,
-        description="what a million tokens cost, in US dollars: sent/received",
+        description="what a million tokens cost, in US dollars: sent/received, or by model: name=sent/received, …",
     )
     # Providers allow more; four keep a page a second going, and a local server has one or two places.
     llm_concurrency: int = Field(default=4, ge=1, le=256, description="questions to a language model at the same time")
@@ -224,6 +224,9 @@ class Settings(_Declared):
     )
     # The largest bundled schema, filled in, takes 1,500; a list of 200 rows takes this much.
     llm_answer_tokens: int = Field(default=8_192, ge=64, description="the longest answer that is asked for")
+
+    # A long answer of a slow model. A page takes seconds with a provider, and minutes on a processor of one's own.
+    llm_limit_s: float = Field(default=300.0, gt=0, description="time for one answer of a language model")
 
     budget_run_usd: float | None = Field(
         default=None, ge=0, description="what paid calls of one run may cost, in US dollars; default: no limit"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from psycopg import errors
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.schema import Schema, SchemaRef
+from rowen.model.schema import Schema, SchemaRef, SchemaUse
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
-__all__ = ["add", "every", "find", "number_of"]
+__all__ = ["add", "every", "find", "highest", "number_of", "remove", "use_of"]
 
 _SELECT = "select name, version, definition, bundled, created_at from schema"
 
@@ -45,14 +45,53 @@ async def every(c: Connection, name: str | None = None) -> list[Schema]:
     return [Schema(*row) for row in rows]
 
 
-async def find(c: Connection, ref: SchemaRef) -> Schema | None:
-    """The highest version that a reference means, of those in the store."""
+async def find(c: Connection, ref: SchemaRef, *, locked: bool = False) -> Schema | None:
+    """The highest version that a reference means, of those in the store.
+
+    `locked`: as long as the transaction lasts, nothing new can rest on versions of its name.
+    """
+    if locked:
+        await c.execute("select from schema where name = %s for update", [ref.name])
     return highest(ref, await every(c, ref.name))
+
+
+async def use_of(c: Connection, schema: Schema) -> SchemaUse:
+    """What rests on a version."""
+    id_ = await _id(c, schema)
+    sources = await all_rows(
+        c,
+        "select source.name from source_schema join source on source.id = source_id where schema_id = %s"
+        " order by source.name",
+        [id_],
+    )
+    versions = await scalar(c, "select count(*) from extraction where schema_id = %s", [id_])
+    return SchemaUse(schema.ref, tuple(name for (name,) in sources), int(versions or 0))
+
+
+async def remove(c: Connection, schema: Schema) -> None:
+    """Forget a version with all that rests on it.
+
+    Sources that carry another version of it look at all items again, since some of their facts may be gone: data that
+    did not change keeps the version of the schema that it was first found under.
+    """
+    id_ = await _id(c, schema)
+    await c.execute("delete from source_schema where schema_id = %s", [id_])
+    await c.execute(
+        "update source_schema held set extracted_to = 0 where name = %s and exists (select from extraction"
+        " where extraction.schema_id = %s and extraction.source_id = held.source_id)",
+        [schema.name, id_],
+    )
+    await c.execute("delete from extraction where schema_id = %s", [id_])
+    await c.execute("delete from schema where id = %s", [id_])
 
 
 async def number_of(c: Connection, schema: Schema) -> int:
     """The number of a version, which is kept if it was not yet, as a bundled one that is used for the first time."""
     await add(c, schema)
+    return await _id(c, schema)
+
+
+async def _id(c: Connection, schema: Schema) -> int:
     found = await scalar(c, "select id from schema where name = %s and version = %s", [schema.name, schema.version])
     if found is None:
         raise NotFoundError(f"There is no schema {schema.ref}.")

@@ -1,6 +1,5 @@
 """extract, costs."""
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.fact_formats import FORMATS, print_facts
 from rowen.cli.invocation import Invocation
 from rowen.cli.since import SinceParam
 from rowen.errors import UsageError
@@ -25,6 +25,11 @@ WAITING = 5
 """The exit code for work that waits for a budget or a provider: refused for now, and nothing is lost."""
 
 
+_seconds = click.FloatRange(min=0, min_open=True)
+# What is said of one page. For a source the same would part what is extracted now from what its syncs extract.
+_OF_PAGE = ("grounding", "instructions", "max_chars", "render", "proxy", "fetch_limit_s", "model_limit_s")
+
+
 @command("extract")
 @click.argument("address", metavar="[URL|PATH]", required=False)
 @click.option("--source", metavar="NAME", help="What changed in this source since the last time, instead of one page.")
@@ -36,10 +41,19 @@ WAITING = 5
 @click.option("--all", "everything", is_flag=True, help="Look at every item of the source again, not only at changes.")
 @click.option("--force", is_flag=True, help="Ask again, also what was answered before.")
 @click.option("--model", metavar="NAME", help="Another model at the same address.")
-@click.option("--grounding", type=click.Choice(["off", "warn", "null", "fail"]), default="warn", help="For one page.")
+@click.option("--grounding", type=click.Choice(["off", "warn", "null", "fail"]), help="For one page; default: warn.")
 @click.option("--rule", "rules", multiple=True, metavar="FIELD=SELECTOR", help="Where a field stands; for one page.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many items of the source.")
 @click.option("--evidence", is_flag=True, help="Also where each value stands in the text.")
+@click.option("--instructions", metavar="TEXT", help="What the model is told beside the usual; for one page.")
+@click.option("--max-chars", type=click.IntRange(min=1), help="Let it read only so much of the page.")
+@click.option("--render", is_flag=True, help="Draw the page in a browser first, for what its scripts write.")
+@click.option("--proxy", metavar="URL", help="Fetch the page through this HTTP proxy.")
+@click.option("--timeout", "fetch_limit_s", type=_seconds, metavar="S", help="Seconds for the page.")
+@click.option(
+    "--model-timeout", "model_limit_s", type=_seconds, metavar="S", help="Seconds for an answer of the model."
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), help="How one page's facts are printed; default: json.")
 def extract(call: Invocation, address: str | None, source: str | None, **how: Any) -> int:
     """Read facts from a page as JSON, or from what changed in a source.
 
@@ -56,27 +70,26 @@ def extract(call: Invocation, address: str | None, source: str | None, **how: An
 
 
 def _of_page(call: Invocation, address: str, how: dict[str, Any]) -> int:
-    dry, shown = how.pop("dry_run"), how.pop("evidence")
-    how = {
-        name: how[name] for name in ("schema", "force", "model", "grounding", "budget_usd", "budget_tokens", "rules")
-    }
-    how["rules"] = parse_rules(how["rules"])
-    if dry:
-        asked = {"schema": how["schema"], "model": how["model"]}
+    form, shown = how["form"], how["evidence"]
+    if call.out.json and form is not None:
+        raise click.UsageError("--json tells all that is known of the facts; --format prints only them.")
+    asked = {name: how[name] for name in ("schema", "force", "model", *_OF_PAGE) if how[name] is not None}
+    asked["rules"] = parse_rules(how["rules"])
+    if how["dry_run"]:
         tokens, usd = call.ask(lambda rowen: rowen.estimate_extraction(address, **asked))
         call.out.answer({"url": address, "tokens": tokens, "usd": usd, "dry_run": True}, _estimate(tokens, usd))
         return 0
-    found: Extracted = call.ask(lambda rowen: rowen.extract(address, **how), gently=True)
+    asked |= {name: how[name] for name in ("budget_usd", "budget_tokens")}
+    found: Extracted = call.ask(lambda rowen: rowen.extract(address, **asked), gently=True)
     if call.out.json:
         from rowen.service.facts import fact
 
         told = fact(found)
         call.out.emit(told if shown else {name: one for name, one in told.items() if name != "evidence"})
         return 0
-    print(json.dumps(found.data, indent=2, ensure_ascii=False))
-    if shown:
-        for one in found.evidence:
-            call.out.say(f"{one.path}: {one.found}" + (f" {one.quote!r} at {one.at}" if one.at >= 0 else ""))
+    print_facts(call.out, found, form or "json")
+    for one in found.evidence if shown else ():
+        call.out.say(f"{one.path}: {one.found}" + (f" {one.quote!r} at {one.at}" if one.at >= 0 else ""))
     call.out.say(f"{found.schema} {_way(found)}")
     for remark in found.remarks:
         call.out.say(remark)
@@ -104,9 +117,10 @@ def _estimate(tokens: int, usd: float | None) -> str:
 def _of_source(call: Invocation, source: str, how: dict[str, Any]) -> int:
     from rowen.service.facts import fact
 
-    if how.pop("rules") or how.pop("evidence"):
-        raise click.UsageError("--rule and --evidence are for one page; `rowen edit NAME --rule` keeps rules.")
-    del how["grounding"]
+    given = [name for name in ("rules", "evidence", "form", *_OF_PAGE) if how.pop(name)]
+    if given:
+        names = ", ".join(_FLAGS.get(name, f"--{name.replace('_', '-')}") for name in given)
+        raise click.UsageError(f"{names}: for one page. `rowen edit NAME` says how a source is extracted.")
     reports: list[ExtractionReport] = call.ask(partial(_asked, source=source, how=how), gently=True)
     for report in reports:
         call.out.answer(fact(report), (report.source, "bold"), f"  {report.schema}  {_line(report)}")
@@ -117,6 +131,9 @@ def _of_source(call: Invocation, source: str, how: dict[str, Any]) -> int:
     if any(report.waits_for for report in reports):
         return WAITING
     return 3 if any(report.failed for report in reports) else 0
+
+
+_FLAGS = {"rules": "--rule", "form": "--format", "fetch_limit_s": "--timeout", "model_limit_s": "--model-timeout"}
 
 
 async def _asked(rowen: "Rowen", *, source: str, how: dict[str, Any]) -> "list[ExtractionReport]":

@@ -1,4 +1,4 @@
-"""schema: add, list, show, diff, export."""
+"""schema: add, list, show, diff, export, remove."""
 
 import json
 from pathlib import Path
@@ -26,11 +26,14 @@ def schema() -> None:
 @command("add")
 @click.argument("path", metavar="FILE|FOLDER", type=_path)
 @click.option("--as", "ref", metavar="NAME@1.0.0", help="Its name and version; default: as in NAME/VERSION.json.")
-def add(call: Invocation, path: Path, ref: str | None) -> None:
+@click.option(
+    "--prefix", metavar="TEXT", default="", help="Before each name of a folder: theirs_ makes theirs_product."
+)
+def add(call: Invocation, path: Path, ref: str | None, prefix: str) -> None:
     """Keep a schema, or all of a folder. A version never changes; a change is a new version."""
     from rowen.service.facts import fact
 
-    for one in call.ask(lambda rowen: rowen.add_schema_files(path, ref=ref)):
+    for one in call.ask(lambda rowen: rowen.add_schema_files(path, ref=ref, prefix=prefix)):
         call.out.answer(fact(one), (one.ref, "bold"), f"\tadded\t{count(len(one.properties), 'field')}")
 
 
@@ -83,13 +86,25 @@ def diff(call: Invocation, older: str, newer: str) -> None:
 @click.option("--to", type=_path, required=True, metavar="DIR", help="A new folder.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def export(call: Invocation, to: Path, names: tuple[str, ...]) -> None:
-    """Write schemas as files NAME/VERSION.json."""
+    """Write schemas as files NAME/VERSION.json, with an index of the latest ones."""
     for one in call.ask(lambda rowen: rowen.export_schemas(to, names=names)):
         path = to / one.name / f"{one.version}.json"
         call.out.answer({"path": path}, str(path))
 
 
-for one in (add, listed, show, diff, export):
+@command("remove")
+@click.argument("ref", metavar="NAME@VERSION")
+@click.option("--with-facts", is_flag=True, help="Also from the sources that carry it, with the facts that rest on it.")
+def remove(call: Invocation, ref: str, with_facts: bool) -> None:
+    """Forget one version of a schema; refused while it is in use."""
+    from rowen.service.facts import fact
+
+    use = call.ask(lambda rowen: rowen.remove_schema(ref, with_facts=with_facts))
+    gone = f"\t{count(use.versions, 'version')} of facts" if use.versions else ""
+    call.out.answer(fact(use), (use.schema, "bold"), f"\tremoved{gone}")
+
+
+for one in (add, listed, show, diff, export, remove):
     schema.add_command(one)
 
 COMMANDS = {"schema": schema}

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
-from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, guessed_tokens
+from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, embedder_price, guessed_tokens
 
 __all__ = ["Gemini"]
 
 HOME = "https://generativelanguage.googleapis.com/v1beta"
 DEFAULT_MODEL = "gemini-embedding-001"
-PRICES = {"gemini-embedding-001": 0.15}
 
 
 class Gemini:
@@ -25,7 +24,7 @@ class Gemini:
         self._spec = Spec(self.kind, model, spec.dimensions, url)
         self.name = f"gemini:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")
         self.weight = 1.0
-        self.price = PRICES.get(model) if settings.embedder_price is None else settings.embedder_price
+        self.price = embedder_price(settings, url, model)
         # The API takes 100 texts of 2,048 tokens: 6,000 characters are no more than that in most languages.
         self.limits = Limits(texts=100, tokens=20_000, chars_per_text=6_000, concurrency=4).within(settings)
         how = {"default": "env:GEMINI_API_KEY", "header": "x-goog-api-key"}

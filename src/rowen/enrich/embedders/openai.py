@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
-from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, guessed_tokens
+from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, embedder_price, guessed_tokens
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import redact
 from rowen.model.ledger import TokenUsage
@@ -15,7 +15,6 @@ __all__ = ["OpenAI"]
 
 HOME = "https://api.openai.com/v1"
 DEFAULT_MODEL = "text-embedding-3-small"
-PRICES = {"text-embedding-3-small": 0.02, "text-embedding-3-large": 0.13, "text-embedding-ada-002": 0.10}
 
 
 class OpenAI:
@@ -35,9 +34,7 @@ class OpenAI:
         # OpenAI takes 2,048 texts, 300,000 tokens and 8,192 tokens a text. We send less: a failure costs the whole
         # request, and servers of one's own have less memory.
         self.limits = Limits(texts=128, tokens=100_000, chars_per_text=8_000, concurrency=4).within(settings)
-        self.price = settings.embedder_price
-        if self.price is None and url == HOME:
-            self.price = PRICES.get(model)
+        self.price = embedder_price(settings, url, model)
         how = {"header": "Authorization", "form": "Bearer {}"}
         key = embedder_key(settings, kind=self.kind, home=HOME, default="env:OPENAI_API_KEY", **how)
         self._remote = RemoteModel(url, model, tools=tools, key=key, price=self.price)

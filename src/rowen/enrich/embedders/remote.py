@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rowen.enrich.base import WAITING, EmbedderTools
+from rowen.enrich.prices import known_price
 from rowen.enrich.provider import Key, PaidCall, Provider
 from rowen.errors import (
     BadVectorsError,
@@ -22,7 +23,7 @@ from rowen.fetch.target import parse, redact
 from rowen.model.ledger import Price, TokenUsage
 from rowen.settings import Settings
 
-__all__ = ["RemoteModel", "base_url", "embedder_key", "guessed_tokens"]
+__all__ = ["RemoteModel", "base_url", "embedder_key", "embedder_price", "guessed_tokens"]
 
 _KEY_HINT = "ROWEN_EMBEDDER_KEY holds it, or says where it is found: env:NAME or file:PATH."
 _NOT_NAMED = "No key was sent: its address is known from the database alone. Name it in ROWEN_EMBEDDER_URL as well."
@@ -51,6 +52,14 @@ def embedder_key(settings: Settings, *, kind: str, home: str, default: str, head
     usual = default if parse(named).origin == parse(home).origin else None
     value = settings.embedder_key.get_secret_value() if meant and settings.embedder_key else usual
     return Key.for_address(named, value, header=header, form=form)
+
+
+def embedder_price(settings: Settings, url: str, model: str) -> float | None:
+    """What a million tokens cost: as the user says, or as the provider lists it."""
+    if settings.embedder_price is not None:
+        return settings.embedder_price
+    found = known_price(url, model)
+    return None if found is None else found.sent_usd
 
 
 def guessed_tokens(texts: Sequence[str]) -> int:

@@ -1,10 +1,12 @@
 """The JSON object in a model's answer, with what models put around it taken off."""
 
 import json
+import math
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from rowen.errors import AnswerInvalidError
+from rowen.model.record import storable
 
 __all__ = ["parsed"]
 
@@ -15,16 +17,16 @@ _MOST_CHARS = 1_000_000
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The object; raises `AnswerInvalidError` where there is none."""
+    """The object, without what cannot be stored; raises `AnswerInvalidError` where there is none."""
     if len(text) > _MOST_CHARS:
         raise AnswerInvalidError(f"The answer has {len(text):,} characters.")
     for candidate in _candidates(text.strip()):
         try:
-            found = json.loads(candidate, parse_constant=_refuse)
+            found = json.loads(candidate, parse_constant=_refuse, parse_float=_finite)
+            if isinstance(found, dict):
+                return dict(storable(found)[0])
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            return found
     shown = " ".join(text.split())[:80]
     raise AnswerInvalidError(f"The answer is no JSON object: {shown!r}." if shown else "The answer is empty.")
 
@@ -40,5 +42,11 @@ def _candidates(text: str) -> list[str]:
     return [*found, *(_COMMA.sub(r"\1", one) for one in found)]
 
 
-def _refuse(word: str) -> Any:
+def _finite(digits: str) -> float:
+    """A number that can be written again: 1e999 cannot."""
+    number = float(digits)
+    return number if math.isfinite(number) else _refuse(digits)
+
+
+def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")

@@ -5,6 +5,7 @@ about again, once, with what is wrong; each attempt stands in the ledger.
 """
 
 import asyncio
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rowen.enrich.extract.answers import parsed
@@ -24,7 +25,7 @@ from rowen.errors import (
 from rowen.model.ledger import TokenUsage
 from rowen.model.schema import Schema
 
-__all__ = ["CHARS_PER_TOKEN", "ModelAnswer", "answer_of", "expected_tokens"]
+__all__ = ["CHARS_PER_TOKEN", "ModelAnswer", "ModelTerms", "answer_of", "expected_tokens"]
 
 CHARS_PER_TOKEN = 3
 """By which a page is cut: English has four or five, German three. A model that still finds it too long says so."""
@@ -44,6 +45,15 @@ class ModelAnswer(NamedTuple):
     parts: int = 1
 
 
+class ModelTerms(NamedTuple):
+    """On what terms a model is asked: how much at once, how long an answer and its time may be, what the user adds."""
+
+    context_tokens: int
+    answer_tokens: int
+    instructions: str = ""
+    limit_s: float | None = None
+
+
 class _Told(NamedTuple):
     """One valid answer for one part, with the attempts behind it."""
 
@@ -52,15 +62,13 @@ class _Told(NamedTuple):
     usage: TokenUsage
 
 
-async def answer_of(
-    model: LanguageModel, schema: Schema, page: PageText, *, context_tokens: int, answer_tokens: int
-) -> ModelAnswer:
+async def answer_of(model: LanguageModel, schema: Schema, page: PageText, terms: ModelTerms) -> ModelAnswer:
     """What a model makes of a page; raises an `ExtractionError` or a `ProviderError`."""
-    most_chars = context_tokens * CHARS_PER_TOKEN
+    most_chars = terms.context_tokens * CHARS_PER_TOKEN
     for _ in range(_MOST_HALVINGS + 1):
         parts = cut(page.text, most_chars)
         try:
-            return await _in_parts(model, schema, page, parts, answer_tokens)
+            return await _in_parts(model, schema, page, parts, terms)
         except ContextOverflowError:
             most_chars = min(most_chars, len(page.text)) // 2
     raise ContextOverflowError(f"{page.url} is too long for {model.spec}, also in {len(parts):,} parts.")
@@ -76,12 +84,12 @@ def expected_tokens(schema: Schema, page: PageText, *, context_tokens: int) -> T
 
 
 async def _in_parts(
-    model: LanguageModel, schema: Schema, page: PageText, parts: list[str], answer_tokens: int
+    model: LanguageModel, schema: Schema, page: PageText, parts: list[str], terms: ModelTerms
 ) -> ModelAnswer:
     async def one(text: str) -> _Told:
         part = page._replace(text=text)
         purpose = "extract" if len(parts) == 1 else "extract part"
-        return await _valid(model, schema, part, answer_tokens, purpose, partial=len(parts) > 1)
+        return await _valid(model, schema, part, terms, purpose, partial=len(parts) > 1)
 
     # Those that are out are paid for anyway; what failed first in the order of the page is told.
     told: list[_Told] = []
@@ -98,19 +106,17 @@ async def _in_parts(
 
 
 async def _valid(
-    model: LanguageModel, schema: Schema, page: PageText, answer_tokens: int, purpose: str, *, partial: bool
+    model: LanguageModel, schema: Schema, page: PageText, terms: ModelTerms, purpose: str, *, partial: bool
 ) -> _Told:
     """A valid answer for one text; what is wrong with the first one is told, once."""
-    messages = asked(page)
-    question = ModelQuestion(messages, schema.name, schema.definition, answer_tokens, purpose)
+    messages = asked(page, terms.instructions)
+    question = ModelQuestion(messages, schema.name, schema.definition, terms.answer_tokens, purpose, terms.limit_s)
     reply = await model.ask(question)
     data, wrong = _read(schema, reply, partial=partial)
     if not wrong:
         return _Told(data, 1, reply.usage)
-    again = ModelQuestion(
-        mended(messages, reply.text, wrong), schema.name, schema.definition, answer_tokens, "extract repair"
-    )
-    second = await model.ask(again)
+    again = mended(messages, reply.text, wrong)
+    second = await model.ask(replace(question, messages=again, purpose="extract repair"))
     data, still = _read(schema, second, partial=partial)
     if not still:
         return _Told(data, 2, TokenUsage(*map(sum, zip(reply.usage, second.usage, strict=True))))

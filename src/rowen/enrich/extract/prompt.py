@@ -49,11 +49,12 @@ class PageText(NamedTuple):
         return "\n".join(part for number, part in enumerate(parts) if part or number == 3)
 
 
-def asked(page: PageText) -> tuple[Message, ...]:
-    """The question about a page."""
+def asked(page: PageText, instructions: str = "") -> tuple[Message, ...]:
+    """The question about a page. What the user adds stands after what holds for every page, and replaces none of it."""
     text = page.told
     mark = f"page-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-    return (Message("system", _SYSTEM.format(mark=mark)), Message("user", f"<{mark}>\n{text}\n</{mark}>"))
+    system = _SYSTEM.format(mark=mark) + (f"\n\n{instructions}" if instructions else "")
+    return (Message("system", system), Message("user", f"<{mark}>\n{text}\n</{mark}>"))
 
 
 def mended(before: Sequence[Message], answer: str, wrong: Sequence[Violation | str]) -> tuple[Message, ...]:

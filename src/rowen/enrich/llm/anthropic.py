@@ -13,8 +13,6 @@ __all__ = ["Anthropic"]
 
 HOME = "https://api.anthropic.com/v1"
 DEFAULT_MODEL = "claude-haiku-4-5"
-# US dollars for a million tokens, sent and received, as listed in 2026. ROWEN_LLM_PRICE overrides.
-PRICES = {"claude-haiku-4-5": (1.0, 5.0), "claude-sonnet-4-5": (3.0, 15.0), "claude-3-5-haiku-latest": (0.80, 4.0)}
 _FORMAT, _TOOL = range(2)
 _ENDS: Mapping[str, Finish] = {"max_tokens": "length", "refusal": "refused", "model_context_window_exceeded": "length"}
 
@@ -31,7 +29,6 @@ class Anthropic:
             home=HOME,
             tools=tools,
             model=chosen,
-            prices=PRICES,
             key=("env:ANTHROPIC_API_KEY", "x-api-key", "{}"),
             headers={"anthropic-version": "2023-06-01"},
         )

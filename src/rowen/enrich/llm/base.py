@@ -31,13 +31,17 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """What a model is asked: a conversation, the schema of the answer, how long that may be, and what it is for."""
+    """What a model is asked: a conversation, the schema of the answer, how long that may be, and what it is for.
+
+    `limit_s` is how long it may take, where that is not what the settings say.
+    """
 
     messages: tuple[Message, ...]
     name: str
     schema: Mapping[str, Any]
     answer_tokens: int
     purpose: str = "extract"
+    limit_s: float | None = None
 
     @property
     def chars(self) -> int:

@@ -12,8 +12,6 @@ __all__ = ["GeminiChat"]
 
 HOME = "https://generativelanguage.googleapis.com/v1beta"
 DEFAULT_MODEL = "gemini-2.5-flash-lite"
-# US dollars for a million tokens, sent and received, as listed in 2026. ROWEN_LLM_PRICE overrides.
-PRICES = {"gemini-2.5-flash-lite": (0.10, 0.40), "gemini-2.5-flash": (0.30, 2.50), "gemini-2.5-pro": (1.25, 10.0)}
 _SCHEMA, _JSON = range(2)
 _ENDS: Mapping[str, Finish] = {"STOP": "done", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "done"}
 
@@ -26,7 +24,7 @@ class GeminiChat:
     def __init__(self, tools: ModelTools, model: str | None = None) -> None:
         chosen = (model or tools.settings.llm_model or DEFAULT_MODEL).removeprefix("models/")
         key = ("env:GEMINI_API_KEY", "x-goog-api-key", "{}")
-        self._remote = RemoteLanguageModel(kind=self.kind, home=HOME, tools=tools, model=chosen, prices=PRICES, key=key)
+        self._remote = RemoteLanguageModel(kind=self.kind, home=HOME, tools=tools, model=chosen, key=key)
         self.spec = ModelSpec(self.kind, chosen, self._remote.url)
         self.price = self._remote.price
 

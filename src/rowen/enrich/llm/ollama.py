@@ -27,7 +27,7 @@ class Ollama:
         if chosen is None:
             raise ConfigurationError("Which model of Ollama?", hint="ROWEN_LLM_MODEL names it, such as llama3.2.")
         key = ("", "Authorization", "Bearer {}")
-        self._remote = RemoteLanguageModel(kind=self.kind, home=HOME, tools=tools, model=chosen, prices={}, key=key)
+        self._remote = RemoteLanguageModel(kind=self.kind, home=HOME, tools=tools, model=chosen, key=key)
         self.spec = ModelSpec(self.kind, chosen, self._remote.url)
         if self._remote.price is None:
             self._remote.price = Price(0.0)

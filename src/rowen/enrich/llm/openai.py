@@ -14,15 +14,6 @@ __all__ = ["OpenAIChat"]
 
 HOME = "https://api.openai.com/v1"
 DEFAULT_MODEL = "gpt-4o-mini"
-# US dollars for a million tokens, sent and received, as listed in 2026. ROWEN_LLM_PRICE overrides.
-PRICES = {
-    "gpt-4o-mini": (0.15, 0.60),
-    "gpt-4o": (2.50, 10.0),
-    "gpt-4.1-mini": (0.40, 1.60),
-    "gpt-4.1-nano": (0.10, 0.40),
-    "gpt-5-mini": (0.25, 2.0),
-    "gpt-5-nano": (0.05, 0.40),
-}
 # Fixed, so that the same question has the same answer where a server can promise it.
 _SEED = 7
 _STRICT, _LENIENT, _JSON, _PLAIN = range(4)
@@ -43,7 +34,7 @@ class OpenAIChat:
         if chosen is None:
             raise ConfigurationError(f"Which model of {redact(url or HOME)}?", hint="ROWEN_LLM_MODEL names it.")
         key = ("env:OPENAI_API_KEY", "Authorization", "Bearer {}")
-        self._remote = RemoteLanguageModel(kind=self.kind, home=HOME, tools=tools, model=chosen, prices=PRICES, key=key)
+        self._remote = RemoteLanguageModel(kind=self.kind, home=HOME, tools=tools, model=chosen, key=key)
         self.spec = ModelSpec(self.kind, chosen, self._remote.url)
         self.price = self._remote.price
         self._limit = "max_completion_tokens" if self._remote.url == HOME else "max_tokens"

@@ -5,18 +5,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rowen.enrich.llm.base import Message, ModelQuestion, ModelTools
+from rowen.enrich.prices import known_price, told_price
 from rowen.enrich.provider import Key, PaidCall, Provider
 from rowen.errors import ConfigurationError, ContextOverflowError, ProviderRefusedError
 from rowen.fetch.target import parse, redact
-from rowen.model.ledger import Price, TokenUsage
-from rowen.settings import Settings
+from rowen.model.ledger import TokenUsage
 
 __all__ = ["RemoteLanguageModel", "with_schema"]
 
 # English has four characters a token, German three: an estimate that is too high only reserves too much.
 CHARS_PER_TOKEN = 3
-# A long answer of a slow model; the client's own limit is for pages.
-_LIMIT_S = 300.0
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
 # Some providers have no code for it: theirs is the same for all that they refuse.
 _OVERFLOW_WORDS = ("prompt is too long", "context length", "context size", "maximum context", "input token count")
@@ -35,15 +33,15 @@ class RemoteLanguageModel:
         home: str,
         tools: ModelTools,
         model: str,
-        prices: Mapping[str, tuple[float, float]],
         key: tuple[str, str, str],
         headers: Mapping[str, str] | None = None,
     ) -> None:
         settings = tools.settings
         self.url = _base_url(settings.llm_url, home)
         self.model = model
-        self.price = _price(settings, prices.get(model) if parse(self.url).origin == parse(home).origin else None)
+        self.price = told_price(settings.llm_price, model) or known_price(self.url, model)
         self._rung = 0
+        self._limit_s = settings.llm_limit_s
         self._dropped: set[str] = set()
         default, header, form = key
         usual = default if parse(self.url).origin == parse(home).origin else None
@@ -112,6 +110,7 @@ class RemoteLanguageModel:
         self, sent: Mapping[str, Any], question: ModelQuestion, usage: Callable[[dict[str, Any]], TokenUsage | None]
     ) -> PaidCall:
         chars = len(json.dumps(sent, ensure_ascii=False))
+        limit_s = question.limit_s or self._limit_s
         return PaidCall(
             purpose=question.purpose,
             model=self.model,
@@ -119,8 +118,8 @@ class RemoteLanguageModel:
             expected=TokenUsage(chars // CHARS_PER_TOKEN + 1, question.answer_tokens),
             price=self.price,
             usage=usage,
-            limit_s=_LIMIT_S,
-            idle_s=_LIMIT_S,
+            limit_s=limit_s,
+            idle_s=limit_s,
         )
 
 
@@ -147,10 +146,3 @@ def _base_url(given: str | None, home: str) -> str:
             hint="Leave it out, and name where the key is found in ROWEN_LLM_KEY.",
         )
     return url
-
-
-def _price(settings: Settings, known: tuple[float, float] | None) -> Price | None:
-    if settings.llm_price is None:
-        return Price(*known) if known else None
-    sent, _, received = settings.llm_price.partition("/")
-    return Price(float(sent), float(received or sent))
