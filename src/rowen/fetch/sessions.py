@@ -1,6 +1,7 @@
 """Connections: straight ones, guarded where the socket is made, and those that a proxy makes for us."""
 
 import ssl
+from types import SimpleNamespace
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -23,6 +24,17 @@ _HEADER_BYTES = 1 << 16
 _KEEPALIVE_S = 30.0
 # Names are looked up again after ten seconds anyway: more than the hosts of those are of no use.
 _NAMES_KEPT = 1_000
+
+
+def _departures() -> aiohttp.TraceConfig:
+    """Tells each permit when its request leaves, which may be long after it was given: a connection takes time."""
+
+    async def departed(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+        context.trace_request_ctx.sent()
+
+    traced = aiohttp.TraceConfig()
+    traced.on_request_headers_sent.append(departed)
+    return traced
 
 
 class Sessions:
@@ -69,6 +81,7 @@ class Sessions:
             headers={"User-Agent": self._settings.user_agent or USER_AGENT, "Accept-Encoding": ACCEPT_ENCODING},
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            trace_configs=[_departures()],
             max_line_size=_HEADER_BYTES,
             max_field_size=_HEADER_BYTES,
         )
