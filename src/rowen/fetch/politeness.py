@@ -28,7 +28,7 @@ class Permit(Protocol):
     """The permission to have one exchange with a host."""
 
     def sent(self) -> None:
-        """Note that the request leaves now: the gap to the next one counts from here."""
+        """Note that the request has left: the gap to the next one counts from here."""
         ...
 
     def release(self) -> None:

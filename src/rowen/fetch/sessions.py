@@ -1,5 +1,6 @@
 """Connections: straight ones, guarded where the socket is made, and those that a proxy makes for us."""
 
+import asyncio
 import ssl
 from types import SimpleNamespace
 
@@ -27,13 +28,18 @@ _NAMES_KEPT = 1_000
 
 
 def _departures() -> aiohttp.TraceConfig:
-    """Tells each permit when its request leaves, which may be long after it was given: a connection takes time."""
+    """Tells each permit when its request has left, which may be long after it was given: a connection takes time.
 
-    async def departed(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-        context.trace_request_ctx.sent()
+    aiohttp tells it before it writes the head in this turn of the loop, or head and body in the next one. A process
+    that is starved may lose its processor in between for longer than the gap, so the permit is told after both.
+    """
+
+    async def departing(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+        loop, permit = asyncio.get_running_loop(), context.trace_request_ctx
+        loop.call_soon(loop.call_soon, permit.sent)
 
     traced = aiohttp.TraceConfig()
-    traced.on_request_headers_sent.append(departed)
+    traced.on_request_headers_sent.append(departing)
     return traced
 
 

@@ -191,7 +191,7 @@ class SharedThrottle(Throttle):
         return _SharedPermit(permit, host, self._lane(host), self._post(host), self)
 
     def depart(self, host: str, lane: Lane, post: _Post) -> None:
-        """Note that a request leaves. It is told by a task of its own, which begins when what leaves is written."""
+        """Note that a request has left. It is told by a task of its own, which nobody waits for."""
         if lane.least_gap_s and not self._is_alone(post):
             task = asyncio.create_task(self._tell_departure(host))
             self._departures.add(task)
