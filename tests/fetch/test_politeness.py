@@ -4,13 +4,15 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.abc import ResolveResult
 
 from rowen.fetch.politeness import Throttle, backoff_s, retry_after_s
 
-from .world import FakeTime, client, run, serve
+from .world import FakeTime, Names, client, run, serve
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -256,6 +258,9 @@ class SharedPace:
         self.running += 1
         return self
 
+    def sent(self) -> None:
+        self.told.append("sent")
+
     def release(self) -> None:
         self.told.append("release")
         self.running -= 1
@@ -276,4 +281,41 @@ def test_a_client_takes_its_pace_from_whoever_implements_it():
     body, pace = run(scenario())
 
     assert (body, pace.running) == (b"hay", 0)
-    assert pace.told == ["pace", "enter", "release", "hold 3", "enter", "release"]
+    assert pace.told == ["pace", "enter", "sent", "release", "hold 3", "enter", "sent", "release"]
+
+
+def test_the_gap_counts_from_when_a_request_left():
+    time = FakeTime()
+    throttle = Throttle(clock=time.clock, sleep=time.sleep)
+
+    async def scenario() -> float:
+        permit = await throttle.enter("a")
+        time.at += 30.0
+        permit.sent()
+        permit.release()
+        (await throttle.enter("a")).release()
+        return time.at
+
+    assert run(scenario()) == 1031.0
+
+
+def test_a_request_leaves_when_its_connection_is_there():
+    time = FakeTime()
+
+    class Slow(Names):
+        async def resolve(self, *asked: Any, **options: Any) -> list[ResolveResult]:
+            time.at += 30.0
+            return await super().resolve(*asked, **options)
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.Response(text=str(time.at))
+
+    async def scenario() -> list[bytes]:
+        async with serve(answer) as url, client(time, resolver=Slow(a_test=[["127.0.0.1"]]), host_delay_s=5) as asking:
+            there = url.replace("127.0.0.1", "a.test")
+            return [(await asking.get(there)).body for _ in range(2)]
+
+    first, second = map(float, run(scenario()))
+
+    assert first == 1030.0
+    assert second >= 1035.0

@@ -18,6 +18,7 @@ async def main(conninfo: str, requests: int, gap_s: float, places: int, answer_s
     async def request() -> None:
         permit = await pace.enter("host.example")
         began = time.time()
+        permit.sent()
         print("began", flush=True)
         await asyncio.sleep(answer_s)
         print(began, time.time(), flush=True)

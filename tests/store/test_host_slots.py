@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -54,6 +55,10 @@ class Counted(HostSlotTable):
         self.statements += 1
         return await super().take(host, **wanted)  # type: ignore[arg-type]
 
+    async def sent(self, host: str) -> None:
+        self.statements += 1
+        await super().sent(host)
+
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
         self.statements += 1
         return await super().tell(reports)
@@ -79,6 +84,7 @@ async def requests(pace: SharedThrottle, count: int, *, answer_s: float = 0.0) -
     async def one() -> float:
         permit = await pace.enter(HOST)
         began = time.monotonic()
+        permit.sent()
         await asyncio.sleep(answer_s)
         permit.release()
         return began
@@ -94,8 +100,8 @@ def test_processes_keep_the_gap_and_the_places_of_a_host_together(house: House) 
 
     starts = [began for began, _ in told]
     assert len(told) == 24
-    # A single late start shortens the gap behind it, and none before: all of them together are as long as they must be.
-    assert starts[-1] - starts[0] > 23 * 0.1 - 0.05
+    # What each of them says began a moment before it was told that it left, from when the gap counts.
+    assert min(later - earlier for earlier, later in pairwise(starts)) > 0.1 - 0.01
     assert max(sum(began <= at < ended for began, ended in told) for at in starts) <= 2
     assert house.query("select count(*) from host_slot") == [(0,)]
 
@@ -125,14 +131,95 @@ async def test_a_process_that_is_alone_asks_once_and_not_for_each_request(house:
         assert slots.statements <= 1 + (time.monotonic() - began) // 0.9
 
 
-async def test_processes_that_share_a_host_ask_about_once_a_request(house: House) -> None:
+async def test_processes_that_share_a_host_ask_about_once_a_request_and_tell_when_it_leaves(house: House) -> None:
     async with paces(house, 2, delay_s=0.05, concurrency=3) as [(one, asked), (two, also)]:
         await requests(one, 1)
         begun = await asyncio.gather(requests(one, 20), requests(two, 20))
         starts = sorted(began for each in begun for began in each)
 
         assert starts[-1] - starts[0] > 39 * 0.05 - 0.05
-        assert asked.statements + also.statements < 2 * 40
+        assert asked.statements + also.statements < 3 * 40
+
+
+async def ask(slots: HostSlotTable) -> HostAnswer:
+    return await slots.take(HOST, active=0, more=False, most=3, gap_s=0.1)
+
+
+async def two_that_share(house: House, slots: Sequence[HostSlotTable]) -> None:
+    """Make them known to each other."""
+    for one in slots:
+        await ask(one)
+    house.execute("update host_slot set alone = false, waits_since = null, back_by = null")
+
+
+async def test_a_request_that_leaves_late_moves_the_next_one(house: House) -> None:
+    later = "update host_pace set last_start = last_start - interval '0.3 seconds'"
+    async with paces(house, 2) as [(_, one), (_, two)]:
+        await two_that_share(house, [one, two])
+        given = await ask(one)
+        house.execute(later)
+        while_it_waits = await ask(two)
+        await one.sent(HOST)
+        behind_it = await ask(two)
+        house.execute(later)
+        in_turn = await ask(two)
+
+    assert given.verdict == "start"
+    assert (while_it_waits.verdict, behind_it.verdict) == ("wait", "wait")
+    assert 0.05 < behind_it.wait_s <= 0.1
+    assert (in_turn.verdict, in_turn.wait_s) == ("start", 0.0)
+
+
+async def test_a_start_that_nobody_uses_is_waited_for_a_second(house: House) -> None:
+    async with paces(house, 2) as [(_, one), (_, two)]:
+        await two_that_share(house, [one, two])
+        await ask(one)
+        house.execute("update host_pace set last_start = last_start - interval '1.2 seconds'")
+
+        assert (await ask(two)).verdict == "start"
+
+
+class Giving:
+    """Slots that give out a start whenever they are asked."""
+
+    lease_s = 5.0
+    given = 0
+
+    async def take(self, host: str, **wanted: object) -> HostAnswer:
+        self.given += 1
+        return HostAnswer("start", 0.02, 0.0, 1)
+
+    async def sent(self, host: str) -> None:
+        """It left."""
+
+    async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
+        return []
+
+
+async def test_a_start_that_was_slept_through_is_given_back() -> None:
+    late, slots = 0.0, Giving()
+
+    async def oversleep(wait_s: float) -> None:
+        nonlocal late
+        late += wait_s if late else 60.0
+
+    pace = SharedThrottle(slots, delay_s=0.1, clock=lambda: time.monotonic() + late, sleep=oversleep)
+    (await asyncio.wait_for(pace.enter(HOST), 10)).release()
+    await pace.close()
+
+    assert slots.given == 2
+
+
+async def test_who_is_left_alone_keeps_the_gap_to_what_others_started(house: House) -> None:
+    async with paces(house, 2, delay_s=60.0, concurrency=3) as [(pace, one), (_, two)]:
+        await two_that_share(house, [one, two])
+        await ask(two)
+        await two.tell([HostReport(HOST, 0, 0.0, leaves=True)])
+        lane = pace._lane(HOST)
+        pace._post(HOST)
+        await pace._tell(HOST)
+
+        assert lane.free_at - time.monotonic() > 50
 
 
 async def test_a_second_process_waits_until_the_first_knows_of_it(house: House) -> None:

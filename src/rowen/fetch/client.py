@@ -19,7 +19,7 @@ from yarl import URL
 from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
 from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
-from rowen.fetch.politeness import Pace, Throttle, backoff_s
+from rowen.fetch.politeness import Pace, Permit, Throttle, backoff_s
 from rowen.fetch.request import Defaults, Request, RequestOptions, prepare
 from rowen.fetch.response import Hop, RequestMeter, Response, Stream, respond
 from rowen.fetch.sessions import Sessions
@@ -247,7 +247,7 @@ class Client:
             # While this request waited for its turn, others may have opened the circuit.
             ticket = breaker.admit()
             started = self._clock()
-            answer = await self._send(wanted, breaker, ticket)
+            answer = await self._send(wanted, breaker, ticket, permit)
         except BaseException:
             permit.release()
             raise
@@ -266,7 +266,7 @@ class Client:
             self._check_asked(wanted, exchange)
         return exchange
 
-    async def _send(self, wanted: Request, breaker: Breaker, ticket: int) -> aiohttp.ClientResponse:
+    async def _send(self, wanted: Request, breaker: Breaker, ticket: int, permit: Permit) -> aiohttp.ClientResponse:
         target = wanted.target
         try:
             return await self._sessions.of(target).request(
@@ -276,6 +276,7 @@ class Client:
                 data=wanted.body,
                 allow_redirects=False,
                 timeout=self._timeout(wanted.limit_s, wanted.idle_s),
+                trace_request_ctx=permit,
             )
         except (*TRANSPORT_ERRORS, ValueError) as problem:
             error = translated(problem, target)

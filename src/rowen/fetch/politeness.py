@@ -27,6 +27,10 @@ _MOST_HOSTS = 10_000
 class Permit(Protocol):
     """The permission to have one exchange with a host."""
 
+    def sent(self) -> None:
+        """Note that the request has left: the gap to the next one counts from here."""
+        ...
+
     def release(self) -> None:
         """End the exchange; the next one may start."""
         ...
@@ -88,6 +92,11 @@ class _HostPermit:
 
     lane: Lane
     gate: asyncio.Semaphore
+    clock: Callable[[], float]
+
+    def sent(self) -> None:
+        if gap_s := self.lane.least_gap_s:
+            self.lane.free_at = max(self.lane.free_at, self.clock() + gap_s)
 
     def release(self) -> None:
         self.lane.users -= 1
@@ -146,7 +155,7 @@ class Throttle:
     async def enter(self, host: str) -> Permit:
         """Wait for the host's turn; the caller releases the permit when its exchange is over."""
         lane = self._lane(host)
-        permit = _HostPermit(lane, lane.gate)
+        permit = _HostPermit(lane, lane.gate, self._clock)
         lane.users += 1
         try:
             await permit.gate.acquire()

@@ -1,6 +1,8 @@
 """Connections: straight ones, guarded where the socket is made, and those that a proxy makes for us."""
 
+import asyncio
 import ssl
+from types import SimpleNamespace
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -23,6 +25,22 @@ _HEADER_BYTES = 1 << 16
 _KEEPALIVE_S = 30.0
 # Names are looked up again after ten seconds anyway: more than the hosts of those are of no use.
 _NAMES_KEPT = 1_000
+
+
+def _departures() -> aiohttp.TraceConfig:
+    """Tells each permit when its request has left, which may be long after it was given: a connection takes time.
+
+    aiohttp tells it before it writes the head in this turn of the loop, or head and body in the next one. A process
+    that is starved may lose its processor in between for longer than the gap, so the permit is told after both.
+    """
+
+    async def departing(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
+        loop, permit = asyncio.get_running_loop(), context.trace_request_ctx
+        loop.call_soon(loop.call_soon, permit.sent)
+
+    traced = aiohttp.TraceConfig()
+    traced.on_request_headers_sent.append(departing)
+    return traced
 
 
 class Sessions:
@@ -77,6 +95,7 @@ class Sessions:
             headers={"User-Agent": self._settings.user_agent or USER_AGENT, "Accept-Encoding": ACCEPT_ENCODING},
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
+            trace_configs=[_departures()],
             max_line_size=_HEADER_BYTES,
             max_field_size=_HEADER_BYTES,
         )

@@ -4,12 +4,15 @@ A hundred workers on many machines must be as polite to one host as a single one
 asks a host alone, must not pay for that. So a process that comes to a host says so. If it is the only one there it is
 told that it is alone, and paces itself as `Throttle` does; once a second it tells, in one statement for all its hosts,
 how far it is. When another one comes, that one waits until the first has been told, and from then on every request is
-started by the database, by its clock: one statement a request, and one more where others may need the place before the
-next request of ours. Why this is safe:
+started by the database, by its clock: one statement a request, another when it leaves, and one more where others may
+need the place before the next request of ours. Why this is safe:
 
 - Alone is who was told so when nobody else was there, and only as long as a lease lasts, counted from before the
   question was sent. A process that was stopped for longer asks again before it starts anything.
 - While a process tells how far it is, it starts nothing, so that no start is missing from what others go by.
+- A start is given out for a moment, and the process that has it may wake up late or wait for its connection. So it
+  tells when the request leaves, and until then the database gives out no other start: the gap counts from what was
+  really sent. That is a second statement a request, which nobody waits for.
 - Who dies frees its places with its lease. Who is late to ask for its start is not waited for.
 - When the database is away, each goes on for itself: as one of as many as there were at that host when it last
   answered, with its share of the places and as many times the gap. That neither stops requests nor doubles them, and
@@ -22,7 +25,7 @@ Circuits are not shared: each process finds out for itself that a host fails, wi
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -52,6 +55,8 @@ _SOON_S = 0.02
 # answers in less, and one that is restarted is back in about so much.
 _PATIENCE_S = 2.0
 _AWAY_S = 5.0
+# A process that was stopped with a start in its hands asks again, as the database waits a second for it to be used.
+_LATEST_S = 0.5
 _NEVER = float("-inf")
 
 
@@ -65,12 +70,16 @@ class HostReport(NamedTuple):
 
 
 class HostNews(NamedTuple):
-    """What it is told: whether it is alone there, how long to leave the host alone, how many others there are."""
+    """What it is told: whether it is alone there, how long to leave the host alone, how many others there are.
+
+    `since_s` is how long ago the last request was started, by whomever.
+    """
 
     host: str
     alone: bool
     wait_s: float
     others: int
+    since_s: float
 
 
 class HostAnswer(NamedTuple):
@@ -92,6 +101,10 @@ class HostSlots(Protocol):
 
     async def take(self, host: str, *, active: int, more: bool, most: int, gap_s: float) -> HostAnswer:
         """Ask for a place beside `active` ones that we have; there are `most` for all processes together."""
+        ...
+
+    async def sent(self, host: str) -> None:
+        """Tell that the request which we were to start has left."""
         ...
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
@@ -121,14 +134,23 @@ class _Post:
 
 @dataclass(slots=True)
 class _SharedPermit:
-    """A permit whose end is told to other processes."""
+    """A permit whose start and end are told to other processes."""
 
     permit: Permit
+    host: str
     lane: Lane
     post: _Post
     pace: "SharedThrottle"
+    is_sent: bool = False
+
+    def sent(self) -> None:
+        self.is_sent = True
+        self.permit.sent()
+        self.pace.depart(self.host, self.lane, self.post)
 
     def release(self) -> None:
+        if not self.is_sent:
+            self.sent()
         self.permit.release()
         self.pace.end(self.lane, self.post)
 
@@ -143,6 +165,7 @@ class SharedThrottle(Throttle):
         # One statement at a time: what is told and what is answered must not overtake each other.
         self._speaking = asyncio.Lock()
         self._keeper: asyncio.Task[None] | None = None
+        self._departures: set[asyncio.Task[None]] = set()
         self._has_news = asyncio.Event()
         self._away_until = _NEVER
 
@@ -153,7 +176,7 @@ class SharedThrottle(Throttle):
             return
         async with self._speaking:
             keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
+        await asyncio.gather(keeper, *self._departures, return_exceptions=True)
         await self._tell(leaving=True)
 
     async def hold(self, host: str, wait_s: float) -> None:
@@ -165,7 +188,20 @@ class SharedThrottle(Throttle):
     async def enter(self, host: str) -> Permit:
         """Wait for the host's turn among all processes."""
         permit = await super().enter(host)
-        return _SharedPermit(permit, self._lane(host), self._post(host), self)
+        return _SharedPermit(permit, host, self._lane(host), self._post(host), self)
+
+    def depart(self, host: str, lane: Lane, post: _Post) -> None:
+        """Note that a request has left. It is told by a task of its own, which nobody waits for."""
+        if lane.least_gap_s and not self._is_alone(post):
+            task = asyncio.create_task(self._tell_departure(host))
+            self._departures.add(task)
+            task.add_done_callback(self._departures.discard)
+
+    async def _tell_departure(self, host: str) -> None:
+        # Who is not told waits a second for it, and then goes on.
+        with suppress(StoreError, TimeoutError):
+            async with self._patience():
+                await self._slots.sent(host)
 
     def end(self, lane: Lane, post: _Post) -> None:
         """Note that a request is over. Others are told soon if they may need the place before we ask again."""
@@ -211,17 +247,26 @@ class SharedThrottle(Throttle):
                     return True
                 if (wait_s := post.next_at - self._clock()) > 0:
                     await self._sleep(wait_s)
-                elif (start_s := await self._take(host, lane, post)) is not None:
-                    return await self._wait_for_start(lane, post, start_s)
+                elif await self._is_given(host, lane, post):
+                    return True
         return False
 
-    async def _wait_for_start(self, lane: Lane, post: _Post, start_s: float) -> bool:
+    async def _is_given(self, host: str, lane: Lane, post: _Post) -> bool:
+        """Ask once, and wait for the start if there is one; one that was missed by far is given back."""
+        start_s = await self._take(host, lane, post)
+        if start_s is None:
+            return False
+        starts_at = self._clock() + start_s
         try:
             if start_s > 0:
                 await self._sleep(start_s)
         except BaseException:
+            self.depart(host, lane, post)
             self.end(lane, post)
             raise
+        if self._clock() > starts_at + _LATEST_S:
+            self.end(lane, post)
+            return False
         self._note_start(lane)
         return True
 
@@ -283,11 +328,12 @@ class SharedThrottle(Throttle):
                     news = await self._slots.tell(list(told.values())) if told else []
             except (StoreError, TimeoutError) as problem:
                 return self._go_on(posts.values(), problem)
-            for host, alone, wait_s, others in news:
+            for host, alone, wait_s, others, since_s in news:
                 if (one := posts.get(host)) is not None:
                     one.others, one.told = others, told[host].active
                     if alone:
-                        self._be_alone(self._lane(host), one, sent_at, wait_s)
+                        lane = self._lane(host)
+                        self._be_alone(lane, one, sent_at, max(wait_s, lane.least_gap_s - since_s))
         return None
 
     def _reports(self, hosts: Sequence[str], *, leaving: bool, held: bool) -> dict[str, HostReport]:

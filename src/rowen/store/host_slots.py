@@ -1,7 +1,7 @@
 """Where the processes of a database agree on how often they ask a host: the tables `host_pace` and `host_slot`.
 
-The rules are two functions of the database (migration `0016_pace`), so that a question is one statement, answered under
-the lock of one row and by one clock.
+The rules are functions of the database (migration `0024_late_starts`), so that a question is one statement, answered
+under the lock of one row and by one clock.
 """
 
 from collections.abc import Sequence
@@ -45,6 +45,11 @@ class HostSlotTable:
             row = await one(c, "select * from host_take(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", values)
         assert row is not None  # noqa: S101 (a function gives a row)
         return HostAnswer(*row)
+
+    async def sent(self, host: str) -> None:
+        """Tell that a request has left."""
+        async with self._database.connection() as c:
+            await c.execute("select host_sent(%s, %s)", [host, self._holder])
 
     async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
         """Tell how far this process is at some hosts, and hear of others there."""
