@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rowen.harvest.engine import Engine
+from rowen.service.announced import AnnouncedDocuments
 from rowen.service.changes import Changes
 from rowen.service.deletions import Deletions
 from rowen.service.exports import Exports
@@ -76,6 +77,8 @@ class Rowen:
         self.compare = items.compare
         search = Search(self._engine, items)
         self.search, self.similar = search.search, search.similar
+        announced = AnnouncedDocuments(self._engine)
+        self.announced, self.announced_counts = announced.every, announced.counts
         changes = Changes(self._engine)
         self.changes, self.follow = changes.read, changes.follow
         self.last_change, self.start_of_last_changes = changes.last, changes.start_of_last

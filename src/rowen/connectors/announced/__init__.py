@@ -20,7 +20,7 @@ class Announced:
     kind: ClassVar[str] = "announced"
     Options: ClassVar[type[Options]] = AnnouncedOptions
     # The interval of the process that this one takes the place of.
-    usual_schedule: ClassVar[str] = "10m"
+    usual_schedule: ClassVar[str] = "10min"
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 
