@@ -75,8 +75,8 @@ class CouncilSite(LdesSite):
 class ChangingCouncil(CouncilSite):
     """A council for the machine. It announces each change of a paper, as publishers have to.
 
-    `/p0` is always there, so that there is something to be seen. Of papers that nobody announces, and of overviews, only
-    what leads to them changes.
+    `/p0` is always there, so that there is something to be seen. Of papers that nobody announces, and of overviews,
+    only what leads to them changes.
     """
 
     kind = "announced"

@@ -11,6 +11,8 @@ __all__ = [
     "PageType",
     "StatementChange",
     "StatementDelta",
+    "StatementReport",
+    "StatementSummary",
     "StatementsWanted",
     "compared",
     "stated",
@@ -61,6 +63,32 @@ class StatementChange:
     at: Any
     added: Sequence[str]
     removed: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementSummary:
+    """What the pages of a source state: pages by type, statements, what was repaired or left out, by reason.
+
+    `unread` are pages whose statements would be out of all proportion to them.
+    """
+
+    source: str
+    pages: Mapping[str, int]
+    statements: int
+    repaired: Mapping[str, int]
+    dropped: Mapping[str, int]
+    unread: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatementReport:
+    """What was handed on: pages or files, statements that came and went, and up to which number of the change log."""
+
+    to: str
+    parts: int
+    added: int
+    removed: int
+    last_change: int
 
 
 def stated(record: Mapping[str, Any]) -> list[str]:

@@ -21,6 +21,7 @@ from rowen.service.saved import SavedSearches
 from rowen.service.schemas import Schemas
 from rowen.service.search import Search
 from rowen.service.sources import Sources
+from rowen.service.statements import PageStatementFiles
 from rowen.service.webhooks import Webhooks
 from rowen.settings import Settings, load
 
@@ -101,6 +102,9 @@ class Rowen:
         """What is taken elsewhere, schemas and models, and the database itself."""
         exports = Exports(self._engine)
         self.export, self.export_extractions = exports.export, exports.export_extractions
+        stated = PageStatementFiles(self._engine)
+        self.statements, self.dump_statements = stated.summary, stated.dump
+        self.statement_deltas, self.push_statements = stated.deltas, stated.push
         schemas = Schemas(self._engine)
         self.schemas, self.schema, self.compare_schemas = schemas.every, schemas.get, schemas.compare
         self.add_schema, self.add_schema_files, self.export_schemas = schemas.add, schemas.add_files, schemas.export

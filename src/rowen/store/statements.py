@@ -1,6 +1,6 @@
 """What pages state, as it is now and as it changed."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from rowen.model.source import Source
 from rowen.model.statements import PageStatements, StatementChange, StatementDelta
@@ -78,7 +78,7 @@ async def still_stated(c: Connection, source: str, lines: Sequence[str]) -> set[
     return {line for (line,) in rows}
 
 
-async def current(c: Connection, source_id: int) -> AsyncIterator[list[PageStatements]]:
+async def current(c: Connection, source_id: int) -> AsyncGenerator[list[PageStatements]]:
     """What the pages of a source state, in the order of their numbers, some at a time."""
     after = 0
     while True:
