@@ -12,7 +12,7 @@ from turbohtml import Document, parse
 
 from rowen.formats.rdf.rdfa import statements_of
 from rowen.formats.rdf.statements import kept_statements
-from rowen.model.budget import OverspentError
+from rowen.model.budget import OverspentError, spend
 from rowen.model.statements import RDFA, PageType, StatementsWanted
 from rowen.model.url import same_site, without_session
 
@@ -74,6 +74,7 @@ def _document_links(page: Document, url: str) -> Iterator[str]:
     for element in page.select("a[href][property]"):
         if not any(name in (element.attr("property") or "") for name in _LEADING):
             continue
+        spend(len(base))
         try:
             address = without_session(str(ada_url.join_url(base, element.attr("href") or "")))
         except ValueError:

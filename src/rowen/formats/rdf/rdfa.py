@@ -110,7 +110,7 @@ class _Processor:
 
     def __init__(self, base: str, budget: Budget) -> None:
         self._base = base
-        self._spend = budget.spend
+        self.spend = budget.spend
         self._triples: list[RdfaTriple] = []
         self._blanks = 0
 
@@ -152,12 +152,12 @@ class _Processor:
         else:
             self._establish_related(found, nodes, scope, is_root=is_root)
         if found.typed is not None:
-            for name in names_of(told["typeof"], prefixes, vocabulary):
+            for name in self._names(told["typeof"], prefixes, vocabulary):
                 self._add(found.typed, Iri(_TYPE), name)
         is_new = found.subject is not None and found.subject != scope.object
         lists: dict[Node, list[Term]] = {} if is_new else scope.lists
         incomplete = self._relate(found, lists, forward, backward, inlist="inlist" in told)
-        for name in names_of(told.get("property", ""), prefixes, vocabulary):
+        for name in self._names(told.get("property", ""), prefixes, vocabulary):
             value = self._value(element, told, found, nodes, language, vocabulary, is_related=bool(forward or backward))
             self._state(found.subject or scope.object, name, value, lists if "inlist" in told else None)
         if found.skips:
@@ -180,7 +180,7 @@ class _Processor:
         pairs = [(name[6:].lower(), value) for name, value in told.items() if name.startswith("xmlns:")]
         pairs += prefixes_in(told.get("prefix", ""))
         if pairs:
-            self._spend(len(prefixes) + len(pairs))
+            self.spend(len(prefixes) + len(pairs))
             prefixes = {**prefixes, **dict(pairs)}
         for name in ("xml:lang", "lang"):
             if name in told:
@@ -198,7 +198,15 @@ class _Processor:
             words = " ".join(word for word in words.split() if ":" in word)
             if not words:
                 return None
-        return names_of(words, prefixes, vocabulary)
+        return self._names(words, prefixes, vocabulary)
+
+    def _names(self, words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> list[Node]:
+        """The names in a list of words; a prefix is written once and stands in each."""
+        found = []
+        for name in names_of(words, prefixes, vocabulary):
+            self.spend(len(name))
+            found.append(name)
+        return found
 
     def _establish(self, found: _Found, nodes: "_Nodes", scope: _Scope, *, is_root: bool, is_outer: bool) -> None:
         """Section 7.5.5: the subject of an element without `rel` and `rev`."""
@@ -255,7 +263,7 @@ class _Processor:
     def _complete(self, scope: _Scope, node: Node) -> None:
         for waiting in scope.incomplete:
             if waiting.listed is not None:
-                self._spend(_STATEMENT_CHARS)
+                self.spend(_STATEMENT_CHARS)
                 waiting.listed.append(node)
             elif waiting.is_reverse:
                 self._add(node, waiting.predicate, scope.subject)
@@ -299,20 +307,20 @@ class _Processor:
         return self._literal(words, language)
 
     def _literal(self, text: str, language: str | None, datatype: Iri | None = None) -> Literal:
-        self._spend(len(text))
+        self.spend(len(text))
         return Literal(text, None if datatype else language, datatype)
 
     def _state(self, subject: Node | None, predicate: Node, value: Term, lists: dict[Node, list[Term]] | None) -> None:
         if lists is None:
             self._add(subject, predicate, value)
         else:
-            self._spend(_STATEMENT_CHARS)
+            self.spend(_STATEMENT_CHARS)
             lists.setdefault(predicate, []).append(value)
 
     def _add(self, subject: Node | None, predicate: Node, value: Term | None) -> None:
         if subject is not None and value is not None:
             length = 0 if isinstance(value, Literal) else len(value)
-            self._spend(_STATEMENT_CHARS + len(subject) + len(predicate) + length)
+            self.spend(_STATEMENT_CHARS + len(subject) + len(predicate) + length)
             self._triples.append((subject, predicate, value))
 
     def _write_lists(self, subject: Node, lists: dict[Node, list[Term]]) -> None:
@@ -344,6 +352,8 @@ class _Nodes:
         base = processor.base
         self.told = told
         self.prefixes = prefixes
+        # A base is written once and stands in each address.
+        processor.spend(len(base))
         self.about = resource_of(told["about"], base, prefixes) if "about" in told else None
         self.resource = resource_of(told["resource"], base, prefixes) if "resource" in told else None
         for name in ("href", "src"):

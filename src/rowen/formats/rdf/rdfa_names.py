@@ -120,10 +120,10 @@ def name_of(word: str, prefixes: Mapping[str, str], vocabulary: str | None) -> N
     return Iri(word) if _ABSOLUTE.match(word) else None
 
 
-def names_of(words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> list[Node]:
-    """The names in a list of words, in their order."""
+def names_of(words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> Iterator[Node]:
+    """The names in a list of words, in their order, one after the other."""
     found = (name_of(word, prefixes, vocabulary) for word in words.split())
-    return [name for name in found if name is not None]
+    return (name for name in found if name is not None)
 
 
 def _curie(written: str, prefixes: Mapping[str, str]) -> Node | None:
