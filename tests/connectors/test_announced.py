@@ -190,3 +190,37 @@ async def test_without_its_feed_the_run_fails_and_says_what_to_do(house: House, 
     assert run.status == "failed"
     assert "No feed is kept" in (run.error or "")
     assert source.schedule == "every 10min"
+
+
+@pytest.mark.parametrize("junk", ["[]", "1", '{"number": "x"}', '{"number": -5, "more": {}}'])
+async def test_a_cursor_or_a_note_that_cannot_be_read_is_passed_over(
+    house: House, council: CouncilSite, junk: str
+) -> None:
+    council.publish("/a", Paper("Cameras"))
+    async with house.open() as r:
+        await keep(r, council)
+        house.query("update source set cursor = %s::jsonb where kind = 'announced' returning id", junk)
+        house.query(
+            "insert into source_note (source_id, room, key, name, value) select id, room, sha256(room::bytea), 'x', '7'"
+            " from source, unnest(array['announced', 'overview']) as room where kind = 'announced' returning 1"
+        )
+        council.publish("/b", Paper("Library"))
+        run = await again(r, council)
+
+    assert (run.status, papers(house)) == ("completed", {"/a": "Cameras", "/b": "Library"})
+
+
+@pytest.mark.parametrize(
+    "location", ["http://", "http://[x", "http://a.example:99999/", "https://" + "x" * 5000, "http://127.0.0.1:1/é<"]
+)
+async def test_a_hostile_location_costs_itself_alone(house: House, council: CouncilSite, location: str) -> None:
+    council.publish("/a", Paper("Cameras"))
+    council.leaves["/root"].events.append(
+        council.event("bad", more=f"<http://www.w3.org/ns/prov#atLocation> '''{location}''' ;")
+    )
+    async with house.open(fetch_tries=1) as r:
+        await keep(r, council)
+        run = await again(r, council)
+
+    assert "connector of kind" not in (run.error or "")
+    assert papers(house) == {"/a": "Cameras"}

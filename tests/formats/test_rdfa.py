@@ -217,8 +217,10 @@ CASES = {
         ":a dc:creator () .",
     ),
     "lists of two subjects stay apart": (
-        '<div about="a"><p inlist property="dc:creator">A</p></div>'
-        '<div about="b"><p inlist property="dc:creator">B</p></div>',
+        (
+            '<div about="a"><p inlist property="dc:creator">A</p></div>'
+            '<div about="b"><p inlist property="dc:creator">B</p></div>'
+        ),
         ':a dc:creator ("A") . :b dc:creator ("B") .',
     ),
     "a list of the page": ('<p inlist property="dc:creator">A</p>', '<page> dc:creator ("A") .'),
