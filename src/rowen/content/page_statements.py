@@ -4,6 +4,7 @@ Reading RDFa costs more than all else that is done to a page. So a page is class
 overview is not read for statements.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,7 +27,7 @@ _DOCUMENT_TYPES: Mapping[str, PageType] = {
     "9d5bfaca-bbf2-49dd-a830-769f91a6377b": "extract",
 }
 _ITEM_TYPES = ("Besluit", "BehandelingVanAgendapunt")
-_LEADING = ("heeftNotulen", "heeftAgenda", "heeftBesluitenlijst", "heeftUittreksel", "linkToPublication")
+_LEADS = re.compile("heeftNotulen|heeftAgenda|heeftBesluitenlijst|heeftUittreksel|linkToPublication")
 # A meeting has some twenty documents, an overview some hundred meetings; each link is a request to come.
 _MOST_LINKS = 10_000
 
@@ -71,12 +72,11 @@ def _read(page: Document, url: str, *, given: int) -> dict[str, Any]:
 def _document_links(page: Document, url: str) -> Iterator[str]:
     """The addresses of documents: of `href`, since statements have the names of documents instead."""
     base = page.base_url(url)
-    for element in page.select("a[href][property]"):
-        if not any(name in (element.attr("property") or "") for name in _LEADING):
-            continue
+    leading = (one for one in page.select("a[href][property]") if _LEADS.search(one.attr("property") or ""))
+    for written in dict.fromkeys(one.attr("href") or "" for one in leading):
         spend(len(base))
         try:
-            address = without_session(str(ada_url.join_url(base, element.attr("href") or "")))
+            address = without_session(str(ada_url.join_url(base, written)))
         except ValueError:
             continue
         path = address.partition("?")[0].lower()

@@ -25,6 +25,7 @@ SEGMENT = "@:!$&'()*+,;=~"
 
 # The session of a visitor, as Java and ASP.NET servers write it into the path.
 _SESSION = re.compile(r";jsessionid=[^/?#]*|/\(S\([^()/?#]*\)\)(?=/)", re.IGNORECASE)
+_PLAIN_HOST = re.compile(r"https?://((?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|[0-9.]+:[0-9]{1,5})(?=[/?#]|$)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -95,6 +96,8 @@ def same_site(one: str, other: str) -> bool:
 
 
 def _host(url: str) -> str:
+    if (plain := _PLAIN_HOST.match(url)) is not None:
+        return plain[1].removeprefix("www.")
     try:
         return str(ada_url.URL(address(url)).host).removeprefix("www.")
     except ValueError:

@@ -14,9 +14,9 @@ from functools import lru_cache
 from uuid import NAMESPACE_URL, uuid5
 
 from pyoxigraph import Literal as OxLiteral
-from pyoxigraph import NamedNode, Triple
+from pyoxigraph import NamedNode
 
-from rowen.formats.rdf.graph import Blank, Literal, Term
+from rowen.formats.rdf.graph import Blank, Literal
 from rowen.formats.rdf.rdfa import XSD, RdfaTriple
 
 __all__ = ["DERIVED", "UUID", "Statements", "kept_statements"]
@@ -60,51 +60,58 @@ def kept_statements(triples: Iterable[RdfaTriple], page: str) -> Statements:
     """
     made = Statements()
     origin = _named(page, made)
-    kept: set[Triple] = set()
+    kept: set[str] = set()
+    subjects: set[str] = set()
+    identified: set[str] = set()
     for triple in dict.fromkeys(triples):
         if triple[1] == _USES:
             continue
         try:
-            kept.add(_statement(triple, made))
+            subject, line = _statement(triple, made)
         except _UnfitError as problem:
             made.dropped[str(problem)] += 1
-    identified = {triple.subject for triple in kept if triple.predicate == UUID}
-    for subject in {triple.subject for triple in kept if isinstance(triple.subject, NamedNode)}:
-        kept.add(Triple(subject, DERIVED, origin))
+            continue
+        kept.add(line)
+        subjects.add(subject)
+        if triple[1] == UUID.value:
+            identified.add(subject)
+    for subject in subjects:
+        kept.add(f"{subject} {DERIVED} {origin}")
         if subject not in identified:
-            kept.add(Triple(subject, UUID, OxLiteral(str(uuid5(NAMESPACE_URL, subject.value)))))
-    made.lines = sorted(map(str, kept))
+            kept.add(f"{subject} {UUID} {OxLiteral(str(uuid5(NAMESPACE_URL, subject[1:-1])))}")
+    made.lines = sorted(kept)
     return made
 
 
-def _statement(triple: RdfaTriple, made: Statements) -> Triple:
+def _statement(triple: RdfaTriple, made: Statements) -> tuple[str, str]:
+    """A statement as a line, after its subject."""
     subject, predicate, value = triple
     if isinstance(subject, Blank) or isinstance(predicate, Blank) or isinstance(value, Blank):
         raise _UnfitError("blank")
-    return Triple(_named(subject, made), _named(predicate, made), _object(value, made))
+    named = _named(subject, made)
+    told = str(_literal(value, made)) if isinstance(value, Literal) else _named(value, made)
+    return named, f"{named} {_named(predicate, made)} {told}"
 
 
-def _object(value: Term, made: Statements) -> NamedNode | OxLiteral:
-    return _literal(value, made) if isinstance(value, Literal) else _named(value, made)
-
-
-def _named(iri: str, made: Statements) -> NamedNode:
+def _named(iri: str, made: Statements) -> str:
+    """A name between its brackets."""
     node, is_repaired = _node(iri)
     if node is None:
         raise _UnfitError("iri")
-    made.repaired["iri"] += is_repaired
+    if is_repaired:
+        made.repaired["iri"] += 1
     return node
 
 
 @lru_cache(maxsize=4096)
-def _node(iri: str) -> tuple[NamedNode | None, bool]:
-    """The node of an IRI, and whether it had to be repaired; None for what is none."""
+def _node(iri: str) -> tuple[str | None, bool]:
+    """The node of an IRI as it is written, and whether it had to be repaired; None for what is none."""
     try:
-        return NamedNode(iri), False
+        return str(NamedNode(iri)), False
     except ValueError:
         pass
     try:
-        return NamedNode(_FORBIDDEN.sub(lambda found: f"%{ord(found[0]):02X}", iri.strip())), True
+        return str(NamedNode(_FORBIDDEN.sub(lambda found: f"%{ord(found[0]):02X}", iri.strip()))), True
     except ValueError:
         return None, False
 
@@ -140,11 +147,20 @@ def _typed(text: str, datatype: str, made: Statements) -> OxLiteral:
         case "integer":
             fit, reason = plain if _INTEGER.fullmatch(plain) else None, "value"
         case _:
-            return OxLiteral(text, datatype=_named(datatype, made))
+            return OxLiteral(text, datatype=_datatype(datatype, made))
     if fit is None:
         raise _UnfitError(reason)
     made.repaired[reason] += fit != plain
-    return OxLiteral(fit, datatype=_named(datatype, made))
+    return OxLiteral(fit, datatype=_datatype(datatype, made))
+
+
+def _datatype(iri: str, made: Statements) -> NamedNode:
+    return _known_datatype(_named(iri, made)[1:-1])
+
+
+@lru_cache(maxsize=256)
+def _known_datatype(iri: str) -> NamedNode:
+    return NamedNode(iri)
 
 
 def _date(text: str) -> str | None:
