@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from rowen.connectors.announced.memory import AnnouncedCursor
 from rowen.connectors.announced.options import AnnouncedOptions, accept, recognise
 from rowen.connectors.announced.visits import DocumentVisitor
 from rowen.connectors.announced.walk import AnnouncedWalk
@@ -28,6 +29,11 @@ class Announced:
         self._url = url
         self._options = options
         self._tools = tools
+
+    @staticmethod
+    def told(cursor: Any) -> dict[str, Any]:
+        """What a cursor tells people of how the feed is followed: whether anything was collected yet."""
+        return {"is_whole": AnnouncedCursor.of(cursor).number > 0}
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Collect what is new, and visit it."""
