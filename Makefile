@@ -63,6 +63,7 @@ bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.freshness --pages 300
 	$(BIN)/python -m bench.fleet --portals 40 --pages 20
 	$(BIN)/python -m bench.extraction
+	$(BIN)/python -m bench.statements
 
 serve: ## Start the server over HTTP (not built yet)
 	@echo "There is no server yet: REST, web page and MCP come later. Until then: make demo, or rowen --help." >&2; exit 1

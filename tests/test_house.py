@@ -81,6 +81,7 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 def test_the_public_surface_is_a_decision() -> None:
     assert rowen.__all__ == [
         "Action",
+        "AnnouncedDocument",
         "Answer",
         "AppliedSource",
         "BlockingRowen",
@@ -168,6 +169,8 @@ def test_the_public_surface_is_a_decision() -> None:
         "Skipped",
         "Source",
         "SourceError",
+        "StatementReport",
+        "StatementSummary",
         "StoreError",
         "StoreUnavailableError",
         "Subscription",

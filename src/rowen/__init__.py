@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         UsageError,
     )
+    from rowen.model.announcement import AnnouncedDocument
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
     from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
     from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from rowen.model.saved import SavedNews, SavedSearch
     from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
     from rowen.model.source import AppliedSource, Source
+    from rowen.model.statements import StatementReport, StatementSummary
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
     from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "AnnouncedDocument",
     "Answer",
     "AppliedSource",
     "BlockingRowen",
@@ -173,6 +176,8 @@ __all__ = [
     "Skipped",
     "Source",
     "SourceError",
+    "StatementReport",
+    "StatementSummary",
     "StoreError",
     "StoreUnavailableError",
     "Subscription",
@@ -304,6 +309,8 @@ _HOME = {
         "AppliedSource",
         "Source",
     ),
+    "rowen.model.announcement": ("AnnouncedDocument",),
+    "rowen.model.statements": ("StatementReport", "StatementSummary"),
     "rowen.model.twins": (
         "TwinGroup",
         "TwinItem",

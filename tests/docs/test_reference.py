@@ -22,6 +22,7 @@ PYTHON = (DOCS / "reference" / "python.md").read_text("utf-8")
 ARCHITECTURE = (DOCS / "architecture.md").read_text("utf-8")
 
 PAGE_OF = {
+    "announced": "announced.md",
     "arcgis": "arcgis.md",
     "ckan": "ckan.md",
     "csw": "csw.md",

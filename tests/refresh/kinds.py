@@ -10,10 +10,12 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
+import rowen
 from rowen.harvest import embed as flow
 from tests.conftest import House
 from tests.portals.arcgis import ChangingGeoPortal, ChangingHub
 from tests.portals.ckan import ChangingCkan
+from tests.portals.council import ChangingCouncil
 from tests.portals.csw import ChangingCsw
 from tests.portals.datajson import ChangingDataJson
 from tests.portals.dcat import ChangingDcat
@@ -31,7 +33,7 @@ from tests.portals.site import ChangingSite
 from tests.portals.socrata import ChangingSocrata
 from tests.portals.sparql import ChangingSparql
 from tests.portals.stac import ChangingStacApi, ChangingStaticStac
-from tests.refresh.machine import Draw, Machine, World, differences
+from tests.refresh.machine import Draw, Machine, World, differences, sync_into
 from tests.refresh.workers import WorkerMachine
 
 BATCH = 2  # texts in a question to the provider: small, so that harm falls between the batches of one run
@@ -173,7 +175,22 @@ class WindowMachine(Machine):
         return [line for line in differences(self.house, rebuilt) if line not in kept]
 
 
+class AnnouncedMachine(Machine):
+    """Documents are what their feed says: it is synced before them, as a worker would, and both are compared.
+
+    A refresh equals a rebuild as far as the feed announces what changes, which the world does.
+    """
+
+    world: ChangingCouncil
+
+    def synced(self, house: House, **how: bool) -> rowen.Run:
+        feed = asyncio.run(sync_into(house, self.world.feed, **how))
+        documents = asyncio.run(sync_into(house, self.world.address, **how))
+        return feed if feed.status != "completed" else documents
+
+
 KINDS: Mapping[str, Kind] = {
+    "announced": Kind(lambda folder: contextlib.closing(ChangingCouncil()), AnnouncedMachine),
     "arcgis-hub": plain(ChangingHub),
     "arcgis-portal": plain(ChangingGeoPortal),
     "ckan": plain(ChangingCkan),

@@ -168,7 +168,7 @@ class Machine:
         urls = chance.sample(held, min(items, len(held)))
         with contextlib.suppress(UsageError, NotFoundError):
             run = asyncio.run(
-                _sync(self.house, self.world.address, full=full, only=[*urls, "https://nowhere.example/"])
+                sync_into(self.house, self.world.address, full=full, only=[*urls, "https://nowhere.example/"])
             )
             self.counts["narrow looks"] += 1
             assert not run.complete
@@ -179,7 +179,7 @@ class Machine:
         self.world.heal()
         self._sync(accept_deletions=True, clean=True)
         rebuilt = self.new_house()
-        asyncio.run(_sync(rebuilt, self.world.address))
+        self.synced(rebuilt)
         assert not (found := self.differences(rebuilt)), (found, unread(self.house), unread(rebuilt))
         assert replayed(self.house) == contents(self.house), "the change log tells of another index"
         before = self.house.query("select count(*) from change")
@@ -192,10 +192,14 @@ class Machine:
         """What should not differ between the refreshed index and a rebuilt one, and does."""
         return differences(self.house, rebuilt)
 
+    def synced(self, house: House, **how: bool) -> rowen.Run:
+        """Sync the world into a database."""
+        return asyncio.run(sync_into(house, self.world.address, **how))
+
     def _sync(self, *, clean: bool = False, **how: bool) -> rowen.Run | None:
         self.counts["runs"] += 1
         try:
-            run = asyncio.run(_sync(self.house, self.world.address, **how))
+            run = self.synced(self.house, **how)
         except (RowenError, psycopg.Error):
             self.counts["faults"] += 1
             if clean:
@@ -208,7 +212,8 @@ class Machine:
         return run
 
 
-async def _sync(house: House, address: str, **how: Any) -> rowen.Run:
+async def sync_into(house: House, address: str, **how: Any) -> rowen.Run:
+    """One sync of an address into a database, within a time."""
     async with asyncio.timeout(RUN_LIMIT_S), house.open(database_patience_s=PATIENCE_S) as r:
         return await r.sync(address, **how)
 

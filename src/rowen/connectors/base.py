@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, 
 
 from pydantic import BaseModel, ConfigDict
 
+from rowen.model.announcement import Announcement
 from rowen.model.hashes import Hash
 from rowen.model.item import Cursor, Document, Observation, Raw
 from rowen.model.run import Mode
@@ -22,7 +23,19 @@ from rowen.settings import Settings, load
 if TYPE_CHECKING:
     from rowen.fetch.client import Client
 
-__all__ = ["Confirms", "Connector", "FailedBefore", "Held", "Known", "LooksAgain", "Meter", "Options", "Parse", "Tools"]
+__all__ = [
+    "Confirms",
+    "Connector",
+    "FailedBefore",
+    "Held",
+    "Known",
+    "KnowsFeed",
+    "LooksAgain",
+    "Meter",
+    "Options",
+    "Parse",
+    "Tools",
+]
 
 T = TypeVar("T")
 
@@ -76,6 +89,15 @@ class Known(Protocol):
 
     def recall_all(self, room: str) -> AsyncIterator[Mapping[str, Any]]:
         """All notes of a room, in batches."""
+        ...
+
+
+@runtime_checkable
+class KnowsFeed(Known, Protocol):
+    """What we hold of a source, and of the feed of the same address, which is kept as a source of its own."""
+
+    def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
+        """What the feed announced after a line of the change log; raises `SourceError` where no feed is kept."""
         ...
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rowen.formats.charset import decode
 from rowen.model.facts import FactsWanted
+from rowen.model.statements import StatementsWanted
 
 __all__ = ["Body", "FormatReader", "Part"]
 
@@ -14,7 +15,7 @@ __all__ = ["Body", "FormatReader", "Part"]
 class Body:
     """What a reader is given. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
 
-    `facts` are those that are wanted of a page's markup, beside its text.
+    `facts` are those that are wanted of a page's markup, beside its text; `statements` says whether its RDFa is read.
     """
 
     data: bytes = field(repr=False)
@@ -25,6 +26,7 @@ class Body:
     select: str | None = None
     ignore: str | None = None
     facts: FactsWanted | None = None
+    statements: StatementsWanted | None = None
 
     @property
     def text(self) -> str:

@@ -91,7 +91,7 @@ def _within_budget(raw: Raw, media_type: str, name: str) -> Part:
 
 def _read(raw: Raw, media_type: str, name: str) -> Part:
     charset = raw.charset or parameter(raw.media_type)
-    body = Body(raw.body, media_type, name, raw.url, charset, raw.select, raw.ignore, raw.facts)
+    body = Body(raw.body, media_type, name, raw.url, charset, raw.select, raw.ignore, raw.facts, raw.statements)
     reader = reader_of(media_type)
     return _guarded(reader, body) if is_foreign(reader) else reader.read(body)
 

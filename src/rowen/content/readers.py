@@ -17,6 +17,7 @@ from rowen.content.documents import DamagedError, epub, excel, opendocument, pdf
 from rowen.content.html import read_page
 from rowen.content.markdown import markdown_links, read_markdown, read_plain
 from rowen.content.notebooks import read_notebook
+from rowen.content.page_statements import statements_in
 from rowen.content.rst import read_rst
 from rowen.content.tables import read_csv, read_tsv
 from rowen.errors import ConfigurationError, ItemError
@@ -71,7 +72,8 @@ def _markdown(body: Body) -> Part:
 
 def _page(body: Body) -> Part:
     """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
-    page = read_page(body.text, body.url, select=body.select, ignore=body.ignore, facts=body.facts)
+    text = body.text
+    page = read_page(text, body.url, select=body.select, ignore=body.ignore, facts=body.facts)
     hints: dict[str, Any] = {}
     if page.noindex:
         hints["noindex"] = True
@@ -79,6 +81,8 @@ def _page(body: Body) -> Part:
         hints["canonical"] = page.canonical
     if page.facts:
         hints["facts"] = page.facts
+    if body.statements:
+        hints |= statements_in(text, body.url, body.statements)
     links = () if page.nofollow else page.links
     return Part(page.text, page.title, page.tags, page.language, links, hints)
 

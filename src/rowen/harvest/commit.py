@@ -7,7 +7,7 @@ the plans. What they share (the run's fence, the cursor, the change log) is touc
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,7 +20,20 @@ from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Cursor, Failed
 from rowen.model.run import ChangeKind, Outcome
 from rowen.model.source import Source
-from rowen.store import changes, chunks, embeddings, gone, items, notes, quarantine, runs, sources, withdrawn
+from rowen.model.statements import compared, stated
+from rowen.store import (
+    changes,
+    chunks,
+    embeddings,
+    gone,
+    items,
+    notes,
+    quarantine,
+    runs,
+    sources,
+    statements,
+    withdrawn,
+)
 from rowen.store.database import Connection, Database
 
 __all__ = ["Committer"]
@@ -47,7 +60,8 @@ class Committer:
     """Writes the plans of one run; `created` are the items that were new.
 
     It `restores` the history of those that return, where the source has withdrawn ones. It `forgets` what was noted
-    beside an earlier cursor, with the first checkpoint of a run that began without one.
+    beside an earlier cursor, with the first checkpoint of a run that began without one. Where the source `states`
+    something, what its items stated before is compared with what they state now.
     """
 
     database: Database
@@ -59,6 +73,7 @@ class Committer:
     failed: set[Hash]
     restores: bool = False
     forgets: bool = False
+    states: bool = False
     created: Seen = field(default_factory=Seen)
     clock: Callable[[], float] = time.monotonic
     _waiting: Checkpoint | None = None
@@ -121,6 +136,7 @@ class Committer:
         return counts
 
     async def _write(self, c: Connection, plan: Plan, turn: _Turn) -> Counter[str]:
+        stated = await self._stated_before(c, plan)
         ids = await self._write_items(c, plan)
         counts = await self._write_chunks(c, plan, ids)
         fresh = [check_of(ids[write.key], write.document, self.recipe) for write in plan.writes if write.stored is None]
@@ -129,7 +145,8 @@ class Committer:
         await gone.mark(c, self.source.id, plan.marked)
         await quarantine.put(c, self.source.id, plan.failed)
         await quarantine.release(c, self.source.id, plan.released)
-        lines = list(_lines(plan))
+        lines = list(_lines(plan, stated))
+        counts.update(_statement_counts(lines))
         await turn.before.wait()
         await runs.fence(c, self.run_id)
         if plan.checkpoint is not None:
@@ -137,7 +154,7 @@ class Committer:
             await sources.move_cursor(c, self.source.id, checkpoint.cursor, version=checkpoint.version)
             if self.forgets:
                 await notes.forget(c, self.source.id)
-            await notes.write(c, self.source.id, checkpoint.notes)
+            await notes.write(c, self.source.id, checkpoint.notes, run_id=self.run_id)
             counts["rows_written"] += len(checkpoint.notes)
         await changes.append(c, self.source, self.run_id, lines)
         marks = len(plan.marked) + len(plan.unmarked)
@@ -146,6 +163,13 @@ class Committer:
         self.created.add_all(ids[write.key] for write in plan.writes if write.stored is None)
         self.failed.update(key for key, _ in plan.failed)
         return counts
+
+    async def _stated_before(self, c: Connection, plan: Plan) -> dict[int, list[str]]:
+        """What the items that are about to be written state so far."""
+        known = [write.stored.id for write in plan.writes if write.stored is not None]
+        if not known or not (self.states or any(stated(write.document.record) for write in plan.writes)):
+            return {}
+        return await statements.of_items(c, known)
 
     async def _write_items(self, c: Connection, plan: Plan) -> dict[bytes, int]:
         """Write the items; returns the ids of all that are written."""
@@ -190,12 +214,24 @@ def _edit(write: Write, item_id: int, stored: dict[int, list[chunks.StoredChunk]
     return plan_edit(item_id, stored[item_id], write.chunks)
 
 
-def _lines(plan: Plan) -> Iterator[changes.LogLine]:
+def _lines(plan: Plan, before: Mapping[int, list[str]]) -> Iterator[changes.LogLine]:
     for write in plan.writes:
         if kind := _ANNOUNCED.get(write.verdict.outcome):
             document = write.document
             hashes = document.content_hash, document.record_hash
-            yield changes.LogLine(kind, write.key, document.url, document.title, *hashes)
+            earlier = before.get(write.stored.id, []) if write.stored is not None else []
+            delta = compared(earlier, stated(document.record))
+            yield changes.LogLine(kind, write.key, document.url, document.title, *hashes, statements=delta or None)
+
+
+def _statement_counts(lines: Iterable[changes.LogLine]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for line in lines:
+        if line.statements is not None:
+            counts["statements_added"] += len(line.statements.added)
+            counts["statements_removed"] += len(line.statements.removed)
+            counts["rows_written"] += 1
+    return counts
 
 
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:

@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from rowen.connectors.base import FailedBefore, Held
+from rowen.errors import Hint, SourceError, action
+from rowen.fetch.target import redact
 from rowen.harvest.recipes import Recipes
+from rowen.model.announcement import Announcement
 from rowen.model.item import Cursor
 from rowen.model.run import Mode
 from rowen.model.source import Source
 from rowen.model.url import key
-from rowen.store import items, notes
+from rowen.store import announcements, items, notes
 from rowen.store.database import Database
 
 __all__ = ["StoredKnown"]
@@ -42,6 +45,7 @@ class StoredKnown:
         self.losable = losable
         self._database = database
         self._source_id = source.id
+        self._url = source.url
         self._reading = items.PresentReading(list(recipes.current), recipes.old, recipes.chunker)
         self._distrust = distrust
         self.forgets = self.cursor is None
@@ -90,6 +94,18 @@ class StoredKnown:
             return
         async with self._database.connection() as connection:
             async for batch in notes.every(connection, self._source_id, room):
+                yield batch
+
+    async def announced(self, after: int) -> AsyncIterator[Sequence[Announcement]]:
+        """What the feed of the same address announced after a line of the change log."""
+        async with self._database.connection() as connection:
+            feed = await announcements.feed_of(connection, self._source_id, self._url)
+            if feed is None:
+                raise SourceError(
+                    f"No feed is kept of {redact(self._url)}, so that nothing is known of what it announces.",
+                    hint=Hint("Add it first: ", action("add", f"ldes:{self._url}"), "."),
+                )
+            async for batch in announcements.changed(connection, feed[0], after=after):
                 yield batch
 
     def _visible(self, row: items.HeldRow) -> Held:

@@ -79,6 +79,7 @@ class Planner:
 
     `gone` are the items that are marked: by this run, or by an earlier one and not seen since. `held` is how many items
     there were when the run began, `marked_before` how many marks, `pending` what earlier runs left undecided.
+    `states` tells whether its items were ever seen to state anything.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class Planner:
         gone: Iterable[int] = (),
         pending: Pending,
         chronological: bool = False,
+        states: bool = False,
     ) -> None:
         self.seen = Seen()
         self.gone = Seen()
         self.marked_before = self.gone.add_all(gone)
         self.held = known.count
         self.pending = pending
+        self.states = states
         self.failed: set[Hash] = set()
         self._database = database
         self._source = source

@@ -44,7 +44,7 @@ from rowen.model.outside import message
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store import gone, items, quarantine, runs, sources, twins, withdrawn
+from rowen.store import gone, items, quarantine, runs, sources, statements, twins, withdrawn
 from rowen.store import held as held_store
 from rowen.store.database import Database
 
@@ -199,6 +199,7 @@ class Harvest:
             planner.failed,
             restores=planner.pending.withdrawn_since is not None,
             forgets=not self._resumes,
+            states=planner.states,
         )
         renewal = asyncio.create_task(self._renew(lease))
         try:
@@ -217,6 +218,7 @@ class Harvest:
             quarantined = await quarantine.failed(connection, self._source.id)
             marked = await gone.marked(connection, self._source.id)
             pending = await held_store.pending(connection, self._source.id)
+            states = await statements.are_kept(connection, self._source.id)
             if self._order.only:
                 spent = await runs.deleted_since_whole(connection, self._source.id)
                 self._guard = replace(self._guard, spent=spent)
@@ -247,6 +249,7 @@ class Harvest:
             gone=marked,
             pending=pending,
             chronological=self._chronological,
+            states=states,
         )
 
     async def _pull(self) -> None:
@@ -433,6 +436,7 @@ class Harvest:
         self.tally.amended += swept.amended
         self.tally.updated += swept.updated
         self.tally.deleted = swept.deleted
+        self.tally.statements_removed += swept.unstated
         self.tally.deletions_held = swept.held_back
         self.tally.rows_written += swept.moved + swept.deleted + swept.noted
 

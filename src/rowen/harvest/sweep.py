@@ -56,7 +56,8 @@ class Guard:
 class Swept:
     """What a sweep did, or would do. `amended` and `updated` are moved items that the run had counted as created.
 
-    `noted` are those of `held_back` that were not held back before.
+    `noted` are those of `held_back` that were not held back before, `unstated` the statements that
+    went with the deleted ones.
     """
 
     moved: int = 0
@@ -65,6 +66,7 @@ class Swept:
     deleted: int = 0
     held_back: int = 0
     noted: int = 0
+    unstated: int = 0
 
     @property
     def joined(self) -> int:
@@ -104,8 +106,11 @@ async def sweep(
             async for moved in moves.made(c):
                 await changes.append(c, source, run_id, [changes.LogLine("moved", *move) for move in moved])
         if swept.deleted:
+            unstated = 0
             async for dropped in missing.deleted(c):
-                await changes.append(c, source, run_id, [changes.LogLine("deleted", *item) for item in dropped])
+                unstated += sum(len(item.stated or ()) for item in dropped)
+                await changes.append(c, source, run_id, [item.line for item in dropped])
+            swept = replace(swept, unstated=unstated)
     return swept
 
 

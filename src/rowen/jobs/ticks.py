@@ -15,7 +15,7 @@ from rowen.jobs.policy import after_loss
 from rowen.jobs.queue import put, put_delivery
 from rowen.jobs.schedule import Turn
 from rowen.jobs.tasks import Task
-from rowen.store import due, jobs, queue, webhooks
+from rowen.store import due, jobs, queue, statements, webhooks
 from rowen.store.database import Connection
 from rowen.store.due import DueSource
 
@@ -29,6 +29,8 @@ _BACKLOG = 160
 _HOST_RUNS = 3
 # Two weeks of jobs tell what happened; what they did stands in the runs.
 _KEPT_DAYS = 14.0
+# A consumer of deltas that was away for a season takes a dump; half of that would be a long leave.
+_STATEMENTS_KEPT_DAYS = 90.0
 
 
 async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], random: Random) -> bool:
@@ -59,6 +61,7 @@ async def tidy(c: Connection) -> None:
     async with c.transaction():
         if await due.try_tick(c):
             await queue.forget_ended(c, days=_KEPT_DAYS)
+            await statements.forget(c, days=_STATEMENTS_KEPT_DAYS)
             mended = await queue.mend_times(c) + await schedule.mend(c)
             if mended:
                 log.warning("the database's clock was set back: %d times were corrected", mended)

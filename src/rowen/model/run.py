@@ -76,6 +76,9 @@ class Tally:
     extraction_usd: float = 0.0
     extraction_calls_avoided: int = 0
 
+    statements_added: int = 0
+    statements_removed: int = 0
+
     stopped_at_validator: int = 0
     stopped_at_body: int = 0
     stopped_at_content: int = 0

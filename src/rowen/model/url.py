@@ -9,7 +9,7 @@ import ada_url
 
 from rowen.model.hashes import Hash
 
-__all__ = ["SEGMENT", "address", "canonical", "file_url", "key", "quoted"]
+__all__ = ["SEGMENT", "address", "canonical", "file_url", "key", "quoted", "same_site", "without_session"]
 
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
@@ -23,6 +23,9 @@ _PLAIN = re.compile(
 SEGMENT = "@:!$&'()*+,;=~"
 """Letters that stand for themselves in one part of a path."""
 
+# The session of a visitor, as Java and ASP.NET servers write it into the path.
+_SESSION = re.compile(r";jsessionid=[^/?#]*|/\(S\([^()/?#]*\)\)(?=/)", re.IGNORECASE)
+_PLAIN_HOST = re.compile(r"https?://((?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|[0-9.]+:[0-9]{1,5})(?=[/?#]|$)")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -80,6 +83,25 @@ def key(url: str) -> Hash:
 def file_url(path: bytes | str) -> str:
     """The URL of an absolute path, exact for names that are not UTF-8 as well."""
     return "file://" + quote(path, safe="/!$&'()*+,;=:@~")
+
+
+def without_session(url: str) -> str:
+    """A URL without its fragment and without the session that a server wrote into it: the same for every visitor."""
+    return _SESSION.sub("", url.partition("#")[0])
+
+
+def same_site(one: str, other: str) -> bool:
+    """Whether two URLs are of one host, with its port; `www.` in front makes no difference."""
+    return _host(one) == _host(other)
+
+
+def _host(url: str) -> str:
+    if (plain := _PLAIN_HOST.match(url)) is not None:
+        return plain[1].removeprefix("www.")
+    try:
+        return str(ada_url.URL(address(url)).host).removeprefix("www.")
+    except ValueError:
+        return ""
 
 
 def _without_tracking(query: str) -> str:

@@ -123,6 +123,13 @@ class Rowen:
     catalog = _Asked(lambda parts: parts.feeds.catalog)
     data_json = _Asked(lambda parts: parts.feeds.data_json)
 
+    announced = _Asked(lambda parts: parts.announced.every)
+    announced_counts = _Asked(lambda parts: parts.announced.counts)
+    statements = _Asked(lambda parts: parts.statements.summary)
+    dump_statements = _Asked(lambda parts: parts.statements.dump)
+    statement_deltas = _Asked(lambda parts: parts.statements.deltas)
+    push_statements = _Asked(lambda parts: parts.statements.push)
+
     webhooks = _Asked(lambda parts: parts.webhooks.every)
     add_webhook = _Asked(lambda parts: parts.webhooks.add)
     remove_webhook = _Asked(lambda parts: parts.webhooks.remove)

@@ -52,7 +52,7 @@ class Deletions:
             _need(wanted, await held.take(c, of.id, list(wanted)), source)
             await missing.delete(c, copies=self._copies)
             async for dropped in missing.deleted(c):
-                await changes.append(c, of, None, [changes.LogLine("deleted", *item) for item in dropped])
+                await changes.append(c, of, None, [item.line for item in dropped])
         await terms.note(self._database, len(wanted))
         return len(wanted)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
+from rowen.model.announcement import AnnouncedDocument
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.diff import ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
@@ -21,6 +22,7 @@ from rowen.model.run import Change, Run
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
+from rowen.model.statements import StatementReport, StatementSummary
 from rowen.model.webhook import Delivery, Webhook
 
 __all__ = ["fact"]
@@ -225,3 +227,18 @@ def _plain(thing: Any) -> dict[str, Any]:
 @fact.register
 def _error(problem: RowenError) -> dict[str, Any]:
     return problem.to_json()
+
+
+@fact.register
+def _announced(document: AnnouncedDocument) -> dict[str, Any]:
+    return asdict(document)
+
+
+@fact.register
+def _statement_summary(summary: StatementSummary) -> dict[str, Any]:
+    return asdict(summary)
+
+
+@fact.register
+def _statement_report(report: StatementReport) -> dict[str, Any]:
+    return asdict(report)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rowen.harvest.engine import Engine
 
 if TYPE_CHECKING:
+    from rowen.service.announced import AnnouncedDocuments
     from rowen.service.changes import Changes
     from rowen.service.deletions import Deletions
     from rowen.service.exports import Exports
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rowen.service.search import Search
     from rowen.service.source_list import SourceList
     from rowen.service.sources import Sources
+    from rowen.service.statements import PageStatementFiles
     from rowen.service.webhooks import Webhooks
 
 __all__ = ["Parts"]
@@ -111,6 +113,20 @@ class Parts:
         from rowen.service.feeds import Feeds
 
         return Feeds(self.engine)
+
+    @cached_property
+    def announced(self) -> AnnouncedDocuments:
+        """Documents that streams announce."""
+        from rowen.service.announced import AnnouncedDocuments
+
+        return AnnouncedDocuments(self.engine)
+
+    @cached_property
+    def statements(self) -> PageStatementFiles:
+        """What pages state, as files and for endpoints."""
+        from rowen.service.statements import PageStatementFiles
+
+        return PageStatementFiles(self.engine)
 
     @cached_property
     def webhooks(self) -> Webhooks:

@@ -69,6 +69,9 @@ class Sources(SourceList):
             unsure = await confirm(self._engine, new, address=address)
             if unsure is not None and found is not None:
                 found(unsure)
+        usual = getattr(registry.connector(kind), "usual_schedule", None)
+        if usual is not None and not any(when.values()):
+            schedule = wanted(None, {"every": usual})
         return await self._keep(kind, url, held, name=name, options=options, schedule=schedule)
 
     async def edit(

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from rowen.model.hashes import Hash
 from rowen.model.run import Change, ChangeKind
 from rowen.model.source import Source
+from rowen.model.statements import StatementDelta
+from rowen.store import statements
 from rowen.store.database import Connection
 from rowen.store.rows import list_of, scalar
 
@@ -39,7 +41,7 @@ select pg_notify('rowen_due', '') where exists (select from webhook where state 
 
 
 class LogLine(NamedTuple):
-    """A change about to be logged."""
+    """A change about to be logged; `statements` tell how those of a page differ."""
 
     kind: ChangeKind
     key: Hash
@@ -50,6 +52,7 @@ class LogLine(NamedTuple):
     moved_from: str | None = None
     schema: str | None = None
     diff: str | None = None
+    statements: StatementDelta | None = None
 
 
 async def append(c: Connection, source: Source, run_id: int | None, lines: Sequence[LogLine]) -> None:
@@ -57,7 +60,7 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
     if not lines:
         return
     await c.execute("select pg_advisory_xact_lock(hashtext('rowen.change'))")
-    columns: list[list[object]] = [list(column) for column in zip(*lines, strict=True)]
+    columns: list[list[object]] = [list(column) for column in zip(*(line[:-1] for line in lines), strict=True)]
     await c.execute(
         """
         insert into change (number, source_id, source, run_id, kind, key, url, title, content_hash, record_hash,
@@ -73,6 +76,9 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
         """,
         [source.id, source.name, run_id, *columns],
     )
+    deltas = [(place, line.url, line.statements) for place, line in enumerate(lines, 1) if line.statements]
+    if deltas:
+        await statements.append(c, source, run_id, deltas, lines=len(lines))
     await c.execute(_TELL)
 
 

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from rowen.model.hashes import Hash
-from rowen.store import withdrawn
+from rowen.model.statements import StatementDelta
+from rowen.store import changes, withdrawn
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
@@ -21,11 +22,18 @@ _LINES_AT_ONCE = 5000
 
 
 class Dropped(NamedTuple):
-    """An item that was deleted."""
+    """An item that was deleted, with what it stated."""
 
     key: Hash
     url: str
     title: str
+    stated: list[str] | None = None
+
+    @property
+    def line(self) -> changes.LogLine:
+        """The line of the change log that announces it."""
+        gone = StatementDelta([], self.stated, 0) if self.stated else None
+        return changes.LogLine("deleted", self.key, self.url, self.title, statements=gone)
 
 
 async def note_unseen(c: Connection, source_id: int, seen: Iterable[int], *, told: Iterable[int]) -> int:
@@ -87,12 +95,15 @@ async def delete(c: Connection, *, copies: bool) -> None:
     if copies:
         await withdrawn.copy(c)
     await c.execute(
-        "create temporary table dropped (id bigint primary key, key bytea, url text, title text) on commit drop"
+        "create temporary table dropped (id bigint primary key, key bytea, url text, title text, stated text[])"
+        " on commit drop"
     )
     await c.execute(
         """
         with gone as (
-            delete from item where id in (select id from missing where doomed) returning id, key, url, title
+            delete from item where id in (select id from missing where doomed) returning id, key, url, title,
+                   case when record ? 'rdfa'
+                        then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
         )
         insert into dropped select * from gone
         """
@@ -104,7 +115,7 @@ async def deleted(c: Connection) -> AsyncIterator[list[Dropped]]:
     after = 0
     while rows := await all_rows(
         c,
-        "select id, key, url, title from dropped where id > %s order by id limit %s",
+        "select id, key, url, title, stated from dropped where id > %s order by id limit %s",
         [after, _LINES_AT_ONCE],
     ):
         after = rows[-1][0]

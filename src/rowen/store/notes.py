@@ -52,17 +52,19 @@ async def forget(c: Connection, source_id: int) -> None:
     await c.execute("delete from source_note where source_id = %s", [source_id])
 
 
-async def write(c: Connection, source_id: int, notes: Mapping[NoteName, Any]) -> None:
-    """Write notes; one that is None is forgotten."""
+async def write(c: Connection, source_id: int, notes: Mapping[NoteName, Any], *, run_id: int | None = None) -> None:
+    """Write the notes of a run; one that is None is forgotten."""
     kept = [
-        (source_id, room, _key(name), name, Jsonb(value)) for (room, name), value in notes.items() if value is not None
+        (source_id, room, _key(name), name, Jsonb(value), run_id)
+        for (room, name), value in notes.items()
+        if value is not None
     ]
     dropped = [(room, _key(name)) for (room, name), value in notes.items() if value is None]
     if kept:
         async with c.cursor() as cursor:
             await cursor.executemany(
-                "insert into source_note (source_id, room, key, name, value) values (%s, %s, %s, %s, %s)"
-                " on conflict (source_id, room, key) do update set value = excluded.value",
+                "insert into source_note (source_id, room, key, name, value, run_id) values (%s, %s, %s, %s, %s, %s)"
+                " on conflict (source_id, room, key) do update set value = excluded.value, run_id = excluded.run_id",
                 kept,
             )
     if dropped:

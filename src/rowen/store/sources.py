@@ -7,9 +7,10 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
-from rowen.model.hashes import canonical_json
+from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Cursor
 from rowen.model.source import Source, SourceState
+from rowen.model.statements import StatementDelta
 from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, first_of, list_of
@@ -124,12 +125,24 @@ async def remove_all(c: Connection, gone: Sequence[Source]) -> int:
     told: list[tuple[Source, list[changes.LogLine]]] = []
     for source in gone:
         await c.execute("select from source where id = %s for update", [source.id])
-        rows = await all_rows(c, "select key, url, title from item where source_id = %s", [source.id])
+        rows = await all_rows(c, _HELD_ITEMS, [source.id])
         await c.execute("delete from source where id = %s", [source.id])
-        told.append((source, [changes.LogLine("deleted", key, url, title) for key, url, title in rows]))
+        told.append((source, [_deleted(*row) for row in rows]))
     for source, lines in told:
         await changes.append(c, source, None, lines)
     return sum(len(lines) for _, lines in told)
+
+
+_HELD_ITEMS = """
+select key, url, title, case when record ? 'rdfa'
+       then array(select jsonb_array_elements_text(record -> 'rdfa' -> 'statements')) end
+  from item where source_id = %s
+"""
+
+
+def _deleted(key: Hash, url: str, title: str, stated: list[str] | None) -> changes.LogLine:
+    gone = StatementDelta([], stated, 0) if stated else None
+    return changes.LogLine("deleted", key, url, title, statements=gone)
 
 
 async def move_cursor(c: Connection, source_id: int, cursor: Cursor, *, version: str | None = None) -> None:

@@ -1,5 +1,7 @@
 """Every reader of content: bytes of its format become a document and passages, or an `ItemError`."""
 
+import pyoxigraph as ox
+
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import ItemError
@@ -50,6 +52,9 @@ _HTML = (
     *(b"<svg>", b"<math>", b"<template>", b"<select>", b"<font color=", b"&amp;", b"&#x", b"<base href=//x/>", b"\xa0"),
     *(b"<main>", b"<article>", b"<title>", b"<meta name=keywords content='", b"<frameset>", b"<plaintext>", b"<sup>"),
 )
+_RDFA_SEED = b"""<html lang=nl><base href=/x/><body prefix="v: http://v.org/#" vocab="http://w.org/" typeof="v:Besluit">
+<div about="#a" rel="v:b v:c"><p resource="[v:d]" property="v:e" content=f>g</p><time property=h datetime=2020></time>
+</div><i inlist rev="v:k" href="l;jsessionid=1#m"></i><b property="v:date" datatype="xsd:date">3/4/2020</b>"""
 _RST_SEED = b"""Hay
 ===
 
@@ -355,3 +360,47 @@ def chunks(data: bytes) -> None:
     for most in (100, 1500):
         found = split(text, max_chars=most, min_chars=most // 8)
         assert all(0 < len(chunk.text) <= most for chunk in found), "a passage is too long"
+
+
+@target(
+    "rdfa",
+    seeds=[
+        _RDFA_SEED,
+    ],
+    tokens=[
+        *(
+            b' about="',
+            b' resource="_:x"',
+            b' property="v:a v:b"',
+            b' rel="v:a"',
+            b' rev="v:b"',
+            b" inlist",
+            b" typeof",
+        ),
+        *(
+            b' prefix="v: http://v.org/ "',
+            b' vocab=""',
+            b' datatype="xsd:dateTime"',
+            b" content=",
+            b' lang="x_y"',
+            b"[v:",
+        ),
+        *(
+            b"<div",
+            b"<a href=",
+            b"<img src=",
+            b"<time",
+            b"</div>",
+            b"<base href=",
+            b" xmlns:v=",
+            b">",
+            b"'",
+            b"2020-1-1",
+        ),
+    ],
+)
+def rdfa(data: bytes) -> None:
+    document = read(Raw("https://a.example/p", data, media_type="text/html", statements="all"))
+    lines = document.record.get("rdfa", {}).get("statements", [])
+    text = "".join(f"{line} .\n" for line in lines)
+    assert [str(quad.triple) for quad in ox.parse(text, ox.RdfFormat.N_TRIPLES)] == lines

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, ByteSize, Field, field_validator, model_va
 from turbohtml import parse_fragment
 
 from rowen.connectors.base import Options
+from rowen.model.statements import STATEMENTS_VERSION, StatementsWanted
 
 __all__ = ["WebOptions"]
 
@@ -48,6 +49,9 @@ class WebOptions(Options):
     )
     select: str | None = Field(default=None, description="CSS selector of the part to keep")
     ignore: str | None = Field(default=None, description="CSS selector of parts to leave out")
+    rdfa: StatementsWanted | None = Field(
+        default=None, description="also read what pages state in RDFa: those that are documents, or all"
+    )
     delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
     concurrency: int | None = Field(default=None, ge=1, le=64, description="requests at once, instead of the setting's")
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
@@ -88,7 +92,8 @@ class WebOptions(Options):
     def reading(self) -> dict[str, Any]:
         """Only these change how a page is read; the others choose among pages. Titles were kept whole at first."""
         chosen = self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
-        return {**chosen, "titles": "own"}
+        stated = {"rdfa": [self.rdfa, STATEMENTS_VERSION]} if self.rdfa else {}
+        return {**chosen, "titles": "own", **stated}
 
     def listing(self) -> dict[str, Any]:
         """None: what is remembered of a site holds whatever is chosen from it."""

@@ -206,6 +206,7 @@ class Visitor:
             last_modified=response.last_modified,
             select=self._options.select,
             ignore=self._options.ignore,
+            statements=self._options.rdfa,
         )
         if not _readable(raw):
             return NoPage(Bridge((), response.etag, response.last_modified))

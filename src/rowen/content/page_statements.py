@@ -1,0 +1,84 @@
+"""Which pages hold statements worth reading, what these are, and which documents a page leads to.
+
+Reading RDFa costs more than all else that is done to a page. So a page is classified first, by its types alone, and an
+overview is not read for statements.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ada_url
+from turbohtml import Document, parse
+
+from rowen.formats.rdf.rdfa import statements_of
+from rowen.formats.rdf.statements import kept_statements
+from rowen.model.budget import OverspentError, spend
+from rowen.model.statements import RDFA, PageType, StatementsWanted
+from rowen.model.url import same_site, without_session
+
+__all__ = ["page_type", "statements_in"]
+
+# The identifiers of the concepts of document types; a vendor's prefix lacks the slash before them, so they alone count.
+_DOCUMENT_TYPES: Mapping[str, PageType] = {
+    "8e791b27-7600-4577-b24e-c7c29e0eb773": "minutes",
+    "13fefad6-a9d6-4025-83b5-e4cbee3a8965": "agenda",
+    "3fa67785-ffdc-4b30-8880-2b99d97b4dee": "decision list",
+    "9d5bfaca-bbf2-49dd-a830-769f91a6377b": "extract",
+}
+_ITEM_TYPES = ("Besluit", "BehandelingVanAgendapunt")
+_LEADS = re.compile("heeftNotulen|heeftAgenda|heeftBesluitenlijst|heeftUittreksel|linkToPublication")
+# A meeting has some twenty documents, an overview some hundred meetings; each link is a request to come.
+_MOST_LINKS = 10_000
+
+
+def statements_in(html: str, url: str, wanted: StatementsWanted) -> dict[str, Any]:
+    """What the record of a page says of its statements: its type, the statements, what was repaired or left out, links.
+
+    The page is parsed for itself, letter by letter: the text that people read has other spaces.
+    """
+    page = parse(html)
+    found: dict[str, Any] = {"type": page_type(page)}
+    if links := list(dict.fromkeys(_document_links(page, url))):
+        found["links"] = links[:_MOST_LINKS]
+    if found["type"] != "overview" or wanted == "all":
+        found |= _read(page, url, given=len(html))
+    return {RDFA: found} if found.keys() - {"type"} or found["type"] != "overview" else {}
+
+
+def page_type(page: Document) -> PageType:
+    """What a page is, by the types of its resources."""
+    kinds = [element.attr("typeof") or "" for element in page.select("[typeof]")]
+    for written in kinds:
+        for identifier, kind in _DOCUMENT_TYPES.items():
+            if identifier in written:
+                return kind
+    return "item" if any(name in written for written in kinds for name in _ITEM_TYPES) else "overview"
+
+
+def _read(page: Document, url: str, *, given: int) -> dict[str, Any]:
+    try:
+        made = kept_statements(statements_of(page, url, given=given), url)
+    except OverspentError as problem:
+        # Its text is worth having all the same.
+        return {"unread": f"Its statements {problem}."}
+    told: dict[str, Any] = {"statements": made.lines} if made.lines else {}
+    for name, counts in (("repaired", made.repaired), ("dropped", made.dropped)):
+        if some := {reason: count for reason, count in sorted(counts.items()) if count}:
+            told[name] = some
+    return told
+
+
+def _document_links(page: Document, url: str) -> Iterator[str]:
+    """The addresses of documents: of `href`, since statements have the names of documents instead."""
+    base = page.base_url(url)
+    leading = (one for one in page.select("a[href][property]") if _LEADS.search(one.attr("property") or ""))
+    for written in dict.fromkeys(one.attr("href") or "" for one in leading):
+        spend(len(base))
+        try:
+            address = without_session(str(ada_url.join_url(base, written)))
+        except ValueError:
+            continue
+        path = address.partition("?")[0].lower()
+        if address.startswith(("http://", "https://")) and not path.endswith(".pdf") and same_site(address, url):
+            yield address

@@ -1,0 +1,372 @@
+"""RDFa 1.1 in HTML: the statements that stand in the attributes of a page.
+
+The processing sequence of RDFa Core 1.1 (section 7.5) with the rules of HTML+RDFa 1.1, over the tree that all pages are
+read into. It walks without recursion, and what it makes is spent from a budget: neither depth nor repetition in a page
+costs more than its size allows. Property copying (`rdfa:copy`) is left out.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from turbohtml import Document, Element, parse
+
+from rowen.formats.rdf.graph import Blank, Iri, Literal, Node, Term
+from rowen.formats.rdf.rdfa_names import INITIAL_PREFIXES, absolute, name_of, names_of, prefixes_in, resource_of
+from rowen.model.budget import Budget
+
+__all__ = ["RDF", "XSD", "RdfaTriple", "read_rdfa", "statements_of"]
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+_USES = "http://www.w3.org/ns/rdfa#usesVocabulary"
+_TYPE, _FIRST, _REST, _NIL = (f"{RDF}{name}" for name in ("type", "first", "rest", "nil"))
+_XML, _HTML = f"{RDF}XMLLiteral", f"{RDF}HTML"
+_DIGITS = r"-?\d{4,}"
+_ZONE = r"(?:Z|[+-]\d\d:\d\d)?"
+# HTML+RDFa 1.1, section 3.1: what `datetime` says tells its own type.
+_TIMES = [
+    (re.compile(form), Iri(f"{XSD}{name}"))
+    for name, form in (
+        ("dateTime", rf"{_DIGITS}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?{_ZONE}"),
+        ("date", rf"{_DIGITS}-\d\d-\d\d{_ZONE}"),
+        ("time", rf"\d\d:\d\d:\d\d(?:\.\d+)?{_ZONE}"),
+        ("gYearMonth", rf"{_DIGITS}-\d\d"),
+        ("gYear", _DIGITS),
+        ("duration", r"-?P(?=\d|T)(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?"),
+    )
+]
+_SPEAKING = frozenset(
+    [
+        "about",
+        "content",
+        "datatype",
+        "datetime",
+        "href",
+        "inlist",
+        "lang",
+        "prefix",
+        "property",
+        "rel",
+        "resource",
+        "rev",
+        "src",
+        "typeof",
+        "vocab",
+    ]
+) | {"xml:lang"}
+_OUTER = frozenset({"head", "body"})
+# What a statement takes besides its letters: a tuple, three strings and their places in a list.
+_STATEMENT_CHARS = 100
+
+RdfaTriple: TypeAlias = tuple[Node, Node, Term]
+
+
+class _Incomplete(NamedTuple):
+    """A statement that waits for the next node below: its predicate and direction, or the list that it fills."""
+
+    predicate: Node
+    is_reverse: bool = False
+    listed: list[Term] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What holds for the children of an element (the evaluation context)."""
+
+    subject: Node
+    object: Node
+    incomplete: tuple[_Incomplete, ...] = ()
+    lists: dict[Node, list[Term]] = field(default_factory=dict)
+    language: str | None = None
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    vocabulary: str | None = None
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one element says: its subject, the object that its children are about, and the resource with its types."""
+
+    subject: Node | None = None
+    object: Node | None = None
+    typed: Node | None = None
+    skips: bool = False
+
+
+def read_rdfa(html: str, url: str) -> list[RdfaTriple]:
+    """All statements in a page, in their order; raises `OverspentError` where they are out of all proportion to it."""
+    return statements_of(parse(html), url, given=len(html))
+
+
+def statements_of(page: Document, url: str, *, given: int) -> list[RdfaTriple]:
+    """The same for a page that was parsed; `given` is how long it was."""
+    base = page.base_url(url).partition("#")[0]
+    return _Processor(base, Budget(given)).process(page.root)
+
+
+class _Processor:
+    """One pass over one page."""
+
+    def __init__(self, base: str, budget: Budget) -> None:
+        self._base = base
+        self.spend = budget.spend
+        self._triples: list[RdfaTriple] = []
+        self._blanks = 0
+
+    def process(self, root: Element | None) -> list[RdfaTriple]:
+        """Walk the tree, each element before its children; what its lists hold is known after them."""
+        base = Iri(self._base)
+        outermost = _Scope(base, base, prefixes=INITIAL_PREFIXES)
+        waiting: list[tuple[Element, _Scope] | tuple[Node, dict[Node, list[Term]]]] = []
+        if root is not None:
+            waiting = [(base, outermost.lists), (root, outermost)]
+        while waiting:
+            element, scope = waiting.pop()
+            if not isinstance(element, Element):
+                self._write_lists(element, scope)  # type: ignore[arg-type]
+                continue
+            assert isinstance(scope, _Scope)  # noqa: S101 (lists stand beside nodes only)
+            attributes = element.attrs
+            inner = scope
+            if attributes and (not _SPEAKING.isdisjoint(attributes) or _declares(attributes) or element is root):
+                inner, subject = self._element(element, _plain(attributes), scope, is_root=element is root)
+                if inner.lists is not scope.lists and subject is not None:
+                    waiting.append((subject, inner.lists))
+            children = [(child, inner) for child in element.children if isinstance(child, Element)]
+            children.reverse()
+            waiting += children
+        return self._triples
+
+    def _element(
+        self, element: Element, told: dict[str, str], scope: _Scope, *, is_root: bool
+    ) -> tuple[_Scope, Node | None]:
+        """Sections 7.5.2 to 7.5.13: what an element says, and what holds below it."""
+        vocabulary, prefixes, language = self._declared(told, scope)
+        forward = self._relations(told, "rel", prefixes, vocabulary)
+        backward = self._relations(told, "rev", prefixes, vocabulary)
+        found = _Found()
+        nodes = _Nodes(self, told, prefixes)
+        if forward is None and backward is None:
+            self._establish(found, nodes, scope, is_root=is_root, is_outer=element.tag in _OUTER)
+        else:
+            self._establish_related(found, nodes, scope, is_root=is_root)
+        if found.typed is not None:
+            for name in self._names(told["typeof"], prefixes, vocabulary):
+                self._add(found.typed, Iri(_TYPE), name)
+        is_new = found.subject is not None and found.subject != scope.object
+        lists: dict[Node, list[Term]] = {} if is_new else scope.lists
+        incomplete = self._relate(found, lists, forward, backward, inlist="inlist" in told)
+        for name in self._names(told.get("property", ""), prefixes, vocabulary):
+            value = self._value(element, told, found, nodes, language, vocabulary, is_related=bool(forward or backward))
+            self._state(found.subject or scope.object, name, value, lists if "inlist" in told else None)
+        if found.skips:
+            inherited = _Scope(
+                scope.subject, scope.object, scope.incomplete, scope.lists, language, prefixes, vocabulary
+            )
+            return inherited, None
+        if found.subject is not None:
+            self._complete(scope, found.subject)
+        subject = found.subject or scope.subject
+        below = found.object or subject
+        return _Scope(subject, below, incomplete, lists, language, prefixes, vocabulary), found.subject
+
+    def _declared(self, told: dict[str, str], scope: _Scope) -> tuple[str | None, Mapping[str, str], str | None]:
+        vocabulary, prefixes, language = scope.vocabulary, scope.prefixes, scope.language
+        if "vocab" in told:
+            vocabulary = absolute(self._base, told["vocab"]) if told["vocab"].strip() else None
+            if vocabulary:
+                self._add(Iri(self._base), Iri(_USES), Iri(vocabulary))
+        pairs = [(name[6:].lower(), value) for name, value in told.items() if name.startswith("xmlns:")]
+        pairs += prefixes_in(told.get("prefix", ""))
+        if pairs:
+            self.spend(len(prefixes) + len(pairs))
+            prefixes = {**prefixes, **dict(pairs)}
+        for name in ("xml:lang", "lang"):
+            if name in told:
+                language = told[name].strip() or None
+        return vocabulary, prefixes, language
+
+    def _relations(
+        self, told: dict[str, str], attribute: str, prefixes: Mapping[str, str], vocabulary: str | None
+    ) -> list[Node] | None:
+        """The names in `rel` or `rev`; beside `property`, plain words there are for browsers, and do not count."""
+        if attribute not in told:
+            return None
+        words = told[attribute]
+        if "property" in told:
+            words = " ".join(word for word in words.split() if ":" in word)
+            if not words:
+                return None
+        return self._names(words, prefixes, vocabulary)
+
+    def _names(self, words: str, prefixes: Mapping[str, str], vocabulary: str | None) -> list[Node]:
+        """The names in a list of words; a prefix is written once and stands in each."""
+        found = []
+        for name in names_of(words, prefixes, vocabulary):
+            self.spend(len(name))
+            found.append(name)
+        return found
+
+    def _establish(self, found: _Found, nodes: "_Nodes", scope: _Scope, *, is_root: bool, is_outer: bool) -> None:
+        """Section 7.5.5: the subject of an element without `rel` and `rev`."""
+        told = nodes.told
+        is_typed = "typeof" in told
+        about = nodes.about or (Iri(self._base) if is_root else None)
+        if "property" in told and "content" not in told and "datatype" not in told:
+            found.subject = about or scope.object
+            if is_typed:
+                found.typed = about
+                if about is None:
+                    found.typed = found.object = nodes.resource or self.blank()
+            return
+        found.subject = nodes.about or nodes.resource or (Iri(self._base) if is_root else None)
+        if found.subject is None and is_typed and not is_outer:
+            found.subject = self.blank()
+        if found.subject is None:
+            found.subject = scope.object
+            found.skips = "property" not in told and not is_typed
+        if is_typed:
+            found.typed = found.subject
+
+    def _establish_related(self, found: _Found, nodes: "_Nodes", scope: _Scope, *, is_root: bool) -> None:
+        """Section 7.5.6: subject and object of an element with `rel` or `rev`."""
+        found.subject = nodes.about or (Iri(self._base) if is_root else scope.object)
+        found.object = nodes.resource
+        if "typeof" in nodes.told:
+            if found.object is None and nodes.about is None:
+                found.object = self.blank()
+            found.typed = nodes.about or found.object
+
+    def _relate(
+        self,
+        found: _Found,
+        lists: dict[Node, list[Term]],
+        forward: list[Node] | None,
+        backward: list[Node] | None,
+        *,
+        inlist: bool,
+    ) -> tuple[_Incomplete, ...]:
+        """Sections 7.5.9 and 7.5.10: statements by `rel` and `rev`, or those that wait for nodes below."""
+        if forward is None and backward is None:
+            return ()
+        if found.object is not None:
+            for name in forward or ():
+                self._state(found.subject, name, found.object, lists if inlist else None)
+            for name in backward or ():
+                self._add(found.object, name, found.subject)
+            return ()
+        found.object = self.blank()
+        waiting = [_Incomplete(name, listed=lists.setdefault(name, []) if inlist else None) for name in forward or ()]
+        return (*waiting, *(_Incomplete(name, is_reverse=True) for name in backward or ()))
+
+    def _complete(self, scope: _Scope, node: Node) -> None:
+        for waiting in scope.incomplete:
+            if waiting.listed is not None:
+                self.spend(_STATEMENT_CHARS)
+                waiting.listed.append(node)
+            elif waiting.is_reverse:
+                self._add(node, waiting.predicate, scope.subject)
+            else:
+                self._add(scope.subject, waiting.predicate, node)
+
+    def _value(
+        self,
+        element: Element,
+        told: dict[str, str],
+        found: _Found,
+        nodes: "_Nodes",
+        language: str | None,
+        vocabulary: str | None,
+        *,
+        is_related: bool,
+    ) -> Term:
+        """Section 7.5.11: the value of `property`."""
+        written = told.get("content", told.get("datetime"))
+        if "datatype" in told:
+            datatype = name_of(told["datatype"].strip(), nodes.prefixes, vocabulary)
+            if isinstance(datatype, Iri) and datatype in (_XML, _HTML) and written is None:
+                return self._literal(element.inner_xml if datatype == _XML else element.inner_html, None, datatype)
+            words = element.text if written is None else written
+            return self._literal(words, language, datatype if isinstance(datatype, Iri) else None)
+        if "content" in told:
+            return self._literal(told["content"], language)
+        if "datetime" in told or element.tag == "time":
+            return self._time(told.get("datetime", element.text), language)
+        if not is_related and nodes.resource is not None:
+            return nodes.resource
+        if found.typed is not None and nodes.about is None:
+            return found.typed
+        return self._literal(element.text, language)
+
+    def _time(self, words: str, language: str | None) -> Literal:
+        plain = words.strip()
+        for form, datatype in _TIMES:
+            if form.fullmatch(plain):
+                return self._literal(plain, None, datatype)
+        return self._literal(words, language)
+
+    def _literal(self, text: str, language: str | None, datatype: Iri | None = None) -> Literal:
+        self.spend(len(text))
+        return Literal(text, None if datatype else language, datatype)
+
+    def _state(self, subject: Node | None, predicate: Node, value: Term, lists: dict[Node, list[Term]] | None) -> None:
+        if lists is None:
+            self._add(subject, predicate, value)
+        else:
+            self.spend(_STATEMENT_CHARS)
+            lists.setdefault(predicate, []).append(value)
+
+    def _add(self, subject: Node | None, predicate: Node, value: Term | None) -> None:
+        if subject is not None and value is not None:
+            length = 0 if isinstance(value, Literal) else len(value)
+            self.spend(_STATEMENT_CHARS + len(subject) + len(predicate) + length)
+            self._triples.append((subject, predicate, value))
+
+    def _write_lists(self, subject: Node, lists: dict[Node, list[Term]]) -> None:
+        """Section 7.5.14: the lists that were begun for a subject."""
+        for predicate, values in lists.items():
+            cells: list[Node] = [self.blank() for _ in values]
+            self._add(subject, predicate, cells[0] if cells else Iri(_NIL))
+            for cell, value, following in zip(cells, values, [*cells[1:], Iri(_NIL)], strict=False):
+                self._add(cell, Iri(_FIRST), value)
+                self._add(cell, Iri(_REST), following)
+
+    def blank(self) -> Blank:
+        """A new node without a name."""
+        self._blanks += 1
+        return Blank(f"_:b{self._blanks}")
+
+    @property
+    def base(self) -> str:
+        """What addresses in the page are relative to."""
+        return self._base
+
+
+class _Nodes:
+    """The nodes that the attributes of an element name: what it is `about`, and its `resource`, `href` or `src`."""
+
+    __slots__ = ("about", "prefixes", "resource", "told")
+
+    def __init__(self, processor: _Processor, told: dict[str, str], prefixes: Mapping[str, str]) -> None:
+        base = processor.base
+        self.told = told
+        self.prefixes = prefixes
+        # A base is written once and stands in each address.
+        processor.spend(len(base))
+        self.about = resource_of(told["about"], base, prefixes) if "about" in told else None
+        self.resource = resource_of(told["resource"], base, prefixes) if "resource" in told else None
+        for name in ("href", "src"):
+            if self.resource is None and name in told:
+                self.resource = absolute(base, told[name])
+
+
+def _declares(attributes: Any) -> bool:
+    return any(name.startswith("xmlns:") for name in attributes)
+
+
+def _plain(attributes: Any) -> dict[str, str]:
+    """Attributes as they are written: those that are lists of words come as lists."""
+    return {
+        name: " ".join(value) if isinstance(value, list) else value or "" for name, value in dict(attributes).items()
+    }

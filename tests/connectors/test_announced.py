@@ -1,0 +1,226 @@
+"""Documents that a feed announces: each is visited when it is announced, and what it leads to."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from rowen import Rowen, Run
+from tests.conftest import House
+from tests.portals.council import CouncilSite, Paper
+
+
+@pytest.fixture
+def council() -> Iterator[CouncilSite]:
+    with closing(CouncilSite()) as site:
+        yield site
+
+
+async def keep(r: Rowen, council: CouncilSite, **options: object) -> Run:
+    await r.add(council.feed, name="feed")
+    await r.add(council.documents, name="papers", options={"revisit": 0, **options})
+    return await again(r, council)
+
+
+async def again(r: Rowen, council: CouncilSite, **how: bool) -> Run:
+    await r.sync("feed")
+    council.log.clear()
+    return await r.sync("papers", **how)
+
+
+def papers(house: House) -> dict[str, str]:
+    return dict(
+        house.query(
+            "select regexp_replace(item.url, '^.*/', '/'), title from item join source on source.id = source_id"
+            " where kind = 'announced' order by 1"
+        )
+    )
+
+
+def outcomes(house: House) -> dict[str, str]:
+    return dict(
+        house.query(
+            "select regexp_replace(name, '^.*/', '/'), value ->> 'outcome' from source_note where room = 'announced'"
+        )
+    )
+
+
+async def test_announced_documents_become_items_with_what_they_state_and_are_linked_to_their_run(
+    house: House, council: CouncilSite
+) -> None:
+    council.publish("/a", Paper("Cameras", "decision list"))
+    council.publish("/b", Paper("Meeting of May", "agenda"))
+    async with house.open() as r:
+        run = await keep(r, council)
+        told = await r.announced("papers")
+
+    assert (run.kind, run.status, run.complete, run.tally.created) == ("announced", "completed", True, 2)
+    assert papers(house) == {"/a": "Cameras", "/b": "Meeting of May"}
+    [(rdfa, tags)] = house.query("select record -> 'rdfa', tags from item where title = 'Cameras'")
+    assert (rdfa["type"], tags) == ("decision list", ["decision list"])
+    assert '<http://data.example/id/a> <http://data.europa.eu/eli/ontology#title> "Cameras"@nl' in rdfa["statements"]
+    assert [(one.location, one.outcome, one.run, one.job) for one in told] == [
+        (f"{council.url}/b", "stored", run.id, None),
+        (f"{council.url}/a", "stored", run.id, None),
+    ]
+
+
+async def test_only_what_is_announced_anew_is_visited_and_an_unchanged_feed_costs_no_request_and_no_row(
+    house: House, council: CouncilSite
+) -> None:
+    for name in "abc":
+        council.publish(f"/{name}", Paper(f"Paper {name}"))
+    async with house.open() as r:
+        await keep(r, council)
+        idle = await again(r, council)
+        visited_idly = council.visited()
+        council.publish("/b", Paper("Paper b, amended"))
+        council.put_paper("/c", Paper("Changed without a word"))
+        run = await again(r, council)
+        visited = council.visited()
+        full = await again(r, council, full=True)
+
+    assert (visited_idly, idle.status, idle.tally.rows_written, idle.tally.unchanged) == ([], "completed", 0, 3)
+    assert (visited, run.tally.updated, run.tally.unchanged) == (["/b"], 1, 2)
+    assert (full.tally.updated, papers(house)["/c"]) == (1, "Changed without a word")
+
+
+async def test_links_of_documents_are_followed_from_their_href_and_an_overview_is_no_item(
+    house: House, council: CouncilSite
+) -> None:
+    council.publish("/overview", Paper("All meetings", "", links=("/minutes;jsessionid=1", "/list.pdf", "/gone")))
+    council.put_paper("/minutes", Paper("Minutes", "minutes", links=("/extract#part", "https://other.example/x")))
+    council.put_paper("/extract", Paper("Extract", "extract"))
+    async with house.open() as r:
+        run = await keep(r, council)
+        council.put_paper("/overview", Paper("All meetings", "", links=("/minutes",)))
+        council.put_paper("/minutes", Paper("Minutes, again", "minutes"))
+        await again(r, council)
+
+    assert (run.status, run.tally.created) == ("completed", 2)
+    assert papers(house) == {"/minutes": "Minutes", "/extract": "Extract"}, "what is known is not visited again"
+    assert council.visited() == ["/overview"]
+    assert outcomes(house) == {"/overview": "overview"}
+
+
+async def test_several_versions_of_a_publication_are_one_visit_and_a_withdrawn_one_takes_its_documents_along(
+    house: House, council: CouncilSite
+) -> None:
+    council.publish("/a", Paper("Old"))
+    council.publish("/a", Paper("New", links=("/below",)))
+    council.put_paper("/below", Paper("Below", "extract"))
+    council.publish("/b", Paper("Other"))
+    async with house.open() as r:
+        await r.add(council.feed, name="feed", options={"versions": "all"})
+        await keep_documents(r, council)
+        visited = sorted(council.visited())
+        council.withdraw("/a")
+        run = await again(r, council, accept_deletions=True)
+
+    assert visited == ["/a", "/b", "/below"]
+    assert (run.tally.deleted, run.tally.statements_removed > 0) == (2, True)
+    assert papers(house) == {"/b": "Other"}
+
+
+async def keep_documents(r: Rowen, council: CouncilSite, **options: object) -> Run:
+    await r.add(council.documents, name="papers", options={"revisit": 0, **options})
+    return await again(r, council)
+
+
+async def test_a_job_visits_no_more_than_its_share_and_the_next_one_goes_on(house: House, council: CouncilSite) -> None:
+    for number in range(5):
+        council.publish(f"/p{number}", Paper(f"Paper {number}"))
+    async with house.open() as r:
+        first = await keep(r, council, job_urls=2)
+        visited = [sorted(council.visited())]
+        waiting = await r.announced("papers", outcome="waiting")
+        for _ in range(2):
+            last = await again(r, council)
+            visited.append(sorted(council.visited()))
+
+    assert (first.status, first.error_code) == ("partial", "portion_read")
+    assert len(waiting) == 3
+    assert visited == [["/p0", "/p1"], ["/p2", "/p3"], ["/p4"]]
+    assert (last.status, len(papers(house))) == ("completed", 5)
+
+
+async def test_a_share_of_known_documents_is_visited_again_when_something_is_new(
+    house: House, council: CouncilSite
+) -> None:
+    for number in range(40):
+        council.publish(f"/p{number}", Paper(f"Paper {number}"))
+    async with house.open() as r:
+        await keep(r, council, revisit=0.3, seed=7)
+        idle = await again(r, council)
+        council.publish("/new", Paper("New"))
+        await again(r, council)
+
+    revisited = [asked for asked in council.log if asked.path.startswith("/p")]
+    assert idle.tally.requests == 0
+    assert 4 < len(revisited) < 22
+    assert {asked.status for asked in revisited} == {304}
+
+
+async def test_what_fails_or_is_gone_is_told_with_the_announcement_and_tried_again(
+    house: House, council: CouncilSite
+) -> None:
+    council.publish("/a", Paper("Well"))
+    council.publish("/gone")
+    council.publish("/ill", Paper("Ill"))
+    council.alter("/ill", status=500)
+    async with house.open() as r:
+        run = await keep(r, council)
+        before = outcomes(house)
+        [failed] = await r.announced("papers", outcome="failed")
+        council.alter("/ill", status=200)
+        after = await again(r, council)
+
+    assert (run.status, run.tally.failed) == ("partial", 1)
+    assert before == {"/a": "stored", "/gone": "gone", "/ill": "failed"}
+    assert failed.why == f"{council.url}/ill answered with status 500."
+    assert (after.status, outcomes(house)["/ill"]) == ("completed", "stored")
+
+
+async def test_without_its_feed_the_run_fails_and_says_what_to_do(house: House, council: CouncilSite) -> None:
+    async with house.open() as r:
+        await r.add(council.documents, name="papers")
+        run = await r.sync("papers")
+        source = await r.source("papers")
+
+    assert run.status == "failed"
+    assert "No feed is kept" in (run.error or "")
+    assert source.schedule == "every 10min"
+
+
+@pytest.mark.parametrize("junk", ["[]", "1", '{"number": "x"}', '{"number": -5, "more": {}}'])
+async def test_a_cursor_or_a_note_that_cannot_be_read_is_passed_over(
+    house: House, council: CouncilSite, junk: str
+) -> None:
+    council.publish("/a", Paper("Cameras"))
+    async with house.open() as r:
+        await keep(r, council)
+        house.query("update source set cursor = %s::jsonb where kind = 'announced' returning id", junk)
+        house.query(
+            "insert into source_note (source_id, room, key, name, value) select id, room, sha256(room::bytea), 'x', '7'"
+            " from source, unnest(array['announced', 'overview']) as room where kind = 'announced' returning 1"
+        )
+        council.publish("/b", Paper("Library"))
+        run = await again(r, council)
+
+    assert (run.status, papers(house)) == ("completed", {"/a": "Cameras", "/b": "Library"})
+
+
+@pytest.mark.parametrize(
+    "location", ["http://", "http://[x", "http://a.example:99999/", "https://" + "x" * 5000, "http://127.0.0.1:1/é<"]
+)
+async def test_a_hostile_location_costs_itself_alone(house: House, council: CouncilSite, location: str) -> None:
+    council.publish("/a", Paper("Cameras"))
+    council.leaves["/root"].events.append(
+        council.event("bad", more=f"<http://www.w3.org/ns/prov#atLocation> '''{location}''' ;")
+    )
+    async with house.open(fetch_tries=1) as r:
+        await keep(r, council)
+        run = await again(r, council)
+
+    assert "connector of kind" not in (run.error or "")
+    assert papers(house) == {"/a": "Cameras"}

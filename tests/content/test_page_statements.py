@@ -1,0 +1,94 @@
+"""Pages are classified by their types, and only documents are read for statements."""
+
+from unittest.mock import patch
+
+import pytest
+
+from rowen.content import page_statements
+from rowen.content.page_statements import statements_in
+from rowen.content.read import read
+from rowen.model.item import Raw
+from tests.conftest import House
+from tests.portals.council import TYPES, Paper
+from tests.portals.site import Page, Site
+
+URL = "http://www.council.example/a"
+
+
+def record(html: bytes, wanted: str = "documents") -> dict[str, object]:
+    raw = Raw(URL, html, media_type="text/html", statements=wanted)  # type: ignore[arg-type]
+    return dict(read(raw).record.get("rdfa", {}))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_page_is_what_its_types_contain(kind: str) -> None:
+    told = record(Paper(kind=kind).html("/a"))
+
+    assert told["type"] == kind
+    assert told["statements"]
+
+
+def test_a_prefix_that_lacks_its_slash_does_not_hide_the_type() -> None:
+    page = f'<div typeof="foaf:Document x:{TYPES["agenda"]}" prefix="x: http://e.org/Type">A</div>'
+
+    assert statements_in(page, URL, "documents")["rdfa"]["type"] == "agenda"
+
+
+@pytest.mark.parametrize("name", ["besluit:Besluit", "besluit:BehandelingVanAgendapunt"])
+def test_a_page_of_one_item_is_a_document(name: str) -> None:
+    assert statements_in(f'<div typeof="{name}">A</div>', URL, "documents")["rdfa"]["type"] == "item"
+
+
+def test_an_overview_is_not_read_for_statements_unless_all_pages_are() -> None:
+    overview = b'<html><body><p about="/x" property="dc:title">A</p></body></html>'
+
+    with patch.object(page_statements, "statements_of", side_effect=AssertionError):
+        assert record(overview) == {}
+    assert len(record(overview, "all")["statements"]) == 3  # type: ignore[arg-type]
+
+
+def test_links_to_documents_are_those_of_href_cleaned_and_of_the_same_site() -> None:
+    def link(name: str, address: str) -> str:
+        return f'<a property="besluit:{name}" resource="http://data.example/id/1" href="{address}">x</a>'
+
+    page = "".join(
+        (
+            link("heeftNotulen", "/n;jsessionid=12?x=1#part"),
+            link("heeftAgenda", "http://council.example/(S(abc))/agenda"),
+            link("heeftBesluitenlijst", "/list.PDF"),
+            link("heeftUittreksel", "https://elsewhere.example/u"),
+            link("linkToPublication", "p"),
+            link("linkToPublication", "p"),
+            link("isGehoudenDoor", "/organ"),
+            '<a href="/plain">x</a>',
+        )
+    )
+
+    assert statements_in(page, URL, "documents")["rdfa"]["links"] == [
+        "http://www.council.example/n?x=1",
+        "http://council.example/agenda",
+        "http://www.council.example/p",
+    ]
+
+
+async def test_a_site_keeps_what_its_pages_state_and_an_unchanged_page_is_not_read_again(house: House) -> None:
+    site = Site()
+    site.pages["/"] = Page(Paper("Cameras", links=("/b",)).html("/"))
+    site.pages["/b"] = Page(Paper("Library").html("/b"), validator="none")
+    async with house.open() as r:
+        await r.add(f"{site.url}/", name="council", kind="web", options={"rdfa": "documents"})
+        first = await r.sync("council")
+        with patch.object(page_statements, "statements_of", side_effect=AssertionError):
+            again = await r.sync("council")
+        site.pages["/"] = Page(Paper("Cameras, amended", links=("/b",)).html("/"))
+        third = await r.sync("council")
+        await r.edit("council", options={"rdfa": None})
+        without = await r.sync("council")
+    site.close()
+
+    assert first.tally.statements_added == 11
+    assert (again.tally.rows_written, again.tally.unchanged) == (0, 2)
+    assert (third.tally.statements_added, third.tally.statements_removed) == (1, 1)
+    assert (without.tally.statements_removed, without.tally.amended) == (11, 2)
+    kept = house.query("select kept, cardinality(added), cardinality(removed) from statement_change order by number")
+    assert kept == [(0, 6, 0), (0, 5, 0), (5, 1, 1), (0, 0, 6), (0, 0, 5)]

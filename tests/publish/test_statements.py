@@ -1,0 +1,178 @@
+"""What pages state goes out three ways, and each follows what changed."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+
+from rowen import Rowen, RowenError
+from tests.conftest import House
+from tests.portals.council import ELI_TITLE, CouncilSite, Paper
+from tests.portals.triple_store import TripleStore
+
+GRAPH = "http://example.org/graphs/public"
+
+
+@pytest.fixture
+def council() -> Iterator[CouncilSite]:
+    with closing(CouncilSite()) as site:
+        yield site
+
+
+@pytest.fixture
+def endpoint() -> Iterator[TripleStore]:
+    with closing(TripleStore()) as site:
+        yield site
+
+
+async def follow(r: Rowen, council: CouncilSite) -> None:
+    if not await r.sources():
+        await r.add(council.feed, name="feed")
+        await r.add(council.documents, name="papers", options={"revisit": 0})
+    await r.sync("feed")
+    await r.sync("papers", accept_deletions=True)
+
+
+def titles(lines: set[str]) -> set[str]:
+    return {line.partition('"')[2].partition('"')[0] for line in lines if ELI_TITLE in line}
+
+
+def consumed(files: list[Path], held: set[tuple[str, ...]] | None = None) -> set[tuple[str, ...]]:
+    """What a delta consumer holds after some files: deletes, then inserts, change set by change set."""
+    held = set(held or ())
+    for path in files:
+        for change in json.loads(path.read_text()):
+            held -= {_quad(one) for one in change["deletes"]}
+            held |= {_quad(one) for one in change["inserts"]}
+    return held
+
+
+def _quad(one: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(json.dumps(one[part], sort_keys=True) for part in ("graph", "subject", "predicate", "object"))
+
+
+def current(house: House) -> set[str]:
+    return {
+        line for (line,) in house.query("select jsonb_array_elements_text(record #> '{rdfa,statements}') from item")
+    }
+
+
+async def test_the_dump_holds_what_all_pages_state_each_in_its_graph(
+    house: House, council: CouncilSite, tmp_path: Path
+) -> None:
+    council.publish("/a", Paper("Cameras"))
+    council.publish("/b", Paper("Library", "agenda"))
+    async with house.open() as r:
+        await follow(r, council)
+        report = await r.dump_statements("papers", tmp_path / "papers.nq")
+        summary = await r.statements("papers")
+
+    quads = list(ox.parse(path=tmp_path / "papers.nq"))
+    assert {str(quad.triple) for quad in quads} == current(house)
+    assert {quad.graph_name.value for quad in quads} == {f"{council.url}/a", f"{council.url}/b"}
+    assert (report.parts, report.added) == (2, len(quads))
+    assert (summary.pages, summary.statements) == ({"decision list": 1, "agenda": 1}, len(quads))
+
+
+async def test_delta_files_replay_to_the_present_state_and_go_on_where_they_ended(
+    house: House, council: CouncilSite, tmp_path: Path
+) -> None:
+    council.publish("/a", Paper("Cameras"))
+    council.publish("/b", Paper("Library"))
+    async with house.open() as r:
+        await follow(r, council)
+        first = await r.statement_deltas("papers", tmp_path / "deltas", graph=GRAPH)
+        council.publish("/a", Paper("Cameras, amended"))
+        await follow(r, council)
+        council.publish("/a", Paper("Cameras"))
+        council.withdraw("/b")
+        await follow(r, council)
+        later = await r.statement_deltas("papers", tmp_path / "deltas", graph=GRAPH)
+        idle = await r.statement_deltas("papers", tmp_path / "deltas", graph=GRAPH)
+        await r.dump_statements("papers", tmp_path / "all.nq", graph=GRAPH)
+
+    files = sorted((tmp_path / "deltas").iterdir())
+    held = consumed(files)
+    assert (first.parts, later.parts, idle.parts, len(files)) == (1, 2, 0, 3)
+    assert len(held) == len(current(house)) == len(list(ox.parse(path=tmp_path / "all.nq")))
+    [title] = [json.loads(quad[3]) for quad in held if ELI_TITLE in quad[2]]
+    assert title == {"type": "literal", "value": "Cameras", "xml:lang": "nl"}, "it left, came back, and is there again"
+    assert {json.loads(quad[0])["value"] for quad in held} == {GRAPH}
+
+
+async def test_what_another_page_still_states_is_not_deleted_from_a_graph_of_all(
+    house: House, council: CouncilSite, tmp_path: Path, endpoint: TripleStore
+) -> None:
+    council.publish("/a", Paper("Shared", about="http://data.example/id/one"))
+    council.publish("/b", Paper("Shared", about="http://data.example/id/one"))
+    async with house.open() as r:
+        await follow(r, council)
+        await r.statement_deltas("papers", tmp_path, graph=GRAPH)
+        await r.push_statements("papers", endpoint.endpoint, graph=GRAPH)
+        council.publish("/b", Paper("Its own"))
+        await follow(r, council)
+        await r.statement_deltas("papers", tmp_path, graph=GRAPH)
+        await r.push_statements("papers", endpoint.endpoint, graph=GRAPH)
+
+    held = {json.loads(quad[3])["value"] for quad in consumed(sorted(tmp_path.iterdir())) if ELI_TITLE in quad[2]}
+    assert held == {"Shared", "Its own"}
+    assert endpoint.statements() == current(house)
+
+
+async def test_an_endpoint_is_told_what_changed_once_and_a_failing_one_is_tried_again(
+    house: House, council: CouncilSite, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_KEY", "hidden")
+    headers = {"Authorization": "Bearer env:STORE_KEY"}
+    council.publish("/a", Paper("Cameras"))
+    council.publish("/b", Paper("Library"))
+    async with house.open(fetch_tries=3) as r:
+        await follow(r, council)
+        endpoint.failures = 1
+        first = await r.push_statements("papers", endpoint.endpoint, headers=headers)
+        idle = await r.push_statements("papers", endpoint.endpoint, headers=headers)
+        council.publish("/a", Paper("Cameras, amended"))
+        council.withdraw("/b")
+        await follow(r, council)
+        later = await r.push_statements("papers", endpoint.endpoint, headers=headers)
+
+    assert (first.parts, idle.parts, later.parts) == (2, 0, 2)
+    assert endpoint.statements() == current(house)
+    assert endpoint.graphs() == {f"{council.url}/a"}
+    assert set(endpoint.keys) == {"Bearer hidden"}
+    assert "hidden" not in str(house.query("select * from statement_target"))
+
+
+async def test_an_endpoint_that_refuses_or_lies_in_a_private_network_is_an_error_and_nothing_is_noted(
+    house: House, council: CouncilSite, endpoint: TripleStore
+) -> None:
+    council.publish("/a", Paper("Cameras"))
+    async with house.open(fetch_tries=1) as r:
+        await follow(r, council)
+        endpoint.failures = 1
+        with pytest.raises(RowenError, match="did not take an update"):
+            await r.push_statements("papers", endpoint.endpoint)
+        with pytest.raises(RowenError, match="in clear"):
+            await r.push_statements("papers", endpoint.endpoint, headers={"Authorization": "Bearer secret"})
+    async with house.open(fetch_tries=1, allow_addresses="") as r:
+        with pytest.raises(RowenError, match="not a public address"):
+            await r.push_statements("papers", endpoint.endpoint)
+
+    assert (house.query("select count(*) from statement_target"), endpoint.updates) == ([(0,)], [])
+
+
+async def test_a_removed_source_takes_back_what_its_pages_stated(
+    house: House, council: CouncilSite, tmp_path: Path
+) -> None:
+    council.publish("/a", Paper("Cameras"))
+    async with house.open() as r:
+        await follow(r, council)
+        await r.statement_deltas("papers", tmp_path)
+        await r.remove("papers")
+        await r.statement_deltas("papers", tmp_path)
+
+    assert consumed(sorted(tmp_path.iterdir())) == set()
