@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.cli.since import parse
+from rowen.model.since import parse_since as parse
 from rowen.cli.snippet import highlight, pattern, snippet
 from rowen.cli.words import clean
 from rowen.model.query import Query

@@ -49,6 +49,9 @@ _SECTIONS = {
         "schema": ("schema", "Keep the schemas that facts are extracted as."),
         "costs": ("extract", "Show what paid calls cost, and what was avoided."),
     },
+    "Let others ask": {
+        "mcp": ("mcp", "Answer an assistant on standard input and output (Model Context Protocol)."),
+    },
     "Let it run by itself": {
         "worker": ("worker", "Keep everything fresh: do what is due, until told to stop."),
         "poke": ("push", "Say that something changed: a worker looks at it before all that is due."),

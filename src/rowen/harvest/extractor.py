@@ -64,13 +64,17 @@ class Extractor:
     async def read(self, address: str, reading: PageReading) -> PageInput:
         """A page as it is now, with what its markup says of the wanted fields."""
         rules = tuple((f"{reading.schema.name}.{name}", rule["at"]) for name, rule in reading.rules.items())
-        facts = FactsWanted(wanted_names([reading.schema]), rules)
+        document = await self.document(address, FactsWanted(wanted_names([reading.schema]), rules))
+        return PageInput(document.url, document.title, document.text, document.record, document.media_type)
+
+    async def document(self, address: str, facts: FactsWanted | None = None) -> Document:
+        """A page or file as it is now."""
         if address.startswith(("http://", "https://")):
             raw = await self._fetched(address, facts)
         else:
             raw = _file(Path(address), facts)
         document: Document = await self._engine.workers.read(raw)
-        return PageInput(document.url, document.title, document.text, document.record, document.media_type)
+        return document
 
     async def source(
         self,
@@ -128,7 +132,7 @@ class Extractor:
                 raise BusyError(f"Another process is extracting {source.name!r} at this moment.")
             yield
 
-    async def _fetched(self, url: str, facts: FactsWanted) -> Raw:
+    async def _fetched(self, url: str, facts: FactsWanted | None) -> Raw:
         response = await self._got(url)
         return Raw(
             response.url,
@@ -163,7 +167,7 @@ class Extractor:
         return response
 
 
-def _file(path: Path, facts: FactsWanted) -> Raw:
+def _file(path: Path, facts: FactsWanted | None) -> Raw:
     try:
         if path.stat().st_size > _MOST_FILE_BYTES:
             raise RefusedError(f"{path} has more than {_MOST_FILE_BYTES:,} bytes.")

@@ -40,9 +40,11 @@ class Rowen:
         self.add, self.edit, self.remove = sources.add, sources.edit, sources.remove
         self.pause, self.resume, self.apply = sources.pause, sources.resume, sources.apply
         self.check_source, self.following = sources.check, sources.following
+        self.find_version = sources.find_version
         extractions = Extractions(self._engine)
         self.extract, self.extract_source = extractions.extract, extractions.extract_source
         self.estimate_extraction, self.costs = extractions.estimate, extractions.costs
+        self.read_page = extractions.read_page
         self.extractions, self.extraction_history = extractions.every, extractions.history
         self.carry_schema, self.drop_schema, self.carried_schemas = (
             extractions.carry,
@@ -73,7 +75,7 @@ class Rowen:
         self.held, self.keep_held, self.accept_held = deletions.held, deletions.keep, deletions.accept
         items = Items(self._engine)
         self.get, self.twins, self.history, self.diff = items.get, items.twins, items.history, items.diff
-        self.compare = items.compare
+        self.compare, self.checked = items.compare, items.checked
         search = Search(self._engine, items)
         self.search, self.similar = search.search, search.similar
         changes = Changes(self._engine)

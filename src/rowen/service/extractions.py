@@ -15,6 +15,7 @@ from rowen.harvest.extractor import Extractor
 from rowen.harvest.page_facts import PageReading
 from rowen.model.condition import Condition
 from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport, Grounding
+from rowen.model.item import Document
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.schema import Schema, SchemaRef
@@ -67,6 +68,10 @@ class Extractions:
         if isinstance(schema, str | Mapping):
             return found
         return replace(found, data=schema.model_validate(found.data))
+
+    async def read_page(self, url: str) -> Document:
+        """The text of a page as it is now; nothing is kept of it."""
+        return await self._extractor.document(url)
 
     async def estimate(
         self, address: str, schema: str | Mapping[str, Any] | type[BaseModel], *, model: str | None = None

@@ -13,7 +13,7 @@ from rowen.model.export import Export
 from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
 from rowen.model.health import Health
 from rowen.model.job import Job, LiveWorker, QueueDepth
-from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit
 from rowen.model.run import Change, Run
@@ -202,6 +202,7 @@ def _dumped(data: Any) -> Any:
 @fact.register(ModelStatus)
 @fact.register(SavedNews)
 @fact.register(Following)
+@fact.register(FoundVersion)
 @fact.register(Overview)
 @fact.register(Case)
 @fact.register(QueueDepth)
