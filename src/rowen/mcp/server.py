@@ -154,7 +154,7 @@ class AssistantServer:
         return types.EmptyResult()
 
     async def _unsubscribe(self, ctx: _Ctx, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        self.watch.unsubscribe(ctx, str(params.uri))
+        self.watch.unsubscribe(str(params.uri))
         return types.EmptyResult()
 
 

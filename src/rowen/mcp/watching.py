@@ -41,7 +41,7 @@ class Watch:
         self._listen = ListenHandler(self._bus)
         self._watched: dict[str, ResourceAddress] = {}
         self._watchers: Counter[str] = Counter()
-        self._sessions: dict[tuple[int, str], Callable[[], None]] = {}
+        self._subscribed: dict[str, Callable[[], None]] = {}
         self._reader: asyncio.Task[None] | None = None
         self._reading = asyncio.Event()
 
@@ -54,10 +54,9 @@ class Watch:
             return await self._listen(ctx, params)
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Watch a resource for a client of the protocol before 2026-07-28, which has one session."""
+        """Watch a resource for the one client of a process that speaks the protocol before 2026-07-28."""
         ResourceAddress.parse(uri)
-        place = (id(ctx.session), uri)
-        if place in self._sessions:
+        if uri in self._subscribed:
             return
         watching = self._watching([uri])
         watching.__enter__()
@@ -75,12 +74,12 @@ class Watch:
             unsubscribe()
             watching.__exit__(None, None, None)
 
-        self._sessions[place] = end
+        self._subscribed[uri] = end
         await self._ready()
 
-    def unsubscribe(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
+    def unsubscribe(self, uri: str) -> None:
         """Watch it no longer."""
-        if end := self._sessions.pop((id(ctx.session), uri), None):
+        if end := self._subscribed.pop(uri, None):
             end()
 
     async def sources_changed(self) -> None:
@@ -90,9 +89,9 @@ class Watch:
     async def close(self) -> None:
         """End all streams, and the reader."""
         self._listen.close()
-        for end in self._sessions.values():
+        for end in self._subscribed.values():
             end()
-        self._sessions.clear()
+        self._subscribed.clear()
         await self._stop()
 
     @contextmanager
