@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
-from mcp import Client
 
+from mcp import Client
 from rowen import Complete, Fetched
 from rowen.mcp.server import AssistantServer
 from rowen.service import Rowen

@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx2
 import uvicorn
-from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from mcp import Client
 from rowen import mcp as door
 from rowen.mcp.addresses import item_uri
 from rowen.model.access import Principal, Scope

@@ -114,6 +114,8 @@ class Sources:
         """
         registry.refuse_secrets(options or {})
         schedule = wanted(None, when)
+        if not trust and address.strip().lower().startswith(_LOCAL):
+            raise _not_outside(address)
         recognised, named = registry.recognise(address, kind)
         if not trust:
             _refuse_reach(recognised, named, options or {})
@@ -266,12 +268,18 @@ def _refuse_kept(kind: str, url: str, held: Iterable[Source]) -> None:
 
 # What is asked over the network, without the keys of whoever runs this.
 _OUTSIDE = ("http://", "https://", "git+http://", "git+https://", "pkg:")
+# Refused before anybody looks whether there is such a file: that too is nobody's business.
+_LOCAL = ("/", ".", "~", "\\", "file:", "git+file:")
+
+
+def _not_outside(address: str) -> RefusedError:
+    return RefusedError(f"{address} is no address on the web, and may not be added from here. Nothing was added.")
 
 
 def _refuse_reach(kind: str, url: str, options: Mapping[str, Any]) -> None:
     """Refuse what would read this machine's files, or send its secrets."""
     if not url.startswith(_OUTSIDE):
-        raise RefusedError(f"{url} is no address on the web, and may not be added from here. Nothing was added.")
+        raise _not_outside(url)
     if reach := sorted(reaches(kind, options)):
         raise RefusedError(
             f"The options refer to secrets or folders of this machine ({', '.join(reach)}). Nothing was added.",
