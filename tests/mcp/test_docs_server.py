@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mcp import Client
 from tests.mcp.conftest import asking, text_of
 from tests.portals.site import Page, Site
 
@@ -37,16 +38,16 @@ def site() -> Iterator[Site]:
     made.close()
 
 
+async def takes(assistant: Client) -> dict[str, set[str]]:
+    return {tool.name: set(tool.input_schema.get("properties", ())) for tool in (await assistant.list_tools()).tools}
+
+
 async def test_the_names_and_arguments_are_those_that_prompts_use(house):
     async with house.open() as rowen:
         async with asking(rowen, profile="docs-server") as reader:
-            read = {
-                tool.name: set(tool.input_schema.get("properties", ())) for tool in (await reader.list_tools()).tools
-            }
+            read = await takes(reader)
         async with asking(rowen, profile="docs-server", allow_writes=True) as writer:
-            every = {
-                tool.name: set(tool.input_schema.get("properties", ())) for tool in (await writer.list_tools()).tools
-            }
+            every = await takes(writer)
 
     assert read == READING
     assert every == READING | WRITING

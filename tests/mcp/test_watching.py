@@ -56,18 +56,21 @@ async def test_a_client_of_the_earlier_protocol_subscribes_and_unsubscribes(libr
     uri = item_uri("https://example.org/hay")
     heard: asyncio.Queue[Any] = asyncio.Queue()
 
-    async with library() as rowen, asyncio.timeout(LONG_S):
-        async with asking(rowen, mode="legacy", messages=heard.put) as assistant:
-            assert assistant.server_capabilities.resources.subscribe
-            await assistant.subscribe_resource(uri)
-            await assistant.subscribe_resource(uri)
-            await changed(rowen, HAY.replace("three", "six"))
-            first = await heard.get()
-            await assistant.unsubscribe_resource(uri)
-            await changed(rowen, HAY)
-            await assistant.list_tools()
-            with pytest.raises(MCPError) as refused:
-                await assistant.subscribe_resource("rowen://barns/3")
+    async with (
+        library() as rowen,
+        asyncio.timeout(LONG_S),
+        asking(rowen, mode="legacy", messages=heard.put) as assistant,
+    ):
+        assert assistant.server_capabilities.resources.subscribe
+        await assistant.subscribe_resource(uri)
+        await assistant.subscribe_resource(uri)
+        await changed(rowen, HAY.replace("three", "six"))
+        first = await heard.get()
+        await assistant.unsubscribe_resource(uri)
+        await changed(rowen, HAY)
+        await assistant.list_tools()
+        with pytest.raises(MCPError) as refused:
+            await assistant.subscribe_resource("rowen://barns/3")
 
     assert str(first.params.uri) == uri
     assert heard.empty()

@@ -40,7 +40,10 @@ INSTRUCTIONS = (
 )
 # The tools of a process never change; an hour spares most of the lists, and ends with the client's day at the latest.
 _TOOLS_LAST_MS = 3_600_000
+# What the protocol calls a resource that is not there.
 _RESOURCE_NOT_FOUND = -32002
+# Clients kill a process that has not ended some seconds after its input; a checkpoint comes in less.
+_GRACE_S = 3.0
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -82,8 +85,11 @@ class AssistantServer:
         )
 
     async def close(self) -> None:
-        """End what was begun."""
+        """End what was begun: runs at a checkpoint, if they come to one soon."""
         await self.watch.close()
+        if self._background:
+            (await self._opened()).stop()
+            await asyncio.wait(self._background, timeout=_GRACE_S)
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
