@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         Validators,
     )
     from rowen.model.job import Job, LiveWorker, QueueDepth
-    from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+    from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
     from rowen.model.page import Page
     from rowen.model.publication import Publication
     from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
@@ -125,6 +125,7 @@ __all__ = [
     "FetchedModel",
     "FieldChange",
     "Following",
+    "FoundVersion",
     "FormatReader",
     "Gone",
     "Health",
@@ -263,6 +264,7 @@ _HOME = {
     "rowen.model.library": (
         "Entry",
         "Following",
+        "FoundVersion",
         "HeldDeletion",
         "Overview",
         "Case",

@@ -123,7 +123,7 @@ class FetchUrlArguments(Arguments):
     follow_redirects: bool = Field(default=True, alias="followRedirects", description="Follow redirects.")
 
 
-class FetchedPage(ToolResult):
+class PageNow(ToolResult):
     """What `fetch_url` gives."""
 
     url: str
@@ -144,7 +144,7 @@ async def url_fetched(call: ToolCall, asked: FetchUrlArguments) -> ToolAnswer:
     head = f"# {inline(page.title or page.url)}\n{quotes.cite(page.url, f'read {moment(call.now)}')}"
     told = "\n\n".join([quotes.preamble, head, quotes.quote(text)])
     return ToolAnswer(
-        told, FetchedPage(url=page.url, title=page.title, text=text, truncated=len(text) < len(page.text))
+        told, PageNow(url=page.url, title=page.title, text=text, truncated=len(text) < len(page.text))
     )
 
 
@@ -312,7 +312,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         "Read a page now",
         "Use this to read any web page as Markdown, as it is now. Nothing is kept.",
         FetchUrlArguments,
-        FetchedPage,
+        PageNow,
         url_fetched,
         goes_out=True,
     ),

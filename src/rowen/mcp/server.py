@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from rowen.errors import Hint, RefusedError, RowenError, UsageError
 from rowen.mcp.resources import list_resources, list_templates, read_resource
 from rowen.mcp.tool import ToolAnswer, ToolCall, ToolSpec
-from rowen.mcp.watching import Watch
+from rowen.mcp.watching import ChangeWatch
 from rowen.model.access import Scope
 from rowen.version import __version__
 
@@ -67,7 +67,7 @@ class AssistantServer:
         self._local_files = local_files
         self._tools = _tools(profile)
         self._background: set[asyncio.Task[Any]] = set()
-        self.watch = Watch(opened)
+        self.watch = ChangeWatch(opened)
         self.protocol: Server[Any] = Server(
             "rowen",
             version=__version__,

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rowen.model.run import Change
     from rowen.service import Rowen
 
-__all__ = ["Watch"]
+__all__ = ["ChangeWatch"]
 
 log = logging.getLogger(__name__)
 
 
-class Watch:
+class ChangeWatch:
     """Who watches what, and the reader of the change log."""
 
     def __init__(self, opened: Callable[[], Awaitable[Rowen]]) -> None:
@@ -54,7 +54,7 @@ class Watch:
             return await self._listen(ctx, params)
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-        """Watch a resource for the one client of a process that speaks the protocol before 2026-07-28."""
+        """ChangeWatch a resource for the one client of a process that speaks the protocol before 2026-07-28."""
         ResourceAddress.parse(uri)
         if uri in self._subscribed:
             return
@@ -78,7 +78,7 @@ class Watch:
         await self._ready()
 
     def unsubscribe(self, uri: str) -> None:
-        """Watch it no longer."""
+        """ChangeWatch it no longer."""
         if end := self._subscribed.pop(uri, None):
             end()
 
@@ -96,7 +96,7 @@ class Watch:
 
     @contextmanager
     def _watching(self, uris: Iterable[str]) -> Iterator[None]:
-        """Watch resources; an address that names nothing is kept quiet about, as one that never changes."""
+        """ChangeWatch resources; an address that names nothing is kept quiet about, as one that never changes."""
         mine = []
         for uri in uris:
             with suppress(NotFoundError):
