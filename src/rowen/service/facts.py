@@ -6,6 +6,7 @@ from typing import Any
 
 from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
+from rowen.model.access import AccessToken, AuditLine, NewToken
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.diff import ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
@@ -188,6 +189,13 @@ def _dumped(data: Any) -> Any:
     return data.model_dump(mode="json") if hasattr(data, "model_dump") else data
 
 
+@fact.register
+def _new_token(made: NewToken) -> dict[str, Any]:
+    return {**asdict(made.token), "secret": made.secret}
+
+
+@fact.register(AccessToken)
+@fact.register(AuditLine)
 @fact.register(Change)
 @fact.register(Delivery)
 @fact.register(DatabaseStatus)
