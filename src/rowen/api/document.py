@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
 
 from rowen.api.access import Requirement
 from rowen.api.problems import MEDIA_TYPE_PROBLEM, Problem, problem_of
@@ -63,21 +63,21 @@ def _made(app: FastAPI) -> dict[str, Any]:
         "token": {"type": "http", "scheme": "bearer", "description": "a token of `rowen token add`, or of OIDC"},
         "session": {"type": "apiKey", "in": "cookie", "name": "rowen_session"},
     }
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
+    for route in iter_route_contexts(app.routes):
+        if isinstance(route.original_route, APIRoute) and route.include_in_schema:
             for method in route.methods or ():
                 _finish(made["paths"][route.path_format][method.lower()], route, method)
     return made
 
 
-def _finish(operation: dict[str, Any], route: APIRoute, method: str) -> None:
-    scope = scope_of(route)
-    is_open = route.path.startswith(OPEN)
+def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None:
+    scope, path = scope_of(route), route.path or ""
+    is_open = path.startswith(OPEN)
     operation["security"] = [] if is_open else [{"token": []}, {"session": []}]
     if not is_open:
         operation["x-scope"] = str(scope)
         operation["description"] = f"{operation.get('description', '')}\n\nNeeds the scope `{scope}`.".strip()
-    if method == "POST" and route.path.startswith("/api/") and route.path != "/api/v1/tokens":
+    if method == "POST" and path.startswith("/api/") and path != "/api/v1/tokens":
         operation.setdefault("parameters", []).append(_KEY)
     answers = operation["responses"]
     answers.pop("422", None)
@@ -87,13 +87,13 @@ def _finish(operation: dict[str, Any], route: APIRoute, method: str) -> None:
         answers["304"] = {"description": "It is what the client has already."}
 
 
-def _problems(route: APIRoute, method: str, *, is_open: bool) -> Iterator[type[RowenError]]:
+def _problems(route: RouteContext, method: str, *, is_open: bool) -> Iterator[type[RowenError]]:
     yield UsageError
     yield TooManyRequestsError
     if not is_open:
         yield UnauthenticatedError
         yield RefusedError
-    if "{" in route.path or route.dependant.query_params:
+    if "{" in (route.path or "") or route.dependant.query_params:
         yield NotFoundError
     if method in ("POST", "PUT", "PATCH"):
         yield RequestTooLargeError
@@ -105,7 +105,7 @@ def _answer(kind: type[RowenError]) -> dict[str, Any]:
     return {"description": told["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": told}}}
 
 
-def scope_of(route: APIRoute) -> Scope:
+def scope_of(route: RouteContext) -> Scope:
     """What a route asks for."""
     found = [one.scope for one in _requirements(route.dependant)]
     return max(found, key=list(Scope).index, default=Scope.READ)

@@ -73,10 +73,51 @@ class Explanation(BaseModel):
     model: str | None = None
 
 
-def _all_shapes() -> dict[str, Shape]:
-    evidence = _shape_of(Evidence)
+def _found_shapes() -> dict[str, Shape]:
     further = _shape_of(Passage, without=("anchor", "score", "similarity"), link=str)
     hit = _shape_of(Hit, without=("further", "twins"), link=str, further=_list(further), twins=_list(_shape_of(Twin)))
+    return {
+        "Hit": hit,
+        "Answer": _made(
+            "Answer",
+            "What a search found, best first.",
+            {
+                "items": _list(hit),
+                "corrections": dict[str, str],
+                "notes": list[str],
+                "explanation": Explanation | None,
+                "next": str | None,
+            },
+        ),
+    }
+
+
+def _fact_shapes() -> dict[str, Shape]:
+    evidence = _shape_of(Evidence)
+    return {
+        "Extracted": _shape_of(Extracted, without=("evidence",), evidence=_list(evidence)),
+        "Extraction": _shape_of(
+            Extraction,
+            without=("evidence", "diff"),
+            diff=list[dict[str, Any]],
+            evidence=_list(evidence),
+        ),
+        "CarriedSchema": _shape_of(CarriedSchema, state=str),
+        "ExtractionReport": _shape_of(ExtractionReport, avoided=int),
+        "Costs": _made(
+            "Costs",
+            "What paid calls cost since a moment, and what was avoided.",
+            {
+                "since": datetime,
+                "usd": float,
+                "avoided_usd": float,
+                "lines": _list(_shape_of(CostLine)),
+            },
+        ),
+    }
+
+
+def _all_shapes() -> dict[str, Shape]:
     run = _made(
         "Run",
         Run.__doc__,
@@ -92,18 +133,6 @@ def _all_shapes() -> dict[str, Shape]:
         "QueueDepth": QueueDepth,
         "Source": _shape_of(Source, without=("id", "cursor")),
         "Run": run,
-        "Hit": hit,
-        "Answer": _made(
-            "Answer",
-            "What a search found, best first.",
-            {
-                "items": _list(hit),
-                "corrections": dict[str, str],
-                "notes": list[str],
-                "explanation": Explanation | None,
-                "next": str | None,
-            },
-        ),
         "Entry": _shape_of(Entry, without=("id",)),
         "Revision": _shape_of(Revision, without=("text",), characters=int),
         "ItemDiff": _shape_of(ItemDiff, without=("title",), title=BeforeAfter),
@@ -112,28 +141,9 @@ def _all_shapes() -> dict[str, Shape]:
         "SavedSearch": _shape_of(SavedSearch, without=("id",)),
         "Schema": _shape_of(Schema, without=("hash",)),
         "SchemaComparison": _shape_of(SchemaComparison, without=("changes",), changes=_list(_shape_of(SchemaChange))),
-        "Extracted": _shape_of(Extracted, without=("evidence",), evidence=_list(evidence)),
-        "Extraction": _shape_of(
-            Extraction,
-            without=("evidence", "diff"),
-            diff=list[dict[str, Any]],
-            evidence=_list(evidence),
-        ),
-        "CarriedSchema": _shape_of(CarriedSchema, state=str),
-        "ExtractionReport": _shape_of(ExtractionReport, avoided=int),
         "NewToken": _made("NewToken", NewToken.__doc__, _fields(AccessToken) | {"secret": str}),
-        "Costs": _made(
-            "Costs",
-            "What paid calls cost since a moment, and what was avoided.",
-            {
-                "since": datetime,
-                "usd": float,
-                "avoided_usd": float,
-                "lines": _list(_shape_of(CostLine)),
-            },
-        ),
     }
-    return {kind.__name__: _shape_of(kind) for kind in plain} | special
+    return {kind.__name__: _shape_of(kind) for kind in plain} | special | _found_shapes() | _fact_shapes()
 
 
 SHAPES = _all_shapes()

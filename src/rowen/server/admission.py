@@ -69,8 +69,9 @@ class Admission:
         """Let a request through with its principal, or answer it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
+        state = scope.setdefault("state", {})
         try:
-            principal = await self._admit(scope)
+            state["principal"] = await self._admit(scope)
         except UnauthenticatedError as problem:
             if not _wants_page(scope):
                 return await response_of(problem)(scope, receive, send)
@@ -79,7 +80,6 @@ class Admission:
             return await login(scope, receive, send)
         except RowenError as problem:
             return await response_of(problem)(scope, receive, send)
-        scope.setdefault("state", {})["principal"] = principal
         return await self._app(scope, receive, send)
 
     async def _admit(self, scope: Asked) -> Principal | None:
@@ -94,7 +94,8 @@ class Admission:
             return None
         if method == "OPTIONS" and headers_of(scope).get("origin") in self._cors:
             return PUBLIC
-        principal = await self._identified(scope)
+        # Known before it is refused: who tried to write is written down too.
+        scope["state"]["principal"] = principal = await self._identified(scope)
         if principal != LOCAL:
             self._rates.take(_place(client_of(scope)) if principal == PUBLIC else f"@{principal.name}")
         if not path.startswith(_MCP):

@@ -136,7 +136,7 @@ class Access:
 
         Who uses a key for something else is told so, and who comes while the first is under way as well.
         """
-        if not key or len(key) > _LONGEST_KEY or not key.isprintable():
+        if not key.strip() or len(key) > _LONGEST_KEY or not key.isprintable():
             raise UsageError("The idempotency key is no key.", hint="A UUID, or up to 200 printable letters.")
         async with self._database.connection() as c:
             held = await access.claim_answer(
