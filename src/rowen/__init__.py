@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         UsageError,
     )
+    from rowen.model.access import AccessToken, AuditLine, KeptAnswer, NewSession, NewToken, Principal, Scope
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
     from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
     from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
@@ -84,9 +85,11 @@ if TYPE_CHECKING:
     from rowen.service.facts import fact
 
 __all__ = [
+    "AccessToken",
     "Action",
     "Answer",
     "AppliedSource",
+    "AuditLine",
     "BlockingRowen",
     "Body",
     "BudgetExceededError",
@@ -137,10 +140,13 @@ __all__ = [
     "ItemDiff",
     "ItemError",
     "Job",
+    "KeptAnswer",
     "Known",
     "LiveWorker",
     "Meter",
     "ModelStatus",
+    "NewSession",
+    "NewToken",
     "NotFoundError",
     "Observation",
     "Options",
@@ -150,6 +156,7 @@ __all__ = [
     "Part",
     "Passage",
     "Poked",
+    "Principal",
     "ProviderError",
     "Publication",
     "PushAccess",
@@ -166,6 +173,7 @@ __all__ = [
     "Schema",
     "SchemaChange",
     "SchemaComparison",
+    "Scope",
     "ServerStatus",
     "Skipped",
     "Source",
@@ -219,6 +227,15 @@ _HOME = {
         "StoreError",
         "StoreUnavailableError",
         "UsageError",
+    ),
+    "rowen.model.access": (
+        "AccessToken",
+        "AuditLine",
+        "KeptAnswer",
+        "NewSession",
+        "NewToken",
+        "Principal",
+        "Scope",
     ),
     "rowen.model.database": (
         "DatabaseStatus",

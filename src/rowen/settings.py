@@ -141,6 +141,36 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         default=None, description="where this is reached from outside: what hubs call, and what feeds and streams name"
     )
+    # The port that feeds name where no public address is set.
+    port: int = Field(default=8400, ge=0, le=65535, description="where the server listens; 0: any free port")
+    host: str = Field(default="127.0.0.1", description="on which address; any but loopback requires tokens or OIDC")
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="further names by which the server may be called, separated by commas"
+    )
+    proxies: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = Field(
+        default=(), description="reverse proxies whose X-Forwarded-For and -Proto are believed, separated by commas"
+    )
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="origins whose pages may read answers of the server, separated by commas"
+    )
+    public_read: bool = Field(default=False, description="everybody may read, without a token")
+    # Ten a second, what a person with a quick page asks for at most. Half of it is felt while typing a search.
+    requests_per_minute: int = Field(default=600, ge=1, description="requests of one client that a process answers")
+    # As much as a push may have. What is larger is no declaration of anything.
+    request_limit_bytes: int = Field(default=5_000_000, ge=1000, description="largest request that the server takes")
+    session_hours: float = Field(default=12.0, gt=0, description="how long a browser stays logged in")
+    # A year covers one audit and the time until the next.
+    audit_kept_days: float = Field(default=365, ge=1, description="how long it is kept who wrote what")
+    redacted_keys: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("email", "mbox", "phone", "telephone", "password", "secret", "token", "apikey"),
+        description="parts of the names of fields of records whose values are hidden from who may only read",
+    )
+    oidc_issuer: str | None = Field(default=None, description="whose signed tokens (OIDC) name people")
+    oidc_audience: str | None = Field(default=None, description="for whom such tokens must be meant")
+    oidc_roles_claim: str = Field(default="roles", description="where a token lists roles; dots lead into objects")
+    oidc_roles: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict, description="what roles may do: role=read, role=write or role=admin, separated by commas"
+    )
     probe: bool = Field(default=True, description="ask what is added what it is, and whether it is there")
     browser: Path | None = Field(
         default=None,
@@ -257,7 +287,9 @@ class Settings(BaseSettings):
         default=300.0, gt=0, validation_alias="cb_max_recovery_timeout_secs", description="upper bound of that time"
     )
 
-    @field_validator("allow_addresses", "no_proxy", mode="before")
+    @field_validator(
+        *("allow_addresses", "no_proxy", "hosts", "proxies", "cors_origins", "redacted_keys"), mode="before"
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -277,6 +309,16 @@ class Settings(BaseSettings):
                 raise ValueError(f"{part!r} is not of the form host=network")
             bound.setdefault(host, []).append(network.strip())
         return bound
+
+    @field_validator("oidc_roles", mode="before")
+    @classmethod
+    def _by_role(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]
+        if wrong := [may for role, _, may in pairs if not role or may not in ("read", "write", "admin")]:
+            raise ValueError(f"{wrong[0]!r} is not what a role may do: read, write or admin")
+        return {role: may for role, _, may in pairs}
 
     def for_source(self, url: str) -> "Settings":
         """The settings as they hold for the source at a URL: with the networks that are open to its host."""

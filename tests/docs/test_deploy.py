@@ -90,7 +90,12 @@ def test_every_variable_is_a_setting() -> None:
     existing = {variable for name in Settings.model_fields for variable in variables(name)}
     example = (DEPLOY / "environment.example").read_text("utf-8")
     given = set(re.findall(r"^#?([A-Z_]+)=", example, re.MULTILINE))
-    places = [*DEPLOY.iterdir(), ROOT / "docs" / "proxy.md", ROOT / "docs" / "teams.md", ROOT / "docs" / "assistants.md"]
+    places = [
+        *DEPLOY.iterdir(),
+        ROOT / "docs" / "proxy.md",
+        ROOT / "docs" / "teams.md",
+        ROOT / "docs" / "assistants.md",
+    ]
     told = set().union(*(settings_in(path.read_text("utf-8")) for path in places)) - {"ROWEN_TOKEN"}
 
     assert told <= existing

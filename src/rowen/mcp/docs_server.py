@@ -143,9 +143,7 @@ async def url_fetched(call: ToolCall, asked: FetchUrlArguments) -> ToolAnswer:
     quotes = Quotes([text])
     head = f"# {inline(page.title or page.url)}\n{quotes.cite(page.url, f'read {moment(call.now)}')}"
     told = "\n\n".join([quotes.preamble, head, quotes.quote(text)])
-    return ToolAnswer(
-        told, PageNow(url=page.url, title=page.title, text=text, truncated=len(text) < len(page.text))
-    )
+    return ToolAnswer(told, PageNow(url=page.url, title=page.title, text=text, truncated=len(text) < len(page.text)))
 
 
 class ScrapeDocsArguments(Arguments):

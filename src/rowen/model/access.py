@@ -1,9 +1,11 @@
 """Who is asking, and how much they may do."""
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
-__all__ = ["Principal", "Scope"]
+__all__ = ["AccessToken", "AuditLine", "KeptAnswer", "NewSession", "NewToken", "Principal", "Scope"]
 
 
 class Scope(enum.StrEnum):
@@ -25,3 +27,53 @@ class Principal:
 
     name: str
     scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """A token as it is listed: what it is called and may do, never itself."""
+
+    name: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made, and its secret, which is shown once and stored nowhere."""
+
+    token: AccessToken
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session that was just opened: the secret of its cookie, and until when it holds."""
+
+    secret: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One request that wrote, or tried to: who sent it from where, what it asked for, and what it was answered."""
+
+    id: int
+    at: datetime
+    principal: str
+    address: str | None
+    method: str
+    path: str
+    status: int
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """The answer that a repeated request is given again."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from rowen.harvest.engine import Engine
+from rowen.service.access import Access
 from rowen.service.changes import Changes
 from rowen.service.deletions import Deletions
 from rowen.service.exports import Exports
@@ -53,10 +54,11 @@ class Rowen:
         )
         runs = Runs(self._engine, sources, extractions)
         self.sync, self.sync_all, self.cancel = runs.sync, runs.sync_all, runs.cancel
-        self.sources_in_turn = runs.in_turn
+        self.cancel_run, self.sources_in_turn = runs.cancel_run, runs.in_turn
         self.runs, self.run, self.quarantine = runs.recent, runs.get, runs.quarantine
         jobs = Jobs(self._engine, runs)
         self.jobs, self.job, self.queue_depth, self.workers = jobs.every, jobs.get, jobs.depth, jobs.workers
+        self.enqueue_extraction = jobs.enqueue_extraction
         self.enqueue, self.cancel_job, self.retry_job = jobs.enqueue, jobs.cancel, jobs.retry
         self.pause_queue, self.resume_queue, self.health = jobs.pause, jobs.resume, jobs.health
         self.work, self.stop = jobs.work, jobs.stop
@@ -65,9 +67,19 @@ class Rowen:
         self.subscribe, self.unsubscribe = pushed.subscribe, pushed.unsubscribe
         self.receive_github, self.receive_call = pushed.receive_github, pushed.receive_call
         self.verify_websub, self.receive_websub = pushed.verify_websub, pushed.receive_websub
+        self._admit()
         self._look()
         self._tell()
         self._enrich()
+
+    def _admit(self) -> None:
+        """Who may ask."""
+        access = Access(self._engine)
+        self.tokens, self.add_token, self.revoke_token = access.tokens, access.add_token, access.revoke_token
+        self.identify, self.open_session = access.identify, access.open_session
+        self.of_session, self.close_session = access.of_session, access.close_session
+        self.note_write, self.audit_log, self.tidy_access = access.note_write, access.audit_log, access.tidy_access
+        self.answer_once, self.keep_answer = access.answer_once, access.keep_answer
 
     def _look(self) -> None:
         """What there is, and what changed."""
@@ -100,6 +112,7 @@ class Rowen:
         """What is taken elsewhere, schemas and models, and the database itself."""
         exports = Exports(self._engine)
         self.export, self.export_extractions = exports.export, exports.export_extractions
+        self.export_lines = exports.lines
         schemas = Schemas(self._engine)
         self.schemas, self.schema, self.compare_schemas = schemas.every, schemas.get, schemas.compare
         self.add_schema, self.add_schema_files, self.export_schemas = schemas.add, schemas.add_files, schemas.export

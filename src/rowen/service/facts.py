@@ -6,6 +6,7 @@ from typing import Any
 
 from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
+from rowen.model.access import AccessToken, AuditLine, NewToken
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.diff import ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
@@ -50,8 +51,18 @@ def _source(source: Source) -> dict[str, Any]:
         "due_at": source.due_at,
         "failures": source.failures,
         "failing_since": source.failing_since,
-        "stale": source.stale,
+        "stale": _share(source.stale),
     }
+
+
+@fact.register
+def _overview(overview: Overview) -> dict[str, Any]:
+    return {**asdict(overview), "stale": _share(overview.stale)}
+
+
+def _share(stale: float | None) -> float | None:
+    """An expectation to a thousandth: more would differ with each look, and mean nothing."""
+    return None if stale is None else round(stale, 3)
 
 
 @fact.register
@@ -188,6 +199,13 @@ def _dumped(data: Any) -> Any:
     return data.model_dump(mode="json") if hasattr(data, "model_dump") else data
 
 
+@fact.register
+def _new_token(made: NewToken) -> dict[str, Any]:
+    return {**asdict(made.token), "secret": made.secret}
+
+
+@fact.register(AccessToken)
+@fact.register(AuditLine)
 @fact.register(Change)
 @fact.register(Delivery)
 @fact.register(DatabaseStatus)
@@ -203,7 +221,6 @@ def _dumped(data: Any) -> Any:
 @fact.register(SavedNews)
 @fact.register(Following)
 @fact.register(FoundVersion)
-@fact.register(Overview)
 @fact.register(Case)
 @fact.register(QueueDepth)
 @fact.register(Poked)
