@@ -6,7 +6,7 @@ import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -189,7 +189,7 @@ async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(house: Ho
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         atom = await it.http.get("/sources/notes/feeds/atom")
-        tree = ElementTree.fromstring(atom.text)
+        tree = ET.fromstring(atom.text)
         links = [
             one.get("href") or "" for one in tree.iter("{http://www.w3.org/2005/Atom}link") if one.get("rel") == "self"
         ]
@@ -214,8 +214,8 @@ async def test_who_may_only_read_gets_no_contact_details(house: House) -> None:
     async with door(house, trusts_loopback=False) as it:
         house.execute(
             "insert into source (name, kind, url) values ('a', 'files', 'file:///a');"
-            "insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker) select id,"
-            " sha256('https://example.org/hay'::bytea), 'https://example.org/hay', 'Hay', 'Hay', '{}',"
+            "insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker)"
+            " select id, sha256('https://example.org/hay'::bytea), 'https://example.org/hay', 'Hay', 'Hay', '{}',"
             f" '{json.dumps(record)}', '\\x00', '\\x00', 1 from source"
         )
         asked = {"url": "https://example.org/hay"}
