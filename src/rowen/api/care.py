@@ -50,6 +50,12 @@ async def get_stats(request: Request, rowen: Service) -> Response:
     return told(request, facts)
 
 
+@router.get("/overview", response_model=list_shape("Overview"), responses={200: list_example("Overview")})
+async def list_overviews(request: Request, rowen: Service) -> Response:
+    """How all sources are doing: items, last run, trouble, share of stale items and of passages with vectors."""
+    return listed(request, await rowen.overview())
+
+
 @router.get("/health", response_model=shape("Health"), responses={200: example("Health")})
 async def get_health(request: Request, rowen: Service) -> Response:
     """How everything is doing: the queue, who works, what fails, what waits."""

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Body, Depends, Path, Request
 from starlette.responses import Response
 
 from rowen.api.access import Asking, Service, require
-from rowen.api.answers import DEFAULT_LIMIT, After, Limit, begun, listed, made, page, told
+from rowen.api.answers import DEFAULT_LIMIT, After, Limit, begun, made, page, told
 from rowen.api.bodies import SourceBody, SourceChangeBody, SyncBody, UrlsBody
-from rowen.api.examples import Responses, example, list_example, page_example
+from rowen.api.examples import Responses, example, page_example
 from rowen.api.reach import refuse_reach
-from rowen.api.shapes import list_shape, page_shape, shape
+from rowen.api.shapes import page_shape, shape
 from rowen.errors import NotFoundError
 from rowen.model.access import Scope
 from rowen.service.discovery import Discovery, Unconfirmed
@@ -30,12 +30,6 @@ _HELD = page_shape("HeldDeletion")
 async def list_sources(request: Request, rowen: Service, limit: Limit = DEFAULT_LIMIT, after: After = None) -> Response:
     """All sources, by name."""
     return page(request, await rowen.sources(limit=limit, after=after))
-
-
-@router.get("/sources/overview", response_model=list_shape("Overview"), responses={200: list_example("Overview")})
-async def overview_of_sources(request: Request, rowen: Service) -> Response:
-    """How all sources are doing: items, last run, trouble, share of stale items and of passages with vectors."""
-    return listed(request, await rowen.overview())
 
 
 @router.post(

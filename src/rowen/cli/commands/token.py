@@ -23,7 +23,13 @@ def token() -> None:
 
 @command("add")
 @click.argument("name")
-@click.option("--scope", type=click.Choice(list(Scope)), default=Scope.READ, show_default=True, help="What it may do.")
+@click.option(
+    "--scope",
+    type=click.Choice([str(scope) for scope in Scope]),
+    default="read",
+    show_default=True,
+    help="What it may do.",
+)
 @click.option(
     "--days", type=click.FloatRange(min=0, min_open=True), default=90, show_default=True, help="It holds so long."
 )
