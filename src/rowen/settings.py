@@ -153,6 +153,7 @@ class Settings(BaseSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="origins whose pages may read answers of the server, separated by commas"
     )
+    mcp_writes: bool = Field(default=False, description="assistants may write through /mcp, as far as their tokens may")
     public_read: bool = Field(default=False, description="everybody may read, without a token")
     # Ten a second, what a person with a quick page asks for at most. Half of it is felt while typing a search.
     requests_per_minute: int = Field(default=600, ge=1, description="requests of one client that a process answers")

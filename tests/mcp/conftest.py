@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
-
 from mcp import Client
+
 from rowen import Complete, Fetched
 from rowen.mcp.server import AssistantServer
 from rowen.service import Rowen
@@ -49,8 +49,8 @@ def library(house: House, kinds: Callable[[Any], None]) -> Callable[..., Abstrac
     kinds(Scripted)
 
     @asynccontextmanager
-    async def filled() -> AsyncIterator[Rowen]:
-        async with house.open() as rowen:
+    async def filled(**settings: Any) -> AsyncIterator[Rowen]:
+        async with house.open(**settings) as rowen:
             small_library()
             await rowen.add("scripted:field", name="field")
             await rowen.sync("field")

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-
 from mcp import Client
+
 from tests.mcp.conftest import asking, text_of
 from tests.portals.site import Page, Site
 

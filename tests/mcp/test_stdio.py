@@ -7,8 +7,9 @@ import signal
 import sys
 from typing import Any
 
-import rowen
 from mcp import Client, StdioServerParameters
+
+import rowen
 from rowen.mcp.addresses import item_uri
 from tests.conftest import QUIET, House
 from tests.docs.markdown import ROOT

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from mcp.client.subscriptions import ResourceUpdated
 
-from mcp import MCPError
 from rowen.mcp.addresses import item_uri, source_uri
 from tests.mcp.conftest import HAY, asking, small_library
 

@@ -5,6 +5,7 @@ Nothing of the protocol's library is imported before it is needed.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rowen.errors import UsageError
@@ -20,10 +21,10 @@ __all__ = ["http_app", "llms_txt", "serve_stdio"]
 
 def http_app(rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") -> McpApp:
     """An ASGI application for the route `/mcp` of a server that checks who asks; call its `close()` at the end."""
-    try:
-        from rowen.mcp.http import McpApp
-    except ModuleNotFoundError as problem:
-        raise _missing(problem) from None
+    from rowen.mcp.http import McpApp
+
+    if find_spec("mcp") is None:
+        raise _missing("mcp")
     return McpApp(rowen, allow_writes=allow_writes, profile=profile)
 
 
@@ -34,7 +35,7 @@ async def serve_stdio(
     try:
         from rowen.mcp.stdio import serve
     except ModuleNotFoundError as problem:
-        raise _missing(problem) from None
+        raise _missing(problem.name) from None
     await serve(settings, allow_writes=allow_writes, local_files=local_files, profile=profile)
 
 
@@ -45,8 +46,8 @@ async def llms_txt(rowen: Rowen, *, base: str) -> str:
     return await llms_txt(rowen, base=base)
 
 
-def _missing(problem: ModuleNotFoundError) -> UsageError:
+def _missing(name: str | None) -> UsageError:
     return UsageError(
-        f"The door for assistants needs a package that is not installed: {problem.name}.",
+        f"The door for assistants needs a package that is not installed: {name}.",
         hint="Install it with: pip install 'rowen[mcp]'",
     )

@@ -321,6 +321,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         ScrapeDocsArguments,
         SyncAnswer,
         docs_scraped,
+        changes_sources=True,
         **_WRITES,
     ),
     _tool(
@@ -367,6 +368,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         RemovedSource,
         docs_removed,
         writes=True,
+        changes_sources=True,
         destroys=True,
         repeatable=False,
     ),

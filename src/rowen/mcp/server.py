@@ -16,17 +16,18 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from rowen.errors import Hint, RefusedError, RowenError, UsageError
+from rowen.errors import RefusedError, RowenError, StoreError, UsageError
+from rowen.hints import Hint
 from rowen.mcp.resources import list_resources, list_templates, read_resource
 from rowen.mcp.tool import ToolAnswer, ToolCall, ToolSpec
 from rowen.mcp.watching import ChangeWatch
-from rowen.model.access import Scope
+from rowen.model.access import Principal, Scope
 from rowen.version import __version__
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from rowen.errors import Action
+    from rowen.hints import Action
     from rowen.service import Rowen
 
 __all__ = ["INSTRUCTIONS", "AssistantServer", "Profile"]
@@ -42,6 +43,10 @@ INSTRUCTIONS = (
 _TOOLS_LAST_MS = 3_600_000
 # What the protocol calls a resource that is not there.
 _RESOURCE_NOT_FOUND = -32002
+# What REST would answer to a write that went well.
+_DONE = 200
+# Clients number their questions, or name them by a UUID; what is longer is no number.
+_LONGEST_NUMBER = 64
 # Clients kill a process that has not ended some seconds after its input; a checkpoint comes in less.
 _GRACE_S = 3.0
 log = logging.getLogger(__name__)
@@ -96,7 +101,8 @@ class AssistantServer:
 
     def _offered(self, ctx: _Ctx) -> dict[str, ToolSpec]:
         """The tools that may be called by who asks."""
-        scope = _scope(ctx)
+        principal = _principal(ctx)
+        scope = principal.scope if principal else None
         may_write = self._allow_writes and (scope is None or scope.allows(Scope.WRITE))
         may_go_out = scope is None or scope.allows(Scope.WRITE)
         return {
@@ -109,29 +115,46 @@ class AssistantServer:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._offered(ctx).values()])
 
     async def _call_tool(self, ctx: _Ctx, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name!r}.")
         try:
-            tool = self._tool(ctx, params.name)
-            asked = _arguments(tool, params.arguments or {})
-            answer = await tool.run(await self._call(), asked)
+            self._check(ctx, tool)
+            answer = await tool.run(await self._call(), _arguments(tool, params.arguments or {}))
         except RowenError as problem:
+            await self._note(ctx, tool, problem.http_status)
             return _failed(problem)
         except Exception:  # (the edge of a request: one question that fails must not end the session)
             log.exception("A tool failed unexpectedly")
+            await self._note(ctx, tool, RowenError.http_status)
             return _failed(RowenError(f"{params.name} failed unexpectedly; the server's log says why."))
-        if tool.writes and tool.name in {"add_source", "remove_source", "scrape_docs", "remove_docs"}:
+        await self._note(ctx, tool, _DONE)
+        if tool.changes_sources:
             await self.watch.sources_changed()
         return _answered(answer)
 
-    def _tool(self, ctx: _Ctx, name: str) -> ToolSpec:
-        if name not in self._tools:
-            raise MCPError(types.INVALID_PARAMS, f"There is no tool {name!r}.")
-        offered = self._offered(ctx)
-        if name not in offered:
-            raise RefusedError(
-                f"{name} may not be called here.",
-                hint="It needs --allow-writes and, over HTTP, a token that may write.",
+    async def _note(self, ctx: _Ctx, tool: ToolSpec, status: int) -> None:
+        """Write down who wrote, or tried to; on standard input and output nobody else can."""
+        principal = _principal(ctx)
+        if principal is None or not tool.writes:
+            return
+        client = getattr(ctx.request, "client", None)
+        address = client.host if client else None
+        number = str(ctx.request_id)[:_LONGEST_NUMBER]
+        try:
+            rowen = await self._opened()
+            await rowen.note_write(
+                principal, address=address, method="CALL", path=f"/mcp/{tool.name}", status=status, request=number
             )
-        return offered[name]
+        except StoreError as problem:
+            log.error("what %s wrote could not be noted: %s", principal.name, problem)
+
+    def _check(self, ctx: _Ctx, tool: ToolSpec) -> None:
+        if tool.name not in self._offered(ctx):
+            raise RefusedError(
+                f"{tool.name} may not be called here.",
+                hint="Whoever runs this has to allow writes; over HTTP the token has to as well.",
+            )
 
     async def _call(self) -> ToolCall:
         return ToolCall(await self._opened(), local_files=self._local_files, background=self._background)
@@ -174,10 +197,10 @@ def _tools(profile: Profile) -> dict[str, ToolSpec]:
     return {tool.name: tool for tool in TOOLS}
 
 
-def _scope(ctx: _Ctx) -> Scope | None:
-    """What the one who asks may do; None where nobody has to say who they are."""
-    principal = getattr(getattr(ctx.request, "state", None), "principal", None)
-    return None if principal is None else Scope(principal.scope)
+def _principal(ctx: _Ctx) -> Principal | None:
+    """Who asks; None where nobody has to say so."""
+    found: Principal | None = getattr(getattr(ctx.request, "state", None), "principal", None)
+    return found
 
 
 def _described(tool: ToolSpec) -> types.Tool:

@@ -66,6 +66,7 @@ class ToolSpec:
     destroys: bool = False
     repeatable: bool = True
     goes_out: bool = False
+    changes_sources: bool = False
 
     @property
     def input_schema(self) -> dict[str, Any]:

@@ -86,9 +86,13 @@ class ChangeWatch:
         """Say that there are other sources now."""
         await self._bus.publish(ResourcesListChanged())
 
+    def end_streams(self) -> None:
+        """Let all end who listen."""
+        self._listen.close()
+
     async def close(self) -> None:
         """End all streams, and the reader."""
-        self._listen.close()
+        self.end_streams()
         for end in self._subscribed.values():
             end()
         self._subscribed.clear()

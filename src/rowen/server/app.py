@@ -14,6 +14,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from rowen.api.app import api_of
 from rowen.errors import StoreError
 from rowen.server.admission import Admission
+from rowen.server.assistants import Assistants
 from rowen.server.base_path import BasePath
 from rowen.server.journal import Journal
 from rowen.server.limits import BodyLimit
@@ -34,13 +35,15 @@ _TIDY_S = 3600.0
 class Doors:
     """The application: `asgi` answers requests, `close` lets streams end before their readers do."""
 
-    def __init__(self, asgi: ASGIApp, inner: FastAPI) -> None:
+    def __init__(self, asgi: ASGIApp, inner: FastAPI, assistants: Assistants) -> None:
         self.asgi = asgi
         self.inner = inner
+        self._assistants = assistants
 
     def close(self) -> None:
         """Let what follows something end: a server waits for its readers."""
         self.inner.state.closing.set()
+        self._assistants.end_streams()
 
 
 def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doors:
@@ -50,8 +53,9 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
     """
     settings = rowen.settings
     inner = api_of(rowen)
-    inner.router.routes.extend(login_routes(rowen))
-    inner.router.lifespan_context = lambda _: _beside(rowen, works=works)
+    assistants = Assistants(rowen)
+    inner.router.routes.extend([*login_routes(rowen), *assistants.routes()])
+    inner.router.lifespan_context = lambda _: _beside(rowen, assistants, works=works)
     layers: ASGIApp = Repeats(inner, rowen)
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)
     layers = Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies)
@@ -62,7 +66,7 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
         layers = BasePath(layers, base)
     if settings.proxies:
         layers = ProxyHeadersMiddleware(layers, trusted_hosts=[str(network) for network in settings.proxies])  # type: ignore[arg-type, assignment]
-    return Doors(layers, inner)
+    return Doors(layers, inner, assistants)
 
 
 def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
@@ -77,13 +81,14 @@ def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
 
 
 @asynccontextmanager
-async def _beside(rowen: Rowen, *, works: bool) -> AsyncIterator[None]:
+async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> AsyncIterator[None]:
     """What runs as long as the server does."""
     tasks = [asyncio.create_task(_tidy(rowen))]
     worker = asyncio.create_task(_work(rowen)) if works else None
     try:
         yield
     finally:
+        await assistants.close()
         for task in tasks:
             task.cancel()
         rowen.stop()

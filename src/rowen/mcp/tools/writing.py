@@ -218,6 +218,7 @@ ADD_SOURCE = ToolSpec(
     AddedSource,
     added,
     writes=True,
+    changes_sources=True,
     repeatable=False,
     goes_out=True,
 )
@@ -240,6 +241,7 @@ REMOVE_SOURCE = ToolSpec(
     RemovedSource,
     removed,
     writes=True,
+    changes_sources=True,
     destroys=True,
     repeatable=False,
 )
