@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
 
 from rowen.api.access import Requirement
-from rowen.api.problems import MEDIA_TYPE_PROBLEM, Problem, problem_of
+from rowen.api.problems import MEDIA_TYPE_PROBLEM, ProblemDetails, problem_of
 from rowen.errors import (
     NotFoundError,
     RefusedError,
@@ -56,7 +56,7 @@ def _made(app: FastAPI) -> dict[str, Any]:
         title="Rowen", version=__version__, openapi_version="3.1.0", description=_ABOUT, routes=app.routes
     )
     parts = made.setdefault("components", {})
-    parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+    parts.setdefault("schemas", {})["Problem"] = ProblemDetails.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(name, None)
     parts["securitySchemes"] = {
