@@ -82,7 +82,11 @@ def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None
     answers = operation["responses"]
     answers.pop("422", None)
     for kind in _problems(route, method, is_open=is_open):
-        answers.setdefault(str(kind.http_status), {}).update(_answer(kind))
+        answer = answers.setdefault(str(kind.http_status), {})
+        told = _answer(kind)
+        answer["description"] = answer.get("description") or told["description"]
+        answer.setdefault("content", {}).update(told["content"])
+    answers["default"] = _answer(RowenError) | {"description": "Any other error, by its own status."}
     if method == "GET" and not is_open and "text/event-stream" not in str(answers.get("200")):
         answers["304"] = {"description": "It is what the client has already."}
 

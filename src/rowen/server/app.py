@@ -15,6 +15,7 @@ from rowen.api.app import api_of
 from rowen.errors import StoreError
 from rowen.server.admission import Admission
 from rowen.server.base_path import BasePath
+from rowen.server.heads import Heads
 from rowen.server.journal import Journal
 from rowen.server.limits import BodyLimit
 from rowen.server.login import login_routes
@@ -52,7 +53,7 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
     inner = api_of(rowen)
     inner.router.routes.extend(login_routes(rowen))
     inner.router.lifespan_context = lambda _: _beside(rowen, works=works)
-    layers: ASGIApp = Repeats(inner, rowen)
+    layers: ASGIApp = Repeats(Heads(inner), rowen)
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)
     layers = Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies)
     if settings.cors_origins:
