@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         UsageError,
     )
-    from rowen.model.access import AccessToken, AuditLine, KeptAnswer, NewSession, NewToken, Principal, Scope
+    from rowen.model.access import AccessToken, AuditLine, NewSession, NewToken, Principal, RepeatedAnswer, Scope
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
     from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
     from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
@@ -140,7 +140,6 @@ __all__ = [
     "ItemDiff",
     "ItemError",
     "Job",
-    "KeptAnswer",
     "Known",
     "LiveWorker",
     "Meter",
@@ -164,6 +163,7 @@ __all__ = [
     "QueueDepth",
     "Raw",
     "RefusedError",
+    "RepeatedAnswer",
     "Revision",
     "Rowen",
     "RowenError",
@@ -231,7 +231,7 @@ _HOME = {
     "rowen.model.access": (
         "AccessToken",
         "AuditLine",
-        "KeptAnswer",
+        "RepeatedAnswer",
         "NewSession",
         "NewToken",
         "Principal",

@@ -115,9 +115,11 @@ async def test_what_a_client_has_already_is_not_sent_again(house: House, folder:
             etag = first.headers["etag"]
             again = await it.http.get(path, headers={"If-None-Match": f'"other", W/{etag}'})
             differs = await it.http.get(path, headers={"If-None-Match": '"other"'})
+            head = await it.http.head(path)
 
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag), path
             assert differs.status_code == 200
+            assert (head.status_code, head.headers["etag"], head.content) == (200, etag, b"")
 
 
 async def test_lists_go_on_by_cursors_that_no_other_list_takes(house: House, folder: Path) -> None:

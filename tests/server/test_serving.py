@@ -119,14 +119,9 @@ def environment(house: House) -> dict[str, str]:
     return {**os.environ, "ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(house.home)}
 
 
-def rowen(house: House, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rowen", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(house), timeout=60, check=False)
-
-
-def test_the_command_serves_logs_as_json_and_ends_in_order(house: House) -> None:
-    made = rowen(house, "token", "add", "ci", "--scope", "write", "--json")
-    secret = json.loads(made.stdout)["secret"]
+async def test_the_command_serves_logs_as_json_and_ends_in_order(house: House) -> None:
+    async with house.open() as rowen:
+        secret = (await rowen.add_token("ci", scope="write")).secret
     command = [sys.executable, "-m", "rowen", "serve", "--port", "0", "--log-json", "--no-worker"]
     with subprocess.Popen(command, env=environment(house), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

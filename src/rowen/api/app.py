@@ -34,8 +34,9 @@ from rowen.service import Rowen
 __all__ = ["PREFIX", "api_of"]
 
 PREFIX = "/api/v1"
+# Routes are tried in order: what is asked most stands first.
 _RESOURCES = (
-    *(sources, runs, items, search, changes, schemas, extractions, jobs, receivers, saved, exports),
+    *(search, items, sources, changes, runs, jobs, schemas, extractions, receivers, saved, exports),
     *(care, push, tokens),
 )
 
@@ -46,9 +47,10 @@ def api_of(rowen: Rowen) -> FastAPI:
     """The application; who serves it says who is asking, as `request.state.principal`."""
     app = FastAPI(title="Rowen", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.rowen, app.state.closing = rowen, asyncio.Event()
+    app.include_router(probes.router)
     for resource in _RESOURCES:
         app.include_router(resource.router, prefix=PREFIX)
-    for others in (publications.router, changes.lines, push.hooks, probes.router, pages):
+    for others in (publications.router, changes.lines, push.hooks, pages):
         app.include_router(others)
     install(app)
     app.openapi = partial(document, app)  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
 
 from rowen.api.access import Requirement
-from rowen.api.problems import MEDIA_TYPE_PROBLEM, Problem, problem_of
+from rowen.api.problems import MEDIA_TYPE_PROBLEM, ProblemDetails, problem_of
 from rowen.errors import (
     NotFoundError,
     RefusedError,
@@ -56,7 +56,7 @@ def _made(app: FastAPI) -> dict[str, Any]:
         title="Rowen", version=__version__, openapi_version="3.1.0", description=_ABOUT, routes=app.routes
     )
     parts = made.setdefault("components", {})
-    parts.setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+    parts.setdefault("schemas", {})["Problem"] = ProblemDetails.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(name, None)
     parts["securitySchemes"] = {
@@ -82,7 +82,11 @@ def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None
     answers = operation["responses"]
     answers.pop("422", None)
     for kind in _problems(route, method, is_open=is_open):
-        answers.setdefault(str(kind.http_status), {}).update(_answer(kind))
+        answer = answers.setdefault(str(kind.http_status), {})
+        told = _answer(kind)
+        answer["description"] = answer.get("description") or told["description"]
+        answer.setdefault("content", {}).update(told["content"])
+    answers["default"] = _answer(RowenError) | {"description": "Any other error, by its own status."}
     if method == "GET" and not is_open and "text/event-stream" not in str(answers.get("200")):
         answers["304"] = {"description": "It is what the client has already."}
 

@@ -13,7 +13,7 @@ from rowen.api.encoding import encoded
 from rowen.errors import NotFoundError, RefusedError, RowenError, UsageError
 from rowen.hints import Action, Hint
 
-__all__ = ["MEDIA_TYPE_PROBLEM", "Problem", "install", "problem_of", "response_of"]
+__all__ = ["MEDIA_TYPE_PROBLEM", "ProblemDetails", "install", "problem_of", "response_of"]
 
 MEDIA_TYPE_PROBLEM = "application/problem+json"
 
@@ -34,7 +34,7 @@ _REQUESTS = {
 }
 
 
-class Problem(BaseModel):
+class ProblemDetails(BaseModel):
     """What went wrong, as RFC 9457 has it, with what a program can do about it."""
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": True})

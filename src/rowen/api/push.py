@@ -25,7 +25,10 @@ admin = [Depends(require(Scope.ADMIN))]
 
 Secret = Annotated[str, Path(description="the last part of a callback address, which nobody can guess", max_length=200)]
 _WORD: dict[str, Any] = {"content": {"text/plain": {"example": "taken"}}}
-_HOOK: Responses = {200: _WORD, 202: _WORD, 401: {"description": "not signed by who may"}}
+_HOOK: Responses = {
+    **dict.fromkeys((200, 202, 400, 404, 410, 413, 429), _WORD),
+    401: {**_WORD, "description": "not signed by who may"},
+}
 
 
 @router.post(
@@ -95,7 +98,7 @@ async def receive_call(request: Request, name: Name, rowen: Service) -> Response
     return _verdict(await rowen.receive_call(name, dict(request.headers), await request.body()))
 
 
-@hooks.get("/websub/{secret}", response_class=Response, responses={200: _WORD})
+@hooks.get("/websub/{secret}", response_class=Response, responses={200: _WORD, 404: _WORD})
 async def verify_websub(request: Request, secret: Secret, rowen: Service) -> Response:
     """A hub asks whether we meant our subscription."""
     return _verdict(await rowen.verify_websub(secret, dict(request.query_params)))

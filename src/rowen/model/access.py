@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["AccessToken", "AuditLine", "KeptAnswer", "NewSession", "NewToken", "Principal", "Scope"]
+__all__ = ["AccessToken", "AuditLine", "NewSession", "NewToken", "Principal", "RepeatedAnswer", "Scope"]
 
 
 class Scope(enum.StrEnum):
@@ -71,7 +71,7 @@ class AuditLine:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class RepeatedAnswer:
     """The answer that a repeated request is given again."""
 
     status: int

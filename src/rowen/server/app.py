@@ -16,6 +16,7 @@ from rowen.errors import StoreError
 from rowen.server.admission import Admission
 from rowen.server.assistants import Assistants
 from rowen.server.base_path import BasePath
+from rowen.server.heads import Heads
 from rowen.server.journal import Journal
 from rowen.server.limits import BodyLimit
 from rowen.server.login import login_routes
@@ -56,7 +57,7 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
     assistants = Assistants(rowen)
     inner.router.routes.extend([*login_routes(rowen), *assistants.routes()])
     inner.router.lifespan_context = lambda _: _beside(rowen, assistants, works=works)
-    layers: ASGIApp = Repeats(inner, rowen)
+    layers: ASGIApp = Repeats(Heads(inner), rowen)
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)
     layers = Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies)
     if settings.cors_origins:

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rowen.api.problems import response_of
 from rowen.errors import RowenError
-from rowen.model.access import KeptAnswer, Principal
+from rowen.model.access import Principal, RepeatedAnswer
 from rowen.server.requests import headers_of, path_of
 from rowen.service import Rowen
 
@@ -74,11 +74,11 @@ class _Answer:
         await self._send(message)
 
     @property
-    def kept(self) -> KeptAnswer | None:
+    def kept(self) -> RepeatedAnswer | None:
         """The answer, if who repeats the request should get it."""
         body = b"".join(self._pieces)
         # From 500 on it is the server that failed.
         passing = self._status >= 500 or self._status in _PASSING
         if not self._is_whole or passing or len(body) > _MOST_BYTES:
             return None
-        return KeptAnswer(self._status, self._headers, body)
+        return RepeatedAnswer(self._status, self._headers, body)

@@ -10,10 +10,10 @@ from rowen.harvest.engine import Engine
 from rowen.model.access import (
     AccessToken,
     AuditLine,
-    KeptAnswer,
     NewSession,
     NewToken,
     Principal,
+    RepeatedAnswer,
     Scope,
 )
 from rowen.model.page import Page
@@ -131,7 +131,7 @@ class Access:
             )
         return page_of(found, limit, listing, lambda line: [line.id])
 
-    async def answer_once(self, principal: str, key: str, fingerprint: bytes) -> KeptAnswer | None:
+    async def answer_once(self, principal: str, key: str, fingerprint: bytes) -> RepeatedAnswer | None:
         """The answer to a request that was sent before under this key; None for a new one, which is begun.
 
         Who uses a key for something else is told so, and who comes while the first is under way as well.
@@ -156,7 +156,7 @@ class Access:
             raise BusyError("The same request is under way. Nothing was done.", hint="Ask again in a moment.")
         return held[1]
 
-    async def keep_answer(self, principal: str, key: str, answer: KeptAnswer | None) -> None:
+    async def keep_answer(self, principal: str, key: str, answer: RepeatedAnswer | None) -> None:
         """Keep the answer to what was begun; None if it came to nothing, and may be tried again."""
         async with self._database.connection() as c:
             if answer is None:

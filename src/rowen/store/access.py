@@ -8,7 +8,7 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.access import AccessToken, AuditLine, KeptAnswer, Principal, Scope
+from rowen.model.access import AccessToken, AuditLine, Principal, RepeatedAnswer, Scope
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one, scalar
 
@@ -138,7 +138,7 @@ returning true
 
 async def claim_answer(
     c: Connection, principal: str, key: str, *, fingerprint: bytes, kept_h: int, longest_s: float
-) -> tuple[bytes, KeptAnswer | None] | None:
+) -> tuple[bytes, RepeatedAnswer | None] | None:
     """Begin what has not been asked for before, and return None; else what was asked, and its answer if there is one.
 
     What was begun longer ago than any request takes has died with its process, and may be begun again.
@@ -153,10 +153,10 @@ async def claim_answer(
     )
     if row is None:
         return await claim_answer(c, principal, key, fingerprint=fingerprint, kept_h=kept_h, longest_s=longest_s)
-    return row[0], None if row[1] is None else KeptAnswer(row[1], row[2], row[3])
+    return row[0], None if row[1] is None else RepeatedAnswer(row[1], row[2], row[3])
 
 
-async def keep_answer(c: Connection, principal: str, key: str, answer: KeptAnswer) -> None:
+async def keep_answer(c: Connection, principal: str, key: str, answer: RepeatedAnswer) -> None:
     """Keep an answer for who asks the same again."""
     headers: Mapping[str, str] = dict(answer.headers)
     await c.execute(
