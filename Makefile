@@ -59,6 +59,7 @@ bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.freshness --pages 300
 	$(BIN)/python -m bench.fleet --portals 40 --pages 20
 	$(BIN)/python -m bench.extraction
+	$(BIN)/python -m bench.assistant
 	$(BIN)/python -m bench.doors
 
 serve: setup ## Start the server over HTTP on http://127.0.0.1:8400, and keep everything fresh
