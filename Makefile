@@ -64,9 +64,11 @@ bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.fleet --portals 40 --pages 20
 	$(BIN)/python -m bench.extraction
 	$(BIN)/python -m bench.statements
+	$(BIN)/python -m bench.assistant
+	$(BIN)/python -m bench.doors
 
-serve: ## Start the server over HTTP (not built yet)
-	@echo "There is no server yet: REST, web page and MCP come later. Until then: make demo, or rowen --help." >&2; exit 1
+serve: setup ## Start the server over HTTP on http://127.0.0.1:8400, and keep everything fresh
+	@$(BIN)/rowen serve
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

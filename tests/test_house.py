@@ -55,6 +55,7 @@ ERROR_CODES = {
     "provider_refused": 422,
     "redirect": 502,
     "refused": 403,
+    "request_too_large": 413,
     "source": 502,
     "source_gone": 502,
     "store": 500,
@@ -64,7 +65,9 @@ ERROR_CODES = {
     "store_unfit": 500,
     "texts_refused": 502,
     "tls": 502,
+    "too_many_requests": 429,
     "truncated": 502,
+    "unauthenticated": 401,
     "ungrounded": 422,
     "usage": 400,
 }
@@ -80,10 +83,12 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
 
 def test_the_public_surface_is_a_decision() -> None:
     assert rowen.__all__ == [
+        "AccessToken",
         "Action",
         "AnnouncedDocument",
         "Answer",
         "AppliedSource",
+        "AuditLine",
         "BlockingRowen",
         "Body",
         "BudgetExceededError",
@@ -123,6 +128,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "FieldChange",
         "Following",
         "FormatReader",
+        "FoundVersion",
         "Gone",
         "Health",
         "HeldDeletion",
@@ -138,6 +144,8 @@ def test_the_public_surface_is_a_decision() -> None:
         "Meter",
         "ModelScore",
         "ModelStatus",
+        "NewSession",
+        "NewToken",
         "NotFoundError",
         "Observation",
         "Options",
@@ -148,6 +156,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "Part",
         "Passage",
         "Poked",
+        "Principal",
         "ProviderError",
         "Publication",
         "PushAccess",
@@ -155,6 +164,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "QueueDepth",
         "Raw",
         "RefusedError",
+        "RepeatedAnswer",
         "Revision",
         "Rowen",
         "RowenError",
@@ -165,6 +175,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "SchemaChange",
         "SchemaComparison",
         "SchemaUse",
+        "Scope",
         "ServerStatus",
         "Skipped",
         "Source",
@@ -259,7 +270,7 @@ def test_broad_excepts_stand_at_edges_only() -> None:
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
     ]
 
-    assert set(broad) <= {"harvest/run.py", "cli/app.py", "jobs/worker.py"}
+    assert set(broad) <= {"harvest/run.py", "cli/app.py", "jobs/worker.py", "mcp/server.py"}
 
 
 def test_only_the_settings_referenced_secrets_and_child_processes_read_the_environment() -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         UsageError,
     )
+    from rowen.model.access import AccessToken, AuditLine, NewSession, NewToken, Principal, RepeatedAnswer, Scope
     from rowen.model.announcement import AnnouncedDocument
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
     from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
         Validators,
     )
     from rowen.model.job import Job, LiveWorker, QueueDepth
-    from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+    from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
     from rowen.model.page import Page
     from rowen.model.publication import Publication
     from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
@@ -87,10 +88,12 @@ if TYPE_CHECKING:
     from rowen.service.facts import fact
 
 __all__ = [
+    "AccessToken",
     "Action",
     "AnnouncedDocument",
     "Answer",
     "AppliedSource",
+    "AuditLine",
     "BlockingRowen",
     "Body",
     "BudgetExceededError",
@@ -130,6 +133,7 @@ __all__ = [
     "FieldChange",
     "Following",
     "FormatReader",
+    "FoundVersion",
     "Gone",
     "Health",
     "HeldDeletion",
@@ -145,6 +149,8 @@ __all__ = [
     "Meter",
     "ModelScore",
     "ModelStatus",
+    "NewSession",
+    "NewToken",
     "NotFoundError",
     "Observation",
     "Options",
@@ -155,6 +161,7 @@ __all__ = [
     "Part",
     "Passage",
     "Poked",
+    "Principal",
     "ProviderError",
     "Publication",
     "PushAccess",
@@ -162,6 +169,7 @@ __all__ = [
     "QueueDepth",
     "Raw",
     "RefusedError",
+    "RepeatedAnswer",
     "Revision",
     "Rowen",
     "RowenError",
@@ -172,6 +180,7 @@ __all__ = [
     "SchemaChange",
     "SchemaComparison",
     "SchemaUse",
+    "Scope",
     "ServerStatus",
     "Skipped",
     "Source",
@@ -228,6 +237,15 @@ _HOME = {
         "StoreUnavailableError",
         "UsageError",
     ),
+    "rowen.model.access": (
+        "AccessToken",
+        "AuditLine",
+        "RepeatedAnswer",
+        "NewSession",
+        "NewToken",
+        "Principal",
+        "Scope",
+    ),
     "rowen.model.database": (
         "DatabaseStatus",
         "ServerStatus",
@@ -273,6 +291,7 @@ _HOME = {
     "rowen.model.library": (
         "Entry",
         "Following",
+        "FoundVersion",
         "HeldDeletion",
         "Overview",
         "Case",

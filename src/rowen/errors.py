@@ -6,7 +6,10 @@
     ├── NotFoundError          no such source, run or item                  exit 4
     ├── RefusedError           allowed to nobody, or not without asking     exit 5
     │   ├── BusyError          another live run has the source
-    │   └── NewerDatabaseError the database was made by a later program
+    │   ├── NewerDatabaseError the database was made by a later program
+    │   ├── RequestTooLargeError    more bytes than a door takes
+    │   ├── TooManyRequestsError    more than a door answers
+    │   └── UnauthenticatedError    a door does not know who asks
     ├── StoreError             the database                                 exit 1
     │   ├── StoreUnavailableError   cannot be reached or started
     │   ├── StoreUnfitError         reached, but lacks what we need
@@ -55,9 +58,9 @@ actions that the hint names stand there as values, so that each door can offer t
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
+
+from rowen.hints import Action, Hint, action
 
 __all__ = [
     "Action",
@@ -97,6 +100,7 @@ __all__ = [
     "ProviderRefusedError",
     "RedirectError",
     "RefusedError",
+    "RequestTooLargeError",
     "RowenError",
     "SourceError",
     "SourceGoneError",
@@ -107,71 +111,14 @@ __all__ = [
     "StoreUnfitError",
     "TextsRefusedError",
     "TlsError",
+    "TooManyRequestsError",
     "TruncatedError",
+    "UnauthenticatedError",
     "UngroundedError",
     "UsageError",
     "action",
     "class_of",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """Something to do next: what a door calls it, what it is done to, and how."""
-
-    name: str
-    target: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def command(self) -> str:
-        """The action as a command line, which is its usual notation."""
-        options = (f"--{name.replace('_', '-')}" + _value(value) for name, value in self.options.items())
-        return " ".join(["rowen", self.name, *([self.target] if self.target else []), *options])
-
-    def to_json(self) -> dict[str, Any]:
-        """The action as plain values."""
-        return {"action": self.name, "target": self.target, "options": dict(self.options)}
-
-
-def _value(value: Any) -> str:
-    return "" if value is True else f" {value}"
-
-
-def action(name: str, target: str | None = None, **options: Any) -> Action:
-    """An action: `action("sync", "docs", accept_deletions=True)`."""
-    return Action(name, target, options)
-
-
-class Hint(str):
-    """What to do next: text, and the actions that it names: `Hint("Down; ", action("sync", "docs"), " tries again.")`.
-
-    As text it names them as commands; a door that has others words them with `worded`.
-    """
-
-    parts: tuple[str | Action, ...]
-
-    def __new__(cls, *parts: str | Action) -> Self:
-        """Word the hint as commands."""
-        hint = super().__new__(cls, _worded(parts, lambda one: f"`{one.command}`"))
-        hint.parts = parts
-        return hint
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return self.parts
-
-    @property
-    def actions(self) -> tuple[Action, ...]:
-        """What it names, in order."""
-        return tuple(part for part in self.parts if isinstance(part, Action))
-
-    def worded(self, word: Callable[[Action], str]) -> str:
-        """The text with a door's own words for the actions."""
-        return _worded(self.parts, word)
-
-
-def _worded(parts: Iterable[str | Action], word: Callable[[Action], str]) -> str:
-    return "".join(word(part) if isinstance(part, Action) else part for part in parts)
 
 
 class RowenError(Exception):
@@ -243,6 +190,29 @@ class NewerDatabaseError(RefusedError):
     """The database was made by a later version of Rowen."""
 
     http_status = 503
+
+
+class RequestTooLargeError(RefusedError):
+    """A request is larger than a server takes."""
+
+    http_status = 413
+
+
+class TooManyRequestsError(RefusedError):
+    """One client sent more requests than a server answers; `retry_in_s` says when it answers again."""
+
+    retryable = True
+    http_status = 429
+
+    def __init__(self, message: str = "", *, retry_in_s: float = 0.0, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_in_s = retry_in_s
+
+
+class UnauthenticatedError(RefusedError):
+    """A server does not know who is asking."""
+
+    http_status = 401
 
 
 class StoreError(RowenError):

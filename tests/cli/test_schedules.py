@@ -76,6 +76,7 @@ def test_a_worker_does_what_is_due_and_ends_when_nothing_is(docs: Cli, house: Ho
     assert "docs\tdone" in docs("jobs").out
     assert docs("jobs", "show", str(job["id"])).code == 0
     assert docs("worker", "--places", "many").code == 2
+    assert docs("worker", "--check").code == 1
 
 
 def test_a_worker_reads_a_source_as_soon_as_it_gets_a_schedule_and_stops_when_told(docs: Cli, house: House) -> None:
@@ -88,11 +89,16 @@ def test_a_worker_reads_a_source_as_soon_as_it_gets_a_schedule_and_stops_when_to
         while not house.query("select from item where title = 'Newt'"):
             assert time.monotonic() < until
         workers = docs("status", "--json").facts[2]["health"]["workers"]
+        lives = docs("worker", "--check", "--json")
+        house.execute("update procrastinate_workers set last_heartbeat = now() - interval '1 h'")
+        frozen = docs("worker", "--check")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 0
     assert len(workers) == 1
+    assert (lives.code, [fact["pid"] for fact in lives.facts]) == (0, [process.pid])
+    assert frozen.code == 1
     assert house.query("select count(*) from procrastinate_workers") == [(0,)]
 
 

@@ -66,5 +66,5 @@ def test_the_help_needs_click_and_hardly_anything_of_ours(cli: Cli) -> None:
     assert modules & (HEAVY | {"psycopg", "asyncio", "tomllib"}) == set()
     assert {name for name in modules if name.startswith("rowen.")} == {
         *("rowen.cli", "rowen.cli.app", "rowen.cli.command", "rowen.cli.invocation", "rowen.cli.output"),
-        *("rowen.cli.words", "rowen.errors", "rowen.version"),
+        *("rowen.cli.words", "rowen.errors", "rowen.hints", "rowen.version"),
     }

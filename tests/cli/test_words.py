@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.cli.since import parse
 from rowen.cli.snippet import highlight, pattern, snippet
 from rowen.cli.words import clean
 from rowen.model.query import Query
+from rowen.model.since import parse_since as parse
 from rowen.model.wording import age, count, seconds, size
 
 LONG = "\n\n".join(f"Paragraph {n} about fences and rain." for n in range(20)) + "\n\nThe goats ate the paint.\n\nEnd."

@@ -52,7 +52,12 @@ _SECTIONS = {
         "schema": ("schema", "Keep the schemas that facts are extracted as."),
         "costs": ("extract", "Show what paid calls cost, and what was avoided."),
     },
+    "Let others ask": {
+        "mcp": ("mcp", "Answer an assistant on standard input and output (Model Context Protocol)."),
+    },
     "Let it run by itself": {
+        "serve": ("serve", "Answer over HTTP, and keep everything fresh, until told to stop."),
+        "token": ("token", "Make, list and revoke the tokens by which others may ask the server."),
         "worker": ("worker", "Keep everything fresh: do what is due, until told to stop."),
         "poke": ("push", "Say that something changed: a worker looks at it before all that is due."),
         "push": ("push", "List subscriptions to hubs; subscribe, unsubscribe, show what senders sign with."),

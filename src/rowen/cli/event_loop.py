@@ -4,19 +4,21 @@ The first signal asks for a clean end, the second ends the process where it stan
 written, so nothing needs to be tidied up.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from rowen.service import Rowen
-from rowen.service import open as open_rowen
-from rowen.settings import Settings
+if TYPE_CHECKING:
+    from rowen.service import Rowen
+    from rowen.settings import Settings
 
 __all__ = ["ask", "run"]
 
@@ -57,6 +59,7 @@ def ask(
     settings: Settings, question: Callable[[Rowen], Awaitable[T]], *, stop: Callable[[Rowen], None] | None = None
 ) -> T:
     """Open Rowen, ask, and close it; with `stop` the first signal does that instead of breaking off."""
+    from rowen.service import open as open_rowen
 
     async def asked(interrupts: _Interrupts) -> T:
         async with open_rowen(settings) as rowen:

@@ -64,10 +64,16 @@ class Extractor:
     async def read(self, address: str, reading: PageReading, access: PageAccess | None = None) -> PageInput:
         """A page as it is now, with what its markup says of the wanted fields."""
         rules = tuple((f"{reading.schema.name}.{name}", rule["at"]) for name, rule in reading.rules.items())
-        facts = FactsWanted(wanted_names([reading.schema]), rules)
+        document = await self.document(address, FactsWanted(wanted_names([reading.schema]), rules), access)
+        return PageInput(document.url, document.title, document.text, document.record, document.media_type)
+
+    async def document(
+        self, address: str, facts: FactsWanted | None = None, access: PageAccess | None = None
+    ) -> Document:
+        """A page or file as it is now."""
         raw = await self._pages.raw(address, facts, access)
         document: Document = await self._engine.workers.read(raw)
-        return PageInput(document.url, document.title, document.text, document.record, document.media_type)
+        return document
 
     async def source(
         self,

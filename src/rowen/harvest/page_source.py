@@ -40,7 +40,7 @@ class PageSource:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def raw(self, address: str, facts: FactsWanted, access: PageAccess | None = None) -> Raw:
+    async def raw(self, address: str, facts: FactsWanted | None, access: PageAccess | None = None) -> Raw:
         """A page or a file, unread, with the facts that are wanted of it."""
         if not address.startswith(("http://", "https://")):
             return _file(Path(address), facts)
@@ -121,7 +121,7 @@ def checked_proxy(proxy: str) -> str:
     return proxy
 
 
-def _file(path: Path, facts: FactsWanted) -> Raw:
+def _file(path: Path, facts: FactsWanted | None) -> Raw:
     try:
         if path.stat().st_size > _MOST_FILE_BYTES:
             raise RefusedError(f"{path} has more than {_MOST_FILE_BYTES:,} bytes.")

@@ -5,18 +5,19 @@ subscribe, asks back at the callback address whether we meant it, and lends the 
 renewed before they are over, by a job that the tick makes.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from rowen.errors import ConfigurationError, NotFoundError, SourceError, UsageError
-from rowen.fetch.client import Client
 from rowen.fetch.credentials import resolve
-from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.formats.feeds import FeedLink, header_links, link_tags
 from rowen.harvest.engine import Engine
@@ -27,6 +28,10 @@ from rowen.model.source import Source
 from rowen.settings import Settings
 from rowen.store import push, queue, sources
 from rowen.store.database import Connection
+
+if TYPE_CHECKING:
+    from rowen.fetch.client import Client
+    from rowen.fetch.response import Response
 
 __all__ = [
     "Topic",

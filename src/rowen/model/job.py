@@ -60,7 +60,10 @@ class JobEnd:
 
 @dataclass(frozen=True, slots=True)
 class LiveWorker:
-    """A process that takes jobs: where it runs, how many of each kind it takes at a time, when it was last heard of."""
+    """A process that takes jobs: where it runs, how many of each kind it takes at a time, when it was last heard of.
+
+    `silent_s` is how long ago that is, by the clock of the database.
+    """
 
     id: int
     host: str
@@ -70,6 +73,7 @@ class LiveWorker:
     started_at: datetime
     heard_at: datetime
     running: int = 0
+    silent_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Case", "Entry", "Following", "HeldDeletion", "Overview", "Revision"]
+__all__ = ["Case", "Entry", "Following", "FoundVersion", "HeldDeletion", "Overview", "Revision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,20 @@ class HeldDeletion:
     since: datetime
     told: bool
     kept_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVersion:
+    """Which source holds the version of a library that somebody means; None where no version is meant.
+
+    `available` are all versions that are held, `unversioned` are sources of it that have none.
+    """
+
+    library: str
+    source: str | None
+    version: str | None
+    available: tuple[str, ...]
+    unversioned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote
 
 from rowen.model.item import Cursor
 
@@ -46,6 +47,18 @@ class Source:
     def family(self) -> str:
         """What the versions of one package have in common: its address without a version."""
         return self.url.partition("@")[0] if self.url.startswith("pkg:") else self.url
+
+    @property
+    def library(self) -> str:
+        """What it is called whatever its version: the name of a package, or its own before an `@`."""
+        if self.url.startswith("pkg:"):
+            return unquote(self.family.partition("/")[2])
+        return self.name[:1] + self.name[1:].partition("@")[0]
+
+    @property
+    def release(self) -> str | None:
+        """Its version: the one that its connector told, or what stands after the `@` of its name."""
+        return self.version or self.name[1:].partition("@")[2] or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,19 @@ class Rowen:
         self._engine = Engine(settings)
         self._parts = Parts(self._engine)
 
+    tokens = _Asked(lambda parts: parts.access.tokens)
+    add_token = _Asked(lambda parts: parts.access.add_token)
+    revoke_token = _Asked(lambda parts: parts.access.revoke_token)
+    identify = _Asked(lambda parts: parts.access.identify)
+    open_session = _Asked(lambda parts: parts.access.open_session)
+    of_session = _Asked(lambda parts: parts.access.of_session)
+    close_session = _Asked(lambda parts: parts.access.close_session)
+    note_write = _Asked(lambda parts: parts.access.note_write)
+    audit_log = _Asked(lambda parts: parts.access.audit_log)
+    tidy_access = _Asked(lambda parts: parts.access.tidy_access)
+    answer_once = _Asked(lambda parts: parts.access.answer_once)
+    keep_answer = _Asked(lambda parts: parts.access.keep_answer)
+
     sources = _Asked(lambda parts: parts.source_list.every)
     source = _Asked(lambda parts: parts.source_list.get)
     overview = _Asked(lambda parts: parts.source_list.overview)
@@ -56,9 +69,11 @@ class Rowen:
     apply = _Asked(lambda parts: parts.sources.apply)
     check_source = _Asked(lambda parts: parts.sources.check)
     following = _Asked(lambda parts: parts.sources.following)
+    find_version = _Asked(lambda parts: parts.sources.find_version)
 
     extract = _Asked(lambda parts: parts.extractions.extract)
     extract_source = _Asked(lambda parts: parts.extractions.extract_source)
+    read_page = _Asked(lambda parts: parts.extractions.read_page)
     estimate_extraction = _Asked(lambda parts: parts.extractions.estimate)
     evaluate = _Asked(lambda parts: parts.extractions.evaluate)
     costs = _Asked(lambda parts: parts.extractions.costs)
@@ -71,6 +86,7 @@ class Rowen:
     sync = _Asked(lambda parts: parts.runs.sync)
     sync_all = _Asked(lambda parts: parts.runs.sync_all)
     cancel = _Asked(lambda parts: parts.runs.cancel)
+    cancel_run = _Asked(lambda parts: parts.runs.cancel_run)
     sources_in_turn = _Asked(lambda parts: parts.runs.in_turn)
     runs = _Asked(lambda parts: parts.runs.recent)
     run = _Asked(lambda parts: parts.runs.get)
@@ -81,6 +97,7 @@ class Rowen:
     queue_depth = _Asked(lambda parts: parts.jobs.depth)
     workers = _Asked(lambda parts: parts.jobs.workers)
     enqueue = _Asked(lambda parts: parts.jobs.enqueue)
+    enqueue_extraction = _Asked(lambda parts: parts.jobs.enqueue_extraction)
     cancel_job = _Asked(lambda parts: parts.jobs.cancel)
     retry_job = _Asked(lambda parts: parts.jobs.retry)
     pause_queue = _Asked(lambda parts: parts.jobs.pause)
@@ -108,6 +125,7 @@ class Rowen:
     history = _Asked(lambda parts: parts.items.history)
     diff = _Asked(lambda parts: parts.items.diff)
     compare = _Asked(lambda parts: parts.items.compare)
+    checked = _Asked(lambda parts: parts.items.checked)
 
     search = _Asked(lambda parts: parts.search.search)
     similar = _Asked(lambda parts: parts.search.similar)
@@ -147,6 +165,7 @@ class Rowen:
     search_news = _Asked(lambda parts: parts.saved.news)
 
     export = _Asked(lambda parts: parts.exports.export)
+    export_lines = _Asked(lambda parts: parts.exports.lines)
     export_extractions = _Asked(lambda parts: parts.exports.export_extractions)
 
     schemas = _Asked(lambda parts: parts.schemas.every)

@@ -20,7 +20,7 @@ from rowen.settings import Settings
 from rowen.store import sources
 from rowen.store.database import Connection, Database
 
-__all__ = ["apply"]
+__all__ = ["apply", "reaches"]
 
 
 async def apply(
@@ -38,7 +38,7 @@ async def apply(
         held = await sources.every(c)
         plan = await _with_schemas(c, path, list(_plan(declared, held, prune=prune)))
         if not trust:
-            _refuse_reaches(path, plan)
+            _refusereaches(path, plan)
         if not dry_run:
             await _write(c, plan)
     for one in declared if trust and not dry_run else ():
@@ -107,13 +107,13 @@ def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
     return replace(applied, action="changed", changes=changes)
 
 
-def _refuse_reaches(path: Path, plan: Sequence[Step]) -> None:
+def _refusereaches(path: Path, plan: Sequence[Step]) -> None:
     """Refuse what reaches for this machine's secrets or folders and was not agreed to before."""
     wrong = [
         f"  {one.name}: {reach}, for {one.url}"
         for _, one, source, _ in plan
         if one is not None
-        for reach in sorted(_reaches(one.kind, one.options) - _reaches(one.kind, source.options if source else {}))
+        for reach in sorted(reaches(one.kind, one.options) - reaches(one.kind, source.options if source else {}))
     ]
     if wrong:
         raise RefusedError(
@@ -122,7 +122,7 @@ def _refuse_reaches(path: Path, plan: Sequence[Step]) -> None:
         )
 
 
-def _reaches(kind: str, options: Mapping[str, Any]) -> set[str]:
+def reaches(kind: str, options: Mapping[str, Any]) -> set[str]:
     """What options take from this machine: secrets that are sent, and folders that are written to."""
     fields = registry.connector(kind).Options.model_fields
     folders = {f"{name} = {value}" for name, value in options.items() if name in fields and _is_path(fields[name])}

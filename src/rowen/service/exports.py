@@ -130,6 +130,23 @@ class Exports:
             size_bytes = sum(path.stat().st_size for path in folder.iterdir())
         return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
 
+    async def lines(self, *, sources: Sequence[str] = ()) -> AsyncGenerator[bytes]:
+        """All items as JSON lines, as they are read: a snapshot that needs no room on any disk."""
+        from rowen.publish.lines import json_line
+        from rowen.publish.row import StoredRow, row_of
+        from rowen.store.exports import snapshot
+
+        await self._need(sources)
+        async with snapshot(self._database) as index:
+            await index.find_twins()
+            for source in await index.sources():
+                if sources and source.name not in sources:
+                    continue
+                async with aclosing(index.rows(source.id)) as batches:
+                    async for rows in batches:
+                        made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows]
+                        yield "".join(map(json_line, made)).encode("utf-8", "replace")
+
     async def _need(self, names: Sequence[str]) -> None:
         async with self._database.connection() as c:
             for name in names:

@@ -27,6 +27,7 @@ from rowen.model.extraction import (
     Grounding,
     PageOptions,
 )
+from rowen.model.item import Document
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.schema import Schema, SchemaRef
@@ -76,6 +77,10 @@ class Extractions:
         if isinstance(schema, str | Mapping):
             return found
         return replace(found, data=schema.model_validate(found.data))
+
+    async def read_page(self, url: str) -> Document:
+        """The text of a page as it is now; nothing is kept of it."""
+        return await self._extractor.document(url)
 
     async def estimate(
         self, address: str, schema: str | Mapping[str, Any] | type[BaseModel], **how: Unpack[PageOptions]

@@ -6,6 +6,7 @@ from typing import Any
 
 from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
+from rowen.model.access import AccessToken, AuditLine, NewToken
 from rowen.model.announcement import AnnouncedDocument
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.diff import ItemDiff
@@ -15,7 +16,7 @@ from rowen.model.export import Export
 from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
 from rowen.model.health import Health
 from rowen.model.job import Job, LiveWorker, QueueDepth
-from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit
 from rowen.model.run import Change, Run
@@ -53,8 +54,18 @@ def _source(source: Source) -> dict[str, Any]:
         "due_at": source.due_at,
         "failures": source.failures,
         "failing_since": source.failing_since,
-        "stale": source.stale,
+        "stale": _share(source.stale),
     }
+
+
+@fact.register
+def _overview(overview: Overview) -> dict[str, Any]:
+    return {**asdict(overview), "stale": _share(overview.stale)}
+
+
+def _share(stale: float | None) -> float | None:
+    """An expectation to a thousandth: more would differ with each look, and mean nothing."""
+    return None if stale is None else round(stale, 3)
 
 
 @fact.register
@@ -196,6 +207,13 @@ def _dumped(data: Any) -> Any:
     return data.model_dump(mode="json") if hasattr(data, "model_dump") else data
 
 
+@fact.register
+def _new_token(made: NewToken) -> dict[str, Any]:
+    return {**asdict(made.token), "secret": made.secret}
+
+
+@fact.register(AccessToken)
+@fact.register(AuditLine)
 @fact.register(Change)
 @fact.register(Delivery)
 @fact.register(DatabaseStatus)
@@ -210,7 +228,7 @@ def _dumped(data: Any) -> Any:
 @fact.register(ModelStatus)
 @fact.register(SavedNews)
 @fact.register(Following)
-@fact.register(Overview)
+@fact.register(FoundVersion)
 @fact.register(Case)
 @fact.register(QueueDepth)
 @fact.register(Poked)

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.publication import FeedForm, Publication
 from rowen.model.run import Change
+from rowen.service.redaction import redacted
 from rowen.store import catalogs, changes, publications
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
@@ -31,6 +33,7 @@ class Feeds:
         self._database = engine.database
         self._listener = engine.listener
         self._base = engine.settings.public_url or _LOCAL
+        self._hidden = engine.settings.redacted_keys
 
     async def feed(
         self,
@@ -77,7 +80,8 @@ class Feeds:
                     return event_stream.block(addresses, number, spans, last)
             found = await publications.page(c, number, size=event_stream.PAGE_LINES, source=source)
         _need_any(node, number * event_stream.PAGE_LINES < last or number == 0)
-        return await asyncio.to_thread(event_stream.members, addresses, number, found, last)
+        public = [replace(one, record=redacted(one.record, self._hidden)) for one in found]
+        return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
 
     async def events(self, *, last_event_id: str | None = None, source: str | None = None) -> AsyncGenerator[bytes]:
         """New changes as server-sent events, from the one that a client saw last; never ends."""

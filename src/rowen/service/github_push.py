@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from rowen.connectors.github.address import RepositoryAddress
 from rowen.model.source import Source
 
 __all__ = ["sources_of"]
@@ -36,6 +35,8 @@ def sources_of(event: str, payload: Any, sources: Iterable[Source]) -> Iterator[
 def _github_reads(
     source: Source, event: str, payload: dict[str, Any], repository: dict[str, Any], places: set[str]
 ) -> bool:
+    from rowen.connectors.github.address import RepositoryAddress
+
     address = RepositoryAddress.parse(source.url)
     if address is None or _place(address.repository) not in places:
         return False

@@ -3,6 +3,7 @@
 import difflib
 import os
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
@@ -41,6 +42,11 @@ class Items:
                 f"Nothing is held of {url!r}.", hint=Hint(action("search"), " finds items by their words.")
             )
         return found[0]
+
+    async def checked(self, urls: Sequence[str]) -> dict[tuple[str, str], datetime]:
+        """When items were last looked at, by source and URL; in one question for many."""
+        async with self._database.connection() as c:
+            return await library.checked(c, [key_of(url) for url in urls])
 
     async def twins(self, url: str, *, source: str | None = None) -> TwinGroup | None:
         """The same dataset in other sources, and which listing is the original; None if no other source has it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from rowen.errors import BusyError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.jobs.queue import Queue
 from rowen.model.health import Health
@@ -12,7 +13,7 @@ from rowen.model.job import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.page import Page
 from rowen.service.paging import decoded, page_of
 from rowen.service.runs import Runs
-from rowen.store import embeddings, health, jobs
+from rowen.store import carried_schemas, embeddings, health, jobs
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
@@ -71,6 +72,19 @@ class Jobs:
         async with self._database.connection() as c:
             source = await source_store.get(c, name)
         return await self._queue.sync(source, full=full, accept_deletions=accept_deletions)
+
+    async def enqueue_extraction(self, name: str) -> Job:
+        """Have what changed in a source extracted by a worker, as all schemas that it carries."""
+        from rowen.jobs.extracting import put_extraction
+
+        async with self._database.transaction() as c:
+            source = await source_store.get(c, name)
+            if not await carried_schemas.carried(c, source.id):
+                raise UsageError(f"Source {name!r} carries no schema, so there is nothing to extract.")
+            job_id = await put_extraction(c, self._database, source.id)
+            if job_id is None:
+                raise BusyError(f"An extraction of {name!r} waits already. Nothing was changed.")
+            return await jobs.get(c, job_id)
 
     async def cancel(self, job_id: int) -> Job:
         """Take a job out of the queue; a running one ends soon, at a checkpoint."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rowen.harvest.engine import Engine
 
 if TYPE_CHECKING:
+    from rowen.service.access import Access
     from rowen.service.announced import AnnouncedDocuments
     from rowen.service.changes import Changes
     from rowen.service.deletions import Deletions
@@ -36,6 +37,13 @@ class Parts:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+
+    @cached_property
+    def access(self) -> Access:
+        """Who may ask."""
+        from rowen.service.access import Access
+
+        return Access(self.engine)
 
     @cached_property
     def source_list(self) -> SourceList:

@@ -130,6 +130,11 @@ class Runs:
                 return await runs.request_cancel(c, int(target))
             return await runs.request_cancel(c, await runs.live_of(c, source))
 
+    async def cancel_run(self, run_id: int) -> Run:
+        """The same for a run by its number alone, whatever sources are called."""
+        async with self._database.transaction() as c:
+            return await runs.request_cancel(c, run_id)
+
     async def recent(self, source: str | None = None, *, limit: int = 20, after: str | None = None) -> Page[Run]:
         """The last runs, newest first; `after` is the `next` of the page before."""
         listing = ["runs", source]

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from rowen.connectors import registry
-from rowen.errors import NotFoundError, RefusedError, UsageError
+from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.fetch.credentials import references
 from rowen.fetch.target import parse
 from rowen.harvest import agreements
-from rowen.model.library import Following
+from rowen.model.library import Following, FoundVersion
 from rowen.model.run import Run
 from rowen.model.source import AppliedSource, Source
-from rowen.service.apply import apply
+from rowen.model.version import VersionSpec
+from rowen.service.apply import apply, reaches
 from rowen.service.discovery import Announce, confirm, discover, kept_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
@@ -39,6 +40,25 @@ class Sources(SourceList):
         error = last.error if last else None
         return Following(source.name, source.kind, state, source.last_run_at, new_at, last_error=error, **facts)
 
+    async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
+        """Which source holds the version of a library that `2.x`, `^2.1` or nothing at all means: the highest."""
+        wanted = library.strip().lower()
+        held = [one for one in await self.every() if wanted in (one.name.lower(), one.library.lower())]
+        if not held:
+            raise NotFoundError(
+                f"No source is called {library!r}.", hint=Hint(action("sources"), " lists those that there are.")
+            )
+        by_version = {one.release: one.name for one in held if one.release}
+        try:
+            best = VersionSpec.parse(version or "").best(by_version)
+        except ValueError as problem:
+            raise UsageError(
+                f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
+            ) from None
+        bare = tuple(one.name for one in held if not one.release)
+        source = by_version[best] if best else None
+        return FoundVersion(library, source, best, tuple(by_version), bare)
+
     async def add(
         self,
         address: str,
@@ -47,16 +67,22 @@ class Sources(SourceList):
         kind: str | None = None,
         options: Mapping[str, Any] | None = None,
         found: Announce | None = None,
+        trust: bool = True,
         **when: Unpack[When],
     ) -> Source:
         """Keep a copy of something from now on; the first sync reads it, or a worker if it has a schedule.
 
         Unless a kind is named, an address that may be any site's is asked what it is, and the registry of a package
-        whether there is one; `found` is told what came of it.
+        whether there is one; `found` is told what came of it. Without `trust` it may be nothing of this machine, nor
+        may its options refer to this machine's secrets and folders.
         """
         registry.refuse_secrets(options or {})
         schedule = wanted(None, when)
-        named = registry.recognise(address, kind)[1]
+        if not trust and address.strip().lower().startswith(_LOCAL):
+            raise _not_outside(address)
+        recognised, named = registry.recognise(address, kind)
+        if not trust:
+            _refuse_reach(recognised, named, options or {})
         held = await self.every()
         ask = kind is None and self._settings.probe
         kind, url = await self._recognise(address, kind, () if name else held, found=found)
@@ -185,6 +211,27 @@ def _refuse_kept(kind: str, url: str, held: Iterable[Source]) -> None:
         raise UsageError(
             f"{url} is kept already, as {kept.name!r}.",
             hint="Give the second one a --name, if it is meant to have other options.",
+        )
+
+
+# What is asked over the network, without the keys of whoever runs this.
+_OUTSIDE = ("http://", "https://", "git+http://", "git+https://", "pkg:")
+# Refused before anybody looks whether there is such a file: that too is nobody's business.
+_LOCAL = ("/", ".", "~", "\\", "file:", "git+file:")
+
+
+def _not_outside(address: str) -> RefusedError:
+    return RefusedError(f"{address} is no address on the web, and may not be added from here. Nothing was added.")
+
+
+def _refuse_reach(kind: str, url: str, options: Mapping[str, Any]) -> None:
+    """Refuse what would read this machine's files, or send its secrets."""
+    if not url.startswith(_OUTSIDE):
+        raise _not_outside(url)
+    if reach := sorted(reaches(kind, options)):
+        raise RefusedError(
+            f"The options refer to secrets or folders of this machine ({', '.join(reach)}). Nothing was added.",
+            hint="Such a source is added at the command line of the machine.",
         )
 
 

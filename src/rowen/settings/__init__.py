@@ -145,6 +145,37 @@ class Settings(_Declared):
     public_url: str | None = Field(
         default=None, description="where this is reached from outside: what hubs call, and what feeds and streams name"
     )
+    # The port that feeds name where no public address is set.
+    port: int = Field(default=8400, ge=0, le=65535, description="where the server listens; 0: any free port")
+    host: str = Field(default="127.0.0.1", description="on which address; any but loopback requires tokens or OIDC")
+    hosts: tuple[str, ...] = Field(
+        default=(), description="further names by which the server may be called, separated by commas"
+    )
+    proxies: Networks = Field(
+        default=(), description="reverse proxies whose X-Forwarded-For and -Proto are believed, separated by commas"
+    )
+    cors_origins: tuple[str, ...] = Field(
+        default=(), description="origins whose pages may read answers of the server, separated by commas"
+    )
+    mcp_writes: bool = Field(default=False, description="assistants may write through /mcp, as far as their tokens may")
+    public_read: bool = Field(default=False, description="everybody may read, without a token")
+    # Ten a second, what a person with a quick page asks for at most. Half of it is felt while typing a search.
+    requests_per_minute: int = Field(default=600, ge=1, description="requests of one client that a process answers")
+    # As much as a push may have. What is larger is no declaration of anything.
+    request_limit_bytes: int = Field(default=5_000_000, ge=1000, description="largest request that the server takes")
+    session_hours: float = Field(default=12.0, gt=0, description="how long a browser stays logged in")
+    # A year covers one audit and the time until the next.
+    audit_kept_days: float = Field(default=365, ge=1, description="how long it is kept who wrote what")
+    redacted_keys: tuple[str, ...] = Field(
+        default=("email", "mbox", "phone", "telephone", "password", "secret", "token", "apikey"),
+        description="parts of the names of fields of records whose values are hidden from who may only read",
+    )
+    oidc_issuer: str | None = Field(default=None, description="whose signed tokens (OIDC) name people")
+    oidc_audience: str | None = Field(default=None, description="for whom such tokens must be meant")
+    oidc_roles_claim: str = Field(default="roles", description="where a token lists roles; dots lead into objects")
+    oidc_roles: dict[str, str] = Field(
+        default_factory=dict, description="what roles may do: role=read, role=write or role=admin, separated by commas"
+    )
     probe: bool = Field(default=True, description="ask what is added what it is, and whether it is there")
     browser: Path | None = Field(
         default=None,

@@ -23,6 +23,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 Networks: TypeAlias = tuple[Network, ...]
 
 _LOOPBACK: Networks = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+_MAY = ("read", "write", "admin")
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 _FALSE = {"0", "false", "f", "no", "n", "off"}
 
@@ -204,6 +205,18 @@ def _by_host(text: str) -> dict[str, list[str]]:
     return bound
 
 
+def _roles(value: Any) -> dict[str, str]:
+    """What roles may do."""
+    if isinstance(value, Mapping):
+        pairs = [(_text(role), _text(may)) for role, may in value.items()]
+    else:
+        pairs = [(role.strip(), may.strip()) for role, _, may in (_text(part).rpartition("=") for part in _list(value))]
+    for role, may in pairs:
+        if not role or may not in _MAY:
+            raise ValueError(f"{may!r} is not what a role may do: {', '.join(_MAY)}")
+    return dict(pairs)
+
+
 _PARSERS: dict[Any, Callable[[Any], Any]] = {
     int: _whole,
     float: _number,
@@ -214,4 +227,5 @@ _PARSERS: dict[Any, Callable[[Any], Any]] = {
     tuple[str, ...]: _texts,
     Networks: _networks,
     dict[str, Networks]: _networks_of_hosts,
+    dict[str, str]: _roles,
 }

@@ -92,6 +92,7 @@ async def workers(c: Connection) -> list[LiveWorker]:
         c,
         LiveWorker,
         "select worker.id, host, pid, version, places, started_at, last_heartbeat as heard_at,"
+        " extract(epoch from clock_timestamp() - last_heartbeat)::float as silent_s,"
         " (select count(*)::integer from procrastinate_jobs job"
         "   where job.worker_id = worker.id and job.status = 'doing') as running"
         " from worker join procrastinate_workers beat on beat.id = worker.id order by worker.id",

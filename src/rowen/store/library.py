@@ -1,14 +1,15 @@
 """Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
-from rowen.store.rows import list_of, scalar
+from rowen.store.rows import all_rows, list_of, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-__all__ = ["entries", "last_new_at", "overview", "revisions"]
+__all__ = ["checked", "entries", "last_new_at", "overview", "revisions"]
 
 
 async def entries(c: Connection, key: Hash) -> list[Entry]:
@@ -26,6 +27,22 @@ async def entries(c: Connection, key: Hash) -> list[Entry]:
         """,
         [key],
     )
+
+
+async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:
+    """When the items under some keys were last looked at, by source and URL."""
+    found = await all_rows(
+        c,
+        """
+        select source.name, item.url,
+               greatest(item_check.checked_at, item.updated_at,
+                        (select max(started_at) from run where run.source_id = source.id and complete))
+          from item join source on source.id = item.source_id left join item_check on item_id = item.id
+         where key = any(%s)
+        """,
+        [list(keys)],
+    )
+    return {(source, url): at for source, url, at in found}
 
 
 async def revisions(c: Connection, item_id: int) -> list[Revision]:

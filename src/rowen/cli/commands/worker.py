@@ -1,6 +1,7 @@
 """worker: keeps everything fresh."""
 
 import os
+import socket
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
 from rowen.errors import UsageError
 from rowen.model.job import SIDE_PLACES
-from rowen.model.wording import count, seconds
+from rowen.model.wording import count, moment, seconds
 
 if TYPE_CHECKING:
     from rowen.model.job import JobEnd
@@ -28,18 +29,35 @@ __all__ = ["COMMANDS"]
     help="Jobs of a kind at a time, sync=4 or just 4; may be repeated. Default: side_by_side syncs.",
 )
 @click.option("--until-idle", is_flag=True, help="Do what is due now, and end.")
-def worker(call: Invocation, places: tuple[str, ...], until_idle: bool) -> int:
+@click.option("--check", is_flag=True, help="Say whether a worker of this machine lives, and end: for health checks.")
+def worker(call: Invocation, places: tuple[str, ...], until_idle: bool, check: bool) -> int:
     """Keep everything fresh: do what is due, until told to stop.
 
     Any number of workers on any number of machines share one database. Ctrl-C or SIGTERM lets what is in flight end at
     a checkpoint; a second one ends at once. Nothing is lost either way.
     """
+    if check:
+        return _check(call)
     wanted = _places(places)
     again = call.ask(partial(_work, call=call, places=wanted, until_idle=until_idle), gently=True)
     if again:
         call.out.say("Beginning anew, with less memory.")
         os.execv(sys.executable, [sys.executable, "-m", "rowen", *sys.argv[1:]])  # noqa: S606 (this very program)
     return 0
+
+
+def _check(call: Invocation) -> int:
+    """0 if one was heard of within its lease; those of other machines, or containers, do not count."""
+    from rowen.service.facts import fact
+
+    lease_s = call.settings.lease_s
+    live = [one for one in call.ask(lambda rowen: rowen.workers()) if one.silent_s < lease_s]
+    here = [one for one in live if one.host == socket.gethostname()]
+    for one in here:
+        call.out.answer(fact(one), f"{one.host}:{one.pid}\t{count(one.running, 'job')}\t{moment(one.heard_at)}")
+    if not here:
+        call.out.say("No worker of this machine lives; `rowen worker` begins one.")
+    return 0 if here else 1
 
 
 def _places(given: tuple[str, ...]) -> dict[str, int] | None:

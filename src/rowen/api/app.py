@@ -1,0 +1,69 @@
+"""The application of the REST door: all routes, its errors, its document."""
+
+import asyncio
+from functools import partial
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import HTMLResponse, Response
+
+from rowen.api import (
+    care,
+    changes,
+    exports,
+    extractions,
+    items,
+    jobs,
+    probes,
+    publications,
+    push,
+    receivers,
+    runs,
+    saved,
+    schemas,
+    search,
+    sources,
+    tokens,
+)
+from rowen.api.answers import JSON, validated
+from rowen.api.docs_page import docs_page
+from rowen.api.document import document
+from rowen.api.encoding import encoded
+from rowen.api.problems import install
+from rowen.service import Rowen
+
+__all__ = ["PREFIX", "api_of"]
+
+PREFIX = "/api/v1"
+# Routes are tried in order: what is asked most stands first.
+_RESOURCES = (
+    *(search, items, sources, changes, runs, jobs, schemas, extractions, receivers, saved, exports),
+    *(care, push, tokens),
+)
+
+pages = APIRouter(include_in_schema=False)
+
+
+def api_of(rowen: Rowen) -> FastAPI:
+    """The application; who serves it says who is asking, as `request.state.principal`."""
+    app = FastAPI(title="Rowen", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.rowen, app.state.closing = rowen, asyncio.Event()
+    app.include_router(probes.router)
+    for resource in _RESOURCES:
+        app.include_router(resource.router, prefix=PREFIX)
+    for others in (publications.router, changes.lines, push.hooks, pages):
+        app.include_router(others)
+    install(app)
+    app.openapi = partial(document, app)  # type: ignore[method-assign]
+    return app
+
+
+@pages.get("/api/openapi.json")
+async def get_document(request: Request) -> Response:
+    """The OpenAPI document."""
+    return validated(request, encoded(request.app.openapi()), JSON)
+
+
+@pages.get("/api/docs")
+async def get_docs(request: Request) -> Response:
+    """The same as a page."""
+    return HTMLResponse(docs_page(request.app.openapi(), base=request.scope.get("root_path", "")))

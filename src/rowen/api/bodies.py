@@ -1,0 +1,205 @@
+"""What requests may carry; a field that is not known is an error, so that a misspelt one is not ignored."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rowen.model.access import Scope
+
+__all__ = [
+    "CarryBody",
+    "ExtractBody",
+    "NoticeBody",
+    "PokeBody",
+    "RotateBody",
+    "SavedSearchBody",
+    "SchemaBody",
+    "SourceBody",
+    "SourceChangeBody",
+    "SubscribeBody",
+    "SyncBody",
+    "TokenBody",
+    "UrlsBody",
+    "WebhookBody",
+]
+
+# As long as a name may be anywhere.
+_NAME = 100
+# A thousand at once: as many as a person looks through, and some.
+_MOST_URLS = 1000
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Schedule(_Body):
+    every: str | None = Field(default=None, description="how often: `6h`, `1d`, `auto`; `none`: no schedule")
+    cron: str | None = Field(default=None, description="a cron expression instead: `0 6 * * 1-5`")
+    tz: str | None = Field(default=None, description="its time zone: `Europe/Berlin`")
+    during: str | None = Field(default=None, description="only during these hours: `mon-fri 20:00-06:00`")
+
+    @property
+    def when(self) -> Any:
+        """The schedule as the service takes it."""
+        return self.model_dump(include={"every", "cron", "tz", "during"})
+
+
+class SourceBody(_Schedule):
+    """A source to keep a copy of."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"address": "https://docs.example.org/guide/", "every": "6h"}}
+    )
+
+    address: str = Field(min_length=1, max_length=4000, description="a URL, `pypi:NAME`, `npm:NAME`; or a folder")
+    name: str | None = Field(default=None, min_length=1, max_length=_NAME, description="default: made from the address")
+    kind: str | None = Field(default=None, description="which connector reads it; default: found out")
+    options: dict[str, Any] = Field(default={}, description="options of the kind")
+
+
+class SourceChangeBody(_Schedule):
+    """What is to differ of a source; what is not named stays."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"every": "1d"}})
+
+    name: str | None = Field(default=None, min_length=1, max_length=_NAME, description="its new name")
+    options: dict[str, Any] = Field(default={}, description="options to change; null goes back to the default")
+
+
+class SyncBody(_Body):
+    """How a source is synced."""
+
+    full: bool = Field(default=False, description="read and compare every item, whatever validators say")
+    accept_deletions: bool = Field(default=False, description="let go what was held back")
+
+
+class UrlsBody(_Body):
+    """Some items."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"urls": ["https://docs.example.org/guide/old"]}}
+    )
+
+    urls: list[str] = Field(min_length=1, max_length=_MOST_URLS)
+
+
+class PokeBody(_Body):
+    """What changed, by somebody's word."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"targets": ["https://docs.example.org/guide/haymaking"]}}
+    )
+
+    targets: list[str] = Field(min_length=1, max_length=_MOST_URLS, description="URLs, or names of sources")
+
+
+class SubscribeBody(_Body):
+    """A hub to be told by."""
+
+    topic: str | None = Field(default=None, description="a page or feed that names the hub; default: the source's")
+
+
+class SchemaBody(_Body):
+    """A new version of a schema."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "ref": "product@1.0.0",
+                "definition": {"type": "object", "properties": {"price": {"type": "number"}}},
+            }
+        },
+    )
+
+    ref: str = Field(description="`name@major.minor.patch`")
+    definition: dict[str, Any] = Field(description="a JSON Schema")
+
+
+class ExtractBody(_Body):
+    """A page to read facts from, once."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"url": "https://shop.example.org/rake", "schema": "product@1"}},
+    )
+
+    url: str = Field(min_length=1, max_length=4000)
+    wanted: str | dict[str, Any] = Field(alias="schema", description="a schema by name, or a JSON Schema")
+    grounding: Literal["off", "warn", "null", "fail"] = Field(
+        default="warn", description="what to do with values that do not stand in the text"
+    )
+    rules: dict[str, str] | None = Field(default=None, description="where fields stand: `price`: `.amount | number`")
+    model: str | None = Field(default=None, description="another language model than that of the settings")
+    force: bool = Field(default=False, description="ask the model although it answered before")
+    budget_usd: float | None = Field(default=None, ge=0)
+    budget_tokens: int | None = Field(default=None, ge=0)
+    dry_run: bool = Field(default=False, description="only tell about how many tokens it would take")
+
+
+class CarryBody(_Body):
+    """How a source carries a schema; what is not named stays as it was."""
+
+    grounding: Literal["off", "warn", "null", "fail"] | None = None
+    learn: bool | None = Field(default=None, description="let a model find rules once")
+    rules: dict[str, str] | None = None
+    conditions: list[str] | None = Field(
+        default=None, description="told of in the log when they come true: `price<100`"
+    )
+    only_urls: list[str] | None = Field(default=None, description="patterns of the items that are meant")
+
+
+class _ReceiverBody(_Body):
+    name: str = Field(min_length=1, max_length=_NAME)
+    sources: list[str] = Field(default=[], description="only changes of these sources")
+    kinds: list[str] = Field(default=[], description="only changes of these kinds")
+    query: str | None = Field(default=None, description="only changes of items that have these words")
+    since: int | None = Field(default=None, ge=0, description="from this number of the log on; default: from now on")
+
+
+class WebhookBody(_ReceiverBody):
+    """A program that is called when something changes."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {"name": "builds", "url": "https://ci.example.org/hook", "secret": "env:HOOK_SECRET"}
+        },
+    )
+
+    url: str = Field(min_length=1, max_length=4000)
+    secret: str = Field(description="where the key is found that messages are signed with: env:NAME or file:PATH")
+
+
+class NoticeBody(_ReceiverBody):
+    """People who are told when something changes."""
+
+    target: str = Field(description="where their address is found: env:NAME or file:PATH")
+
+
+class RotateBody(_Body):
+    """Another secret of a webhook."""
+
+    secret: str = Field(description="env:NAME or file:PATH")
+    keep: bool = Field(default=True, description="sign with the one before as well, for a while")
+
+
+class SavedSearchBody(_Body):
+    """A search to follow."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "dry hay", "query": "dry hay"}})
+
+    name: str = Field(min_length=1, max_length=_NAME)
+    query: str = Field(min_length=1, max_length=1000)
+    sources: list[str] = []
+
+
+class TokenBody(_Body):
+    """A token to make."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "dashboard", "scope": "read"}})
+
+    name: str = Field(min_length=1, max_length=_NAME)
+    scope: Scope = Scope.READ
+    days: float | None = Field(default=90, gt=0, description="how long it holds; null: for ever")

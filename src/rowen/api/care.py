@@ -1,0 +1,87 @@
+"""How everything is doing: numbers, costs, what could not be read, models."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from rowen.api.access import Service
+from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
+from rowen.api.examples import EXAMPLES, example, list_example, page_example
+from rowen.api.runs import Of
+from rowen.api.shapes import list_shape, page_shape, shape
+from rowen.api.times import moment_of
+from rowen.service.facts import fact
+from rowen.version import __version__
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["care"])
+
+_STATS: dict[str, Any] = {
+    "version": __version__,
+    "sources": 3,
+    "items": 4210,
+    "last_change": 4711,
+    "by_kind": {"web": 2, "ckan": 1},
+    "queue": EXAMPLES["QueueDepth"],
+    "embeddings_pending": 0,
+    "quarantined": 1,
+    "deletions_held": 0,
+}
+
+
+@router.get("/stats", responses={200: {"content": {"application/json": {"example": _STATS}}}})
+async def get_stats(request: Request, rowen: Service) -> Response:
+    """What there is, in a few numbers."""
+    sources, health = await rowen.overview(), await rowen.health()
+    kinds = [source.kind for source in sources]
+    facts = {
+        "version": __version__,
+        "sources": len(sources),
+        "items": sum(source.items for source in sources),
+        "last_change": await rowen.last_change(),
+        "by_kind": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "queue": fact(health.queue),
+        "embeddings_pending": health.embeddings_pending,
+        "quarantined": health.quarantined,
+        "deletions_held": health.deletions_held,
+    }
+    return told(request, facts)
+
+
+@router.get("/overview", response_model=list_shape("Overview"), responses={200: list_example("Overview")})
+async def list_overviews(request: Request, rowen: Service) -> Response:
+    """How all sources are doing: items, last run, trouble, share of stale items and of passages with vectors."""
+    return listed(request, await rowen.overview())
+
+
+@router.get("/health", response_model=shape("Health"), responses={200: example("Health")})
+async def get_health(request: Request, rowen: Service) -> Response:
+    """How everything is doing: the queue, who works, what fails, what waits."""
+    return told(request, await rowen.health())
+
+
+@router.get("/costs", response_model=shape("Costs"), responses={200: example("Costs")})
+async def get_costs(
+    request: Request,
+    rowen: Service,
+    since: Annotated[str, Query(description="since a date, or in the last `2h`, `1d`, `4w`")] = "30d",
+) -> Response:
+    """What paid calls cost, by source, purpose and schema, with what was avoided beside."""
+    moment = moment_of(since)
+    return told(request, await rowen.costs(moment) if moment else await rowen.costs())
+
+
+@router.get("/quarantine", response_model=page_shape("Case"), responses={200: page_example("Case")})
+async def list_quarantine(
+    request: Request, rowen: Service, source: Of = None, limit: Limit = DEFAULT_LIMIT, after: After = None
+) -> Response:
+    """What could not be read, and why, newest trouble first."""
+    return page(request, await rowen.quarantine(source, limit=limit, after=after))
+
+
+@router.get("/embeddings", response_model=list_shape("ModelStatus"), responses={200: list_example("ModelStatus")})
+async def list_models(request: Request, rowen: Service) -> Response:
+    """The models that make vectors, and how far they are."""
+    return listed(request, await rowen.embeddings())

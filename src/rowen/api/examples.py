@@ -1,0 +1,146 @@
+"""What answers may say, for the OpenAPI document: real facts, put into words by the same code as answers are."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from rowen.api.encoding import encoded
+from rowen.model.access import AccessToken, AuditLine, NewToken, Scope
+from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
+from rowen.model.embedding import ModelStatus
+from rowen.model.extraction import (
+    CarriedSchema,
+    CostLine,
+    Costs,
+    Evidence,
+    Extracted,
+    Extraction,
+    ExtractionReport,
+    FieldChange,
+)
+from rowen.model.health import FailingSource, Health
+from rowen.model.job import Job, LiveWorker, QueueDepth
+from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
+from rowen.model.query import Hit
+from rowen.model.run import Change, Run, Tally
+from rowen.model.saved import SavedNews, SavedSearch
+from rowen.model.schema import Schema, SchemaChange, SchemaComparison
+from rowen.model.source import AppliedSource, Source
+from rowen.model.webhook import Delivery, Webhook, WebhookFilter
+from rowen.service.facts import fact
+
+__all__ = ["EXAMPLES", "Responses", "example", "list_example", "page_example"]
+
+Responses = dict[int | str, dict[str, Any]]
+
+_AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)
+_SITE = "https://docs.example.org/guide/"
+_PAGE = f"{_SITE}haymaking"
+_SCHEMA = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+_PRICE = FieldChange("changed", "/price", 12.0, 14.5)
+
+_THINGS: dict[str, Any] = {
+    "AccessToken": AccessToken("dashboard", Scope.READ, _AT, _AT.replace(month=6), _AT),
+    "AppliedSource": AppliedSource("guide", "added", "web", _SITE, {"schedule": (None, "every 6h")}, 0, "every 6h"),
+    "AuditLine": AuditLine(17, _AT, "ci", "192.0.2.7", "POST", "/api/v1/sources/guide/sync", 202, "5f2b9c1de04a7788"),
+    "CarriedSchema": CarriedSchema("shop", "product@1.0.0", "warn", False, {}, ("price<100",), 4711, 0, 120, 0),
+    "Case": Case("guide", f"{_SITE}broken", "The server answered 500.", None, 3, _AT, _AT),
+    "Change": Change(4711, "updated", _PAGE, "Haymaking", "guide", _AT, 42),
+    "Costs": Costs(_AT, (CostLine("shop", "extract", "product@1.0.0", "small-1", 12, 0, 30_000, 900, 0.02, 108),)),
+    "Delivery": Delivery("builds", 4711, _AT, 204, None, 0.08),
+    "Entry": Entry(
+        *(9, "guide", _PAGE, "Haymaking", "# Haymaking\n\nCut it dry.", ["field"], {"author": "Ada"}),
+        *("en", "text/html", [], 3, _AT, _AT, _AT),
+    ),
+    "Extracted": Extracted(
+        *("https://shop.example.org/rake", "product@1.0.0", {"price": 14.5}, "structured"),
+        evidence=(Evidence("/price", "number", "14.50 €", 210),),
+    ),
+    "Extraction": Extraction(
+        "shop", "https://shop.example.org/rake", "product@1.0.0", 2, {"price": 14.5}, (_PRICE,), "structured", None, _AT
+    ),
+    "ExtractionReport": ExtractionReport(
+        "shop", "product@1.0.0", looked_at=12, changed=1, same=11, calls=1, tokens=900
+    ),
+    "Following": Following("news", "feed", "following", _AT, _AT, polling_s=3600.0),
+    "Health": Health(QueueDepth(1, 2, 1), 1, failing=[FailingSource("portal", 4, _AT, _AT, "It answered 503.")]),
+    "HeldDeletion": HeldDeletion("guide", f"{_SITE}old", "Old page", _AT, False, None),
+    "Hit": Hit(
+        *(_PAGE, "Haymaking", "guide", ("Haymaking",), "Cut it dry, on the third day without rain.", 0.031),
+        anchor="haymaking",
+        words=("dry",),
+        similarity=0.71,
+        keyword_rank=1,
+        vector_rank=2,
+        kind="web",
+    ),
+    "ItemDiff": ItemDiff(
+        *(_PAGE, "guide", 2, 3, ("Haymaking", "Haymaking"), (), ()),
+        (Hunk((DiffLine("removed", (DiffPiece("Cut it "), DiffPiece("wet", True)), 3, None),)),),
+    ),
+    "Job": Job(311, "sync", "guide", "running", 10, 1, 0, _AT, None, _AT, None, "barn:7", 42, 118, 121),
+    "LiveWorker": LiveWorker(1, "barn", 4120, "0.5.0", {"sync": 4, "deliver": 4, "extract": 2}, _AT, _AT, 1),
+    "ModelStatus": ModelStatus("minilm-int8", "active", 384, 355, 0, 0, False, None),
+    "NewToken": NewToken(AccessToken("dashboard", Scope.READ, _AT, _AT.replace(month=6)), "rowen_…"),
+    "Overview": Overview("guide", "web", _SITE, "active", 118, 1, 0, "completed", _AT, _AT, None, 0, 1.0, 0.04),
+    "Poked": Poked("guide", 312, 1),
+    "PushAccess": PushAccess("call", "https://rowen.example.org/push/call/guide", "whsec_…"),
+    "PushVerdict": PushVerdict(202, "taken", (Poked("guide", 312, 1),)),
+    "QueueDepth": QueueDepth(1, 2, 1),
+    "Revision": Revision(3, _AT, "Haymaking", "# Haymaking\n\nCut it dry.", ["field"]),
+    "Run": Run(
+        *(42, "guide", "web", "incremental", "completed", True, _AT, _AT),
+        Tally(updated=1, unchanged=117, requests=118, not_modified=117, bytes=4810, seconds=9.2),
+    ),
+    "SavedNews": SavedNews(5, "matches", 4711, "guide", _PAGE, "Haymaking", _AT),
+    "SavedSearch": SavedSearch(1, "dry hay", "dry hay", ("guide",), 3, 4711, _AT),
+    "Schema": Schema("product", "1.0.0", _SCHEMA, created_at=_AT),
+    "SchemaComparison": SchemaComparison(
+        "product@1.0.0", "product@1.1.0", "compatible", (SchemaChange("/properties/colour", "added", False),)
+    ),
+    "Source": Source(
+        *(1, "guide", "web", _SITE, {"max_pages": 500}, "every 6h"),
+        created_at=_AT,
+        items=118,
+        last_run_at=_AT,
+        last_complete_at=_AT,
+        due_at=_AT,
+        stale=0.04,
+    ),
+    "Subscription": Subscription("news", "https://news.example.org/feed", "https://hub.example.org/", "active", _AT),
+    "Webhook": Webhook(
+        *(1, "builds", "https://ci.example.org/hook", ("env:HOOK_SECRET",), WebhookFilter(("guide",)), 4711),
+        *("active", 0, None, None, None, _AT),
+    ),
+}
+
+
+def _plain(thing: Any) -> Any:
+    return json.loads(encoded(thing if isinstance(thing, dict) else fact(thing)))
+
+
+EXAMPLES = {name: _plain(thing) for name, thing in _THINGS.items()}
+EXAMPLES["Answer"] = {
+    "items": [EXAMPLES["Hit"]],
+    "corrections": {},
+    "notes": [],
+    "explanation": {"search_ms": 4.2, "question_ms": 1.1, "model": "minilm-int8"},
+    "next": None,
+}
+"""An example of each fact, as it is answered."""
+
+
+def example(name: str) -> dict[str, Any]:
+    """One fact, as a part of what a route says of its answers."""
+    return {"content": {"application/json": {"example": EXAMPLES[name]}}}
+
+
+def list_example(name: str) -> dict[str, Any]:
+    """A whole list."""
+    return {"content": {"application/json": {"example": {"items": [EXAMPLES[name]]}}}}
+
+
+def page_example(name: str) -> dict[str, Any]:
+    """A part of a list."""
+    return {"content": {"application/json": {"example": {"items": [EXAMPLES[name]], "next": None}}}}

@@ -1,0 +1,105 @@
+"""Exports: all items as JSON lines, as they are read; or a whole snapshot, in a tar archive."""
+
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from fastapi import APIRouter, Depends, Query
+from fastapi import Path as InPath
+from starlette.background import BackgroundTask
+from starlette.responses import Response, StreamingResponse
+
+from rowen.api.access import Service, require
+from rowen.api.examples import Responses
+from rowen.model.access import Scope
+
+__all__ = ["router"]
+
+# Whole records, with all that is hidden elsewhere: who may only read gets none.
+router = APIRouter(tags=["exports"], dependencies=[Depends(require(Scope.WRITE))])
+
+# Large enough that the disk is not asked for every packet, small enough for many at once.
+_PIECE_BYTES = 256 * 1024
+_BLOCK = tarfile.BLOCKSIZE
+
+Only = Annotated[list[str] | None, Query(description="only these sources")]
+Form = Annotated[Literal["parquet", "jsonl", "csv", "sqlite"], InPath(description="the format of the files")]
+_LINES: Responses = {200: {"content": {"application/jsonl": {"example": '{"source":"guide","title":"Haymaking"}\n'}}}}
+_TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
+
+
+@router.get("/exports/items.jsonl", response_class=Response, responses=_LINES)
+async def export_lines(rowen: Service, source: Only = None) -> Response:
+    """All items as JSON lines, of one moment, sent while they are read."""
+    for name in source or ():
+        await rowen.source(name)
+    return StreamingResponse(rowen.export_lines(sources=source or ()), media_type="application/jsonl")
+
+
+@router.get("/exports/extractions/{form}", response_class=Response, responses=_TAR)
+async def export_extractions(
+    form: Annotated[Literal["jsonl", "csv", "parquet"], InPath(description="the format of the files")],
+    rowen: Service,
+    source: Only = None,
+    schema: Annotated[str | None, Query(description="only as this schema")] = None,
+    excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
+) -> Response:
+    """The facts in force as a tar archive, a file for each schema."""
+    with _Folder(f"rowen-facts-{form}") as folder:
+        await rowen.export_extractions(form, folder.path, schema=schema, sources=source or (), excel=excel)
+        return folder.packed()
+
+
+@router.get("/exports/{form}", response_class=Response, responses=_TAR)
+async def export_snapshot(
+    form: Form,
+    rowen: Service,
+    source: Only = None,
+    excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
+    withdrawn: Annotated[bool, Query(description="also the last copies of deleted items")] = False,
+) -> Response:
+    """A snapshot of all items as a tar archive: the files of `rowen export`, with manifest and coverage.
+
+    It is written before it is sent: the first byte of a large one takes its time.
+    """
+    with _Folder(f"rowen-{form}") as folder:
+        await rowen.export(form, folder.path, sources=source or (), excel=excel, withdrawn=withdrawn)
+        return folder.packed()
+
+
+class _Folder:
+    """A folder for one export, which goes when it was sent, or when there is nothing to be sent."""
+
+    def __init__(self, name: str) -> None:
+        self._around = tempfile.TemporaryDirectory(prefix="rowen-export-")
+        self._name = name
+        self.path = Path(self._around.name) / name
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._around.cleanup()
+
+    def packed(self) -> Response:
+        """The folder as an answer."""
+        headers = {"Content-Disposition": f'attachment; filename="{self._name}.tar"'}
+        done = BackgroundTask(self._around.cleanup)
+        return StreamingResponse(packed(self.path), media_type="application/x-tar", headers=headers, background=done)
+
+
+def packed(folder: Path) -> Iterator[bytes]:
+    """A folder as a tar archive, piece by piece."""
+    for path in sorted(folder.iterdir()):
+        info = tarfile.TarInfo(f"{folder.name}/{path.name}")
+        facts = path.stat()
+        info.size, info.mtime = facts.st_size, int(facts.st_mtime)
+        yield info.tobuf(tarfile.PAX_FORMAT)
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                yield piece
+        yield b"\0" * (-facts.st_size % _BLOCK)
+    yield b"\0" * (2 * _BLOCK)

@@ -1,0 +1,73 @@
+"""Facts: reading them from one page, those in force, their history."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from rowen.api.access import Asking, Service, require
+from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
+from rowen.api.bodies import ExtractBody
+from rowen.api.examples import example, list_example, page_example
+from rowen.api.items import Link, WhichSource
+from rowen.api.reach import refuse_reach
+from rowen.api.shapes import list_shape, page_shape, shape
+from rowen.model.access import Scope
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["extractions"])
+
+SchemaName = Annotated[str, Query(alias="schema", description="the name of a schema", examples=["product"])]
+
+
+@router.get("/extractions", response_model=page_shape("Extraction"), responses={200: page_example("Extraction")})
+async def list_extractions(
+    request: Request,
+    rowen: Service,
+    schema: Annotated[str | None, Query(description="only as this schema")] = None,
+    source: Annotated[list[str] | None, Query(description="only of these sources")] = None,
+    where: Annotated[list[str] | None, Query(description="only facts that satisfy this: `price<100`")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    after: After = None,
+) -> Response:
+    """The facts in force, by schema, source and address."""
+    found = await rowen.extractions(schema, sources=source or (), where=where or (), limit=limit, after=after)
+    return page(request, found)
+
+
+@router.get(
+    "/extractions/history", response_model=list_shape("Extraction"), responses={200: list_example("Extraction")}
+)
+async def list_versions(
+    request: Request, url: Link, schema: SchemaName, rowen: Service, source: WhichSource = None
+) -> Response:
+    """All versions of an item's facts, oldest first, each with the fields that differ from the one before."""
+    return listed(request, await rowen.extraction_history(url, schema, source=source))
+
+
+_DRY = {"url": "https://shop.example.org/rake", "schema": "product@1", "tokens": 2100, "usd": 0.001, "dry_run": True}
+_EXTRACTED = example("Extracted")
+_EXTRACTED["content"]["application/json"] = {
+    "examples": {
+        "facts": {"value": _EXTRACTED["content"]["application/json"]["example"]},
+        "dry_run": {"value": _DRY},
+    }
+}
+
+
+@router.post(
+    "/extractions",
+    response_model=shape("Extracted") | dict[str, Any],
+    responses={200: _EXTRACTED},
+    dependencies=[Depends(require(Scope.WRITE))],
+)
+async def extract_page(request: Request, body: ExtractBody, rowen: Service, asking: Asking) -> Response:
+    """Read facts from one page, now. What was answered before costs nothing; a dry run tells what it would cost."""
+    refuse_reach(asking, address=body.url)
+    if body.dry_run:
+        tokens, usd = await rowen.estimate_extraction(body.url, body.wanted, model=body.model)
+        named = body.wanted if isinstance(body.wanted, str) else None
+        return told(request, {"url": body.url, "schema": named, "tokens": tokens, "usd": usd, "dry_run": True})
+    how = body.model_dump(include={"grounding", "rules", "model", "force", "budget_usd", "budget_tokens"})
+    return told(request, await rowen.extract(body.url, body.wanted, **how))

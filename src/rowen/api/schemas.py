@@ -1,0 +1,98 @@
+"""Schemas, and which sources carry them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Depends, Path, Query, Request
+from starlette.responses import Response
+
+from rowen.api.access import Service, require
+from rowen.api.answers import begun, listed, made, told
+from rowen.api.bodies import CarryBody, SchemaBody
+from rowen.api.examples import example, list_example
+from rowen.api.runs import Of
+from rowen.api.shapes import list_shape, shape
+from rowen.api.sources import Name
+from rowen.model.access import Scope
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["schemas"])
+write = [Depends(require(Scope.WRITE))]
+
+Ref = Annotated[str, Path(description="`product`, `product@1`, `product@1.0.0`", examples=["product@1.0.0"])]
+Older = Annotated[str, Query(description="the older version", examples=["product@1.0.0"])]
+Newer = Annotated[str, Query(description="the newer version", examples=["product@1.1.0"])]
+
+
+@router.get("/schemas", response_model=list_shape("Schema"), responses={200: list_example("Schema")})
+async def list_schemas(
+    request: Request, rowen: Service, name: Annotated[str | None, Query(description="only of this name")] = None
+) -> Response:
+    """All versions of all schemas, also those that come with the program."""
+    return listed(request, await rowen.schemas(name))
+
+
+@router.post(
+    "/schemas", status_code=201, response_model=shape("Schema"), responses={201: example("Schema")}, dependencies=write
+)
+async def add_schema(body: SchemaBody, rowen: Service) -> Response:
+    """Keep a schema under a name and a version; a version never changes."""
+    schema = await rowen.add_schema(body.ref, body.definition)
+    return made(schema, f"/api/v1/schemas/{schema.ref}")
+
+
+@router.get("/schemas/compare", response_model=shape("SchemaComparison"), responses={200: example("SchemaComparison")})
+async def compare_schemas(request: Request, older: Older, newer: Newer, rowen: Service) -> Response:
+    """What differs between two versions, and whether data of the older one satisfies the newer one."""
+    return told(request, await rowen.compare_schemas(older, newer))
+
+
+@router.get("/schemas/{ref}", response_model=shape("Schema"), responses={200: example("Schema")})
+async def get_schema(request: Request, ref: Ref, rowen: Service) -> Response:
+    """The schema that is meant: the highest version that fits."""
+    return told(request, await rowen.schema(ref))
+
+
+@router.get(
+    "/carried-schemas", response_model=list_shape("CarriedSchema"), responses={200: list_example("CarriedSchema")}
+)
+async def list_carried_schemas(request: Request, rowen: Service, source: Of = None) -> Response:
+    """Which sources carry which schemas, and how far they are."""
+    return listed(request, await rowen.carried_schemas(source))
+
+
+@router.put(
+    "/sources/{name}/schemas/{ref}",
+    response_model=shape("CarriedSchema"),
+    responses={200: example("CarriedSchema")},
+    dependencies=write,
+)
+async def carry_schema(
+    request: Request,
+    name: Name,
+    ref: Ref,
+    rowen: Service,
+    body: Annotated[CarryBody, Body()] = CarryBody(),  # noqa: B008 (never changed)
+) -> Response:
+    """Let a source carry a schema: each item that is new or changes is extracted from now on."""
+    return told(request, await rowen.carry_schema(name, ref, **body.model_dump()))
+
+
+@router.delete("/sources/{name}/schemas/{ref}", status_code=204, dependencies=write)
+async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
+    """Let a source carry a schema no longer; what was extracted stays."""
+    await rowen.drop_schema(name, ref)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/sources/{name}/extract",
+    status_code=202,
+    response_model=shape("Job"),
+    responses={202: example("Job")},
+    dependencies=write,
+)
+async def extract_source(name: Name, rowen: Service) -> Response:
+    """Have what changed in a source extracted, as all schemas that it carries; the answer is the job."""
+    job = await rowen.enqueue_extraction(name)
+    return begun(job, f"/api/v1/jobs/{job.id}")

@@ -1,0 +1,58 @@
+"""serve."""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from rowen.cli.command import command
+from rowen.cli.invocation import Invocation
+from rowen.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rowen.service import Rowen
+
+__all__ = ["COMMANDS"]
+
+
+@command("serve")
+@click.option("--host", metavar="ADDRESS", help="Listen here; default: 127.0.0.1. Any other requires tokens or OIDC.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port; default: 8400. 0: any free one.")
+@click.option("--no-worker", is_flag=True, help="Only answer: others keep everything fresh.")
+@click.option("--log-json", is_flag=True, help="Log each request on stderr, as JSON lines with its number.")
+def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool, log_json: bool) -> None:
+    """Answer over HTTP, and keep everything fresh, until told to stop.
+
+    On 127.0.0.1 only this machine can ask, and needs no token. Ctrl-C lets what is in flight end.
+    """
+    from rowen.cli.event_loop import ask
+    from rowen.settings import load
+
+    try:
+        from rowen.server.logs import log_as_json
+        from rowen.server.serving import serve as serving
+    except ModuleNotFoundError as problem:
+        raise ConfigurationError(
+            f"The server needs {problem.name}, which is not installed.", hint="pip install 'rowen[serve]'"
+        ) from None
+    settings = load(home=call.home, database_url=call.database_url, host=host, port=port)
+    if log_json:
+        log_as_json(logging.DEBUG if call.verbose > 1 else logging.INFO)
+    stops: list[Callable[[], None]] = []
+
+    def started(address: str, stop: "Callable[[], None]") -> None:
+        stops.append(stop)
+        call.out.say(f"Serving on {address} (API: {address}/api/docs). Ctrl-C stops.")
+
+    def stop(rowen: "Rowen") -> None:
+        call.out.say("Stopping after what is in flight; Ctrl-C again ends at once.")
+        for one in stops:
+            one()
+
+    ask(settings, partial(serving, works=not no_worker, started=started), stop=stop)
+
+
+COMMANDS = {"serve": serve}

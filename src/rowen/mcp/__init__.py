@@ -1,0 +1,53 @@
+"""The door for assistants: the Model Context Protocol on standard input and output, or over HTTP.
+
+Nothing of the protocol's library is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from rowen.errors import UsageError
+
+if TYPE_CHECKING:
+    from rowen.mcp.http import McpApp
+    from rowen.mcp.server import Profile
+    from rowen.service import Rowen
+    from rowen.settings import Settings
+
+__all__ = ["http_app", "llms_txt", "serve_stdio"]
+
+
+def http_app(rowen: Rowen, *, allow_writes: bool, profile: Profile = "rowen") -> McpApp:
+    """An ASGI application for the route `/mcp` of a server that checks who asks; call its `close()` at the end."""
+    from rowen.mcp.http import McpApp
+
+    if find_spec("mcp") is None:
+        raise _missing("mcp")
+    return McpApp(rowen, allow_writes=allow_writes, profile=profile)
+
+
+async def serve_stdio(
+    settings: Settings, *, allow_writes: bool = False, local_files: bool = False, profile: Profile = "rowen"
+) -> None:
+    """Answer the client that started this process, until it closes its end."""
+    try:
+        from rowen.mcp.stdio import serve
+    except ModuleNotFoundError as problem:
+        raise _missing(problem.name) from None
+    await serve(settings, allow_writes=allow_writes, local_files=local_files, profile=profile)
+
+
+async def llms_txt(rowen: Rowen, *, base: str) -> str:
+    """What a model should know of a server that it has found: for the route `/llms.txt`."""
+    from rowen.mcp.llms import llms_txt
+
+    return await llms_txt(rowen, base=base)
+
+
+def _missing(name: str | None) -> UsageError:
+    return UsageError(
+        f"The door for assistants needs a package that is not installed: {name}.",
+        hint="Install it with: pip install 'rowen[mcp]'",
+    )

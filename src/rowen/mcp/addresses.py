@@ -1,0 +1,75 @@
+"""The addresses of resources: sources, items, and what changed in an item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from rowen.errors import NotFoundError
+from rowen.model.hashes import Hash
+from rowen.model.url import key
+
+__all__ = ["SOURCES", "TEMPLATES", "ResourceAddress", "diff_uri", "item_uri", "source_uri"]
+
+Room: TypeAlias = Literal["sources", "source", "item", "diff"]
+
+SOURCES = "rowen://sources"
+TEMPLATES = {
+    "rowen://sources/{name}": ("source", "How one source is doing: what it is, how much is held, how fresh it is."),
+    "rowen://items/{url}": (
+        "item",
+        "The text of one item as Markdown; `url` is its percent-encoded URL. Subscribe to hear when it changes.",
+    ),
+    "rowen://diffs/{url}{?older,newer}": (
+        "diff",
+        "What changed between two revisions of an item, by default the last two; `url` is its percent-encoded URL.",
+    ),
+}
+_SINGLE: dict[str, Room] = {"sources": "source", "items": "item", "diffs": "diff"}
+
+
+def source_uri(name: str) -> str:
+    """The address of a source."""
+    return f"{SOURCES}/{quote(name, safe='')}"
+
+
+def item_uri(url: str) -> str:
+    """The address of an item."""
+    return f"rowen://items/{quote(url, safe='')}"
+
+
+def diff_uri(url: str) -> str:
+    """The address of what changed last in an item."""
+    return f"rowen://diffs/{quote(url, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAddress:
+    """What an address names: which room, and in it which source or URL; of a difference, which revisions."""
+
+    room: Room
+    name: str = ""
+    older: int | None = None
+    newer: int | None = None
+
+    @classmethod
+    def parse(cls, uri: str) -> ResourceAddress:
+        """Read an address; raises `NotFoundError` for one that names nothing here."""
+        parts = urlsplit(uri)
+        name = unquote(parts.path.removeprefix("/"))
+        room: Room | None = "sources" if uri.rstrip("/") == SOURCES else _SINGLE.get(parts.netloc)
+        if parts.scheme != "rowen" or room is None or (room != "sources" and not name):
+            raise NotFoundError(f"{uri!r} is no resource.", hint="Such as rowen://sources, or rowen://items/{url}.")
+        asked = {field: int(value[0]) for field, value in parse_qs(parts.query).items() if value[0].isdecimal()}
+        return cls(room, "" if room == "sources" else name, asked.get("older"), asked.get("newer"))
+
+    @property
+    def watched(self) -> str | Hash | None:
+        """What of a line in the change log says that this changed: a source's name, or an item's key."""
+        if self.room in ("sources", "source"):
+            return self.name
+        try:
+            return key(self.name)
+        except ValueError:
+            return None

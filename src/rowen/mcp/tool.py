@@ -1,0 +1,93 @@
+"""What a tool is: its words for a model, what it takes, what it gives, and the function behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from rowen.service import Rowen
+
+__all__ = ["Arguments", "ToolAnswer", "ToolCall", "ToolResult", "ToolSpec"]
+
+
+class Arguments(BaseModel):
+    """What a tool takes; a name that it does not know is an error, since a model would believe that it was heeded."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ToolResult(BaseModel):
+    """What a tool gives to programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a tool works with: Rowen, the time, and what may be read or begun."""
+
+    rowen: Rowen
+    local_files: bool = False
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    background: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def begin(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
+        """Begin work that may outlive the call."""
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+        return task
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a tool says to a model, and the same for programs; `uris` are resources that it told of."""
+
+    markdown: str
+    result: ToolResult
+    uris: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool."""
+
+    name: str
+    title: str
+    description: str
+    takes: type[Arguments]
+    gives: type[ToolResult]
+    run: Callable[[ToolCall, Any], Awaitable[ToolAnswer]]
+    writes: bool = False
+    destroys: bool = False
+    repeatable: bool = True
+    goes_out: bool = False
+    changes_sources: bool = False
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON Schema of what it takes."""
+        return dict(_plain(self.takes.model_json_schema()))
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        """The JSON Schema of what it gives."""
+        return dict(_plain(self.gives.model_json_schema(mode="serialization")))
+
+
+def _plain(schema: Any) -> Any:
+    """A schema without titles, which repeat the names and cost a model a fifth of the tokens."""
+    match schema:
+        case dict():
+            return {
+                name: _plain(value)
+                for name, value in schema.items()
+                if not (name == "title" and isinstance(value, str))
+            }
+        case list():
+            return [_plain(one) for one in schema]
+    return schema

@@ -1,0 +1,79 @@
+"""Who is asking, and how much they may do."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["AccessToken", "AuditLine", "NewSession", "NewToken", "Principal", "RepeatedAnswer", "Scope"]
+
+
+class Scope(enum.StrEnum):
+    """What somebody may do; each includes the ones before it."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+    def allows(self, wanted: "Scope") -> bool:
+        """Whether this is enough for what asks for `wanted`."""
+        order = list(Scope)
+        return order.index(self) >= order.index(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who is asking: the name of a token or a person, and what they may do."""
+
+    name: str
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """A token as it is listed: what it is called and may do, never itself."""
+
+    name: str
+    scope: Scope
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token that was just made, and its secret, which is shown once and stored nowhere."""
+
+    token: AccessToken
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session that was just opened: the secret of its cookie, and until when it holds."""
+
+    secret: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One request that wrote, or tried to: who sent it from where, what it asked for, and what it was answered."""
+
+    id: int
+    at: datetime
+    principal: str
+    address: str | None
+    method: str
+    path: str
+    status: int
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedAnswer:
+    """The answer that a repeated request is given again."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes

@@ -1,0 +1,82 @@
+"""The HTTP server itself, on an address that may be asked by whom it reaches."""
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from rowen.errors import ConfigurationError, RefusedError
+from rowen.hints import Hint, action
+from rowen.server.app import assemble
+from rowen.server.requests import is_loopback
+from rowen.service import Rowen
+
+__all__ = ["HttpServer", "serve"]
+
+# Answers under way take less; what follows something has been told to end.
+_GRACE_S = 10
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn, without its own way with signals: who started it has one."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+async def serve(
+    rowen: Rowen, *, works: bool = True, started: Callable[[str, Callable[[], None]], None] = lambda *_: None
+) -> None:
+    """Answer until told to stop. `started` hears the address, and gets what stops it."""
+    settings = rowen.settings
+    near = is_loopback(settings.host)
+    if not near:
+        await _refuse_open(rowen)
+    doors = assemble(rowen, trusts_loopback=near, works=works)
+    config = uvicorn.Config(
+        doors.asgi,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    server = HttpServer(config)
+
+    def stop() -> None:
+        doors.close()
+        server.should_exit = True
+
+    listening = _listen(settings.host, settings.port)
+    with listening:
+        started(_address(settings.host, listening.getsockname()[1]), stop)
+        await server.serve(sockets=[listening])
+
+
+async def _refuse_open(rowen: Rowen) -> None:
+    """Refuse to answer strangers where nothing says who may ask."""
+    if rowen.settings.oidc_issuer or rowen.settings.public_read or await rowen.tokens():
+        return
+    raise RefusedError(
+        f"{rowen.settings.host} can be reached from outside, and nobody has a token. Nothing was started.",
+        hint=Hint(action("token add", "NAME"), " makes one; without --host only this machine can ask."),
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as problem:
+        raise ConfigurationError(
+            f"{_address(host, port)} cannot be listened on: {problem.strerror}.",
+            hint="Another program may have the port; --port takes another one.",
+        ) from None
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

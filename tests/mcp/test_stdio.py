@@ -1,0 +1,85 @@
+"""The process that an assistant starts, as the documentation tells it to."""
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+import rowen
+from rowen.mcp.addresses import item_uri
+from tests.conftest import QUIET, House
+from tests.docs.markdown import ROOT
+from tests.mcp.conftest import text_of
+
+LONG_S = 60
+
+
+def documented() -> dict[str, Any]:
+    """The first entry that the page gives for a configuration."""
+    page = (ROOT / "docs" / "assistants.md").read_text("utf-8")
+    entry = json.loads(re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0])["mcpServers"]["rowen"]
+    assert entry["command"] == "rowen"
+    return {"command": sys.executable, "args": ["-m", "rowen", *entry["args"]]}
+
+
+def environment(house: House) -> dict[str, str]:
+    return {**QUIET, "ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(house.home), "ROWEN_WORKERS": "0"}
+
+
+async def test_the_documented_entry_finds_cites_and_notices_a_change(house, tmp_path):
+    path = tmp_path / "pages" / "hay.md"
+    path.parent.mkdir()
+    path.write_text("# Hay\n\nHay dries for three days.\n")
+    async with house.open() as r, asyncio.timeout(LONG_S):
+        await r.sync(str(path.parent))
+        async with Client(StdioServerParameters(**documented(), env=environment(house))) as assistant:
+            found = await assistant.call_tool("search", {"query": "hay dries"})
+            async with assistant.listen(resource_subscriptions=[item_uri(path.as_uri())]) as events:
+                path.write_text("# Hay\n\nHay dries for four days.\n")
+                await r.sync("pages")
+                told = await anext(events)
+            diff = await assistant.call_tool("get_diff", {"id": path.as_uri()})
+
+    assert f"<{path.as_uri()}> · pages · checked just now" in text_of(found)
+    assert told.uri == item_uri(path.as_uri())
+    assert "+Hay dries for four days." in text_of(diff)
+
+
+async def test_a_database_that_is_down_is_told_in_the_answer_and_the_process_ends_when_told_to(house):
+    down = {
+        **environment(house),
+        "ROWEN_DATABASE_URL": "postgresql://127.0.0.1:9/none",
+        "ROWEN_DATABASE_PATIENCE_S": "0.2",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rowen", "mcp", "--profile", "docs-server"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**down, "PATH": ""},
+    )
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    calls = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list", "params": {}},
+        {"id": 3, "method": "tools/call", "params": {"name": "list_libraries", "arguments": {}}},
+    ]
+    answers = {}
+    async with asyncio.timeout(LONG_S):
+        for call in calls:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **call}).encode() + b"\n")
+        while len(answers) < 3:
+            answer = json.loads(await process.stdout.readline())
+            answers[answer["id"]] = answer["result"]
+        process.send_signal(signal.SIGTERM)
+        code = await process.wait()
+
+    assert answers[1]["serverInfo"] == {"name": "rowen", "title": "Rowen", "version": rowen.__version__}
+    assert "search_docs" in {tool["name"] for tool in answers[2]["tools"]}
+    assert answers[3]["isError"]
+    assert answers[3]["structuredContent"]["code"] == "store_unavailable"
+    assert code == 130

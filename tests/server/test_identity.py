@@ -1,0 +1,137 @@
+"""People are named by an identity provider: by its keys, for our audience, with the roles that were given scopes."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet, OctKey
+
+from rowen.errors import ConfigurationError
+from rowen.server.app import assemble
+from rowen.service import Rowen
+from tests.conftest import House
+from tests.server.doors import Door, door
+
+
+class Provider:
+    """A provider on loopback, with a key that can be changed; it counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.key = ECKey.generate_key("P-256", parameters={"kid": "one", "alg": "ES256", "use": "sig"})
+        provider = self
+
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                provider.asked.append(self.path)
+                keys = KeySet([provider.key]).as_dict(private=False)
+                body = keys if self.path == "/keys" else {"issuer": provider.url, "jwks_uri": f"{provider.url}/keys"}
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, *_: Any) -> None:
+                return None
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.settings = {
+            "trusts_loopback": False,
+            "oidc_issuer": self.url,
+            "oidc_audience": "rowen",
+            "oidc_roles": "staff=read,editors=write,owners=admin",
+            "oidc_roles_claim": "realm_access.roles",
+        }
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def token(self, key: Any = None, *, algorithm: str = "ES256", **claims: Any) -> str:
+        """A token that this provider signs, or somebody else."""
+        roles = {"realm_access": {"roles": ["staff", "editors"]}}
+        told = {"iss": self.url, "aud": "rowen", "sub": "u1", "exp": int(time.time()) + 600, **roles, **claims}
+        header = {"alg": algorithm, "kid": (key or self.key).kid or "one"}
+        return jwt.encode(
+            header, {k: v for k, v in told.items() if v is not None}, key or self.key, algorithms=[algorithm]
+        )
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    one = Provider()
+    yield one
+    one.server.shutdown()
+    one.server.server_close()
+
+
+async def status(it: Door, token: str) -> int:
+    return (await it.http.get("/api/v1/me", headers={"Authorization": f"Bearer {token}"})).status_code
+
+
+async def test_a_signed_token_names_a_person_with_the_most_that_its_roles_may(house: House, provider: Provider) -> None:
+    async with door(house, **provider.settings) as it:
+        headers = {"Authorization": f"Bearer {provider.token(email='ada@example.org', aud=['other', 'rowen'])}"}
+        me = await it.http.get("/api/v1/me", headers=headers)
+        again = await it.http.get("/api/v1/me", headers=headers)
+
+    assert (me.json(), again.status_code) == ({"name": "ada@example.org", "scope": "write"}, 200)
+    assert provider.asked == ["/.well-known/openid-configuration", "/keys"]
+
+
+async def test_what_is_not_signed_for_us_by_the_provider_names_nobody(house: House, provider: Provider) -> None:
+    stranger = ECKey.generate_key("P-256", parameters={"kid": "one", "alg": "ES256"})
+    shared = OctKey.import_key(b"x" * 32, parameters={"kid": "one"})
+    claims = base64.urlsafe_b64encode(json.dumps({"iss": provider.url, "aud": "rowen"}).encode()).decode().rstrip("=")
+    unsigned = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=") + f".{claims}."
+    async with door(house, **provider.settings) as it:
+        wrong = {
+            "another key": provider.token(stranger),
+            "a shared secret": provider.token(shared, algorithm="HS256"),
+            "no signature": unsigned,
+            "over": provider.token(exp=int(time.time()) - 3600),
+            "never over": provider.token(exp=None),
+            "for others": provider.token(aud="other"),
+            "of others": provider.token(iss="https://evil.example"),
+            "no role of ours": provider.token(realm_access={"roles": ["guests"]}),
+            "nonsense": "a.b.c",
+        }
+        found = {name: await status(it, token) for name, token in wrong.items()}
+
+    assert found == dict.fromkeys(wrong, 401)
+    # Nonsense does not have the provider asked again and again.
+    assert len(provider.asked) == 2
+
+
+async def test_a_key_that_is_new_is_found_and_an_unreachable_provider_lets_nobody_in(
+    house: House, provider: Provider
+) -> None:
+    async with door(house, **provider.settings) as it:
+        first = await status(it, provider.token())
+        people = it.rowen.identify.__self__._people  # type: ignore[attr-defined]
+        provider.key = ECKey.generate_key("P-256", parameters={"kid": "two", "alg": "ES256", "use": "sig"})
+        people._asked_at -= 31
+        second = await status(it, provider.token())
+    provider.server.server_close()
+    async with door(house, **provider.settings) as it:
+        down = await status(it, provider.token())
+
+    assert (first, second, down) == (200, 200, 401)
+
+
+async def test_a_browser_logs_in_with_a_token_of_the_provider(house: House, provider: Provider) -> None:
+    async with door(house, **provider.settings) as it:
+        entered = await it.http.post("/login", data={"token": provider.token(), "next": "/"})
+        me = await it.http.get("/api/v1/me")
+        [(left_s,)] = house.query("select extract(epoch from expires_at - now())::int from access_session")
+
+    assert (entered.status_code, me.json()) == (303, {"name": "u1", "scope": "write"})
+    assert 500 < left_s <= 600
+
+
+def test_a_provider_without_an_audience_or_roles_is_an_error_at_the_start(house: House) -> None:
+    with pytest.raises(ConfigurationError, match="not for whom its tokens are meant"):
+        assemble(Rowen(house.settings(oidc_issuer="https://id.example.org")), trusts_loopback=True)

@@ -1,0 +1,206 @@
+"""What every request passes: limits, keys of repeated requests, what is written down, base path and proxies."""
+
+import json
+import logging
+from typing import Any
+
+import httpx
+import pytest
+
+from rowen.server.limits import Buckets
+from rowen.server.logs import JsonLine
+from tests.conftest import House
+from tests.server.doors import door
+
+KEY = {"Idempotency-Key": "5f2b9c1d"}
+
+
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(house: House) -> None:
+    async def endless() -> Any:
+        for _ in range(100):
+            sent.append(1)
+            yield b"x" * 1000
+
+    sent: list[int] = []
+    async with door(house, request_limit_bytes=2000) as it:
+        announced = await it.http.post("/api/v1/poke", content=b"x" * 3000)
+        streamed = await it.http.post("/api/v1/poke", content=endless())
+
+    assert (announced.status_code, streamed.status_code) == (413, 413)
+    assert (announced.json()["code"], len(sent)) == ("request_too_large", 3)
+
+
+async def test_who_asks_too_often_is_told_when_to_go_on(house: House) -> None:
+    async with door(house, trusts_loopback=False, requests_per_minute=5) as it:
+        token, other = await it.token("read"), await it.token("read", "other")
+        found = [await it.http.get("/api/v1/me", headers=token) for _ in range(6)]
+        beside = await it.http.get("/api/v1/me", headers=other)
+    async with door(house, requests_per_minute=1) as it:
+        near = [(await it.http.get("/api/v1/me")).status_code for _ in range(3)]
+
+    assert [answer.status_code for answer in found] == [200] * 5 + [429]
+    assert found[5].json()["code"] == "too_many_requests"
+    assert 1 <= int(found[5].headers["Retry-After"]) <= 12
+    assert (beside.status_code, near) == (200, [200, 200, 200])
+
+
+def test_a_bucket_fills_again_and_forgets_who_came_long_ago() -> None:
+    now = [0.0]
+    bucket = Buckets(per_minute=2, clock=lambda: now[0])
+    for _ in range(2):
+        bucket.take("ada")
+
+    with pytest.raises(Exception, match="More than 2 requests") as refused:
+        bucket.take("ada")
+    now[0] = 30.0
+    bucket.take("ada")
+    for number in range(10_001):
+        bucket.take(str(number))
+
+    assert refused.value.retry_in_s == pytest.approx(30)  # type: ignore[attr-defined]
+    assert len(bucket._left) == 10_000
+
+
+async def test_a_repeated_request_is_done_once_and_answered_alike(house: House) -> None:
+    body = {"name": "hay", "query": "dry hay"}
+    async with door(house) as it:
+        first = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)
+        again = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)
+        other = await it.http.post("/api/v1/saved-searches", json={**body, "name": "b"}, headers=KEY)
+        without = await it.http.post("/api/v1/saved-searches", json=body)
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert (again.json(), again.headers["location"]) == (first.json(), first.headers["location"])
+    assert (again.headers["idempotent-replayed"], "idempotent-replayed" in first.headers) == ("true", False)
+    assert (other.status_code, other.json()["code"], without.status_code) == (400, "usage", 403)
+
+
+async def test_a_key_belongs_to_who_used_it_and_what_failed_may_be_tried_again(house: House) -> None:
+    async with door(house, trusts_loopback=False) as it:
+        ada, bob = await it.token("write", "ada"), await it.token("write", "bob")
+        body = {"name": "hay", "query": "dry hay"}
+        one = await it.http.post("/api/v1/saved-searches", json=body, headers={**ada, **KEY})
+        two = await it.http.post("/api/v1/saved-searches", json=body, headers={**bob, **KEY})
+        await it.rowen.forget_search("hay")
+        three = await it.http.post("/api/v1/saved-searches", json=body, headers={**bob, **KEY})
+        wrong = await it.http.post("/api/v1/saved-searches", json=body, headers={**bob, "Idempotency-Key": " " * 3})
+
+    # What was refused because of a name that was taken may go well later.
+    assert [answer.status_code for answer in (one, two, three, wrong)] == [201, 403, 201, 400]
+
+
+async def test_a_request_that_is_under_way_is_not_begun_again(house: House) -> None:
+    async with door(house) as it:
+        await it.rowen.answer_once("local", "5f2b9c1d", b"x" * 32)
+        house.execute(
+            "update idempotent_answer set fingerprint ="
+            " sha256('/api/v1/queue/pause'::bytea || '\\x00'::bytea || ''::bytea || '\\x00'::bytea)"
+        )
+        busy = await it.http.post("/api/v1/queue/pause", headers=KEY)
+
+    assert (busy.status_code, busy.json()["code"], busy.json()["retryable"]) == (409, "busy", True)
+
+
+async def test_the_secret_of_a_new_token_is_kept_nowhere(house: House) -> None:
+    async with door(house) as it:
+        made = await it.http.post("/api/v1/tokens", json={"name": "ci", "scope": "write"}, headers=KEY)
+        rows = house.query("select count(*) from idempotent_answer")
+        listed = await it.http.get("/api/v1/tokens")
+
+    assert made.json()["secret"].startswith("rowen_")
+    assert (rows, "secret" in listed.text) == ([(0,)], False)
+
+
+async def test_writes_are_written_down_with_who_and_from_where(house: House) -> None:
+    async with door(house, trusts_loopback=False, client="203.0.113.9") as it:
+        ada, reader = await it.token("write", "ada"), await it.token("read", "eve")
+        done = await it.http.post("/api/v1/sources/nobody/sync", headers=ada)
+        await it.http.post("/api/v1/sources/nobody/sync", headers=reader)
+        await it.http.get("/api/v1/sources", headers=ada)
+        await it.http.post("/api/v1/sources/nobody/sync")
+        admin = await it.token("admin")
+        page = await it.http.get("/api/v1/audit", params={"limit": 1}, headers=admin)
+        rest = await it.http.get(page.links["next"]["url"], headers=admin)
+
+    [refused], [written] = page.json()["items"], rest.json()["items"]
+    assert (refused["principal"], refused["status"]) == ("eve", 403)
+    assert (written["principal"], written["status"], written["address"]) == ("ada", 404, "203.0.113.9")
+    assert (written["method"], written["path"]) == ("POST", "/api/v1/sources/nobody/sync")
+    assert written["request"] == done.headers["x-request-id"]
+
+
+async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_was_asked(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    kept = Kept()
+    kept.setFormatter(JsonLine())
+    logger = logging.getLogger("rowen.server.journal")
+    with caplog.at_level(logging.INFO, "rowen.server.journal"):
+        logger.addHandler(kept)
+        try:
+            async with door(house) as it:
+                answer = await it.http.get("/api/v1/search?q=private-words")
+        finally:
+            logger.removeHandler(kept)
+
+    told = json.loads(lines[-1])
+    assert told["request"] == answer.headers["x-request-id"]
+    assert (told["path"], told["status"], told["principal"]) == ("/api/v1/search", 200, "local")
+    assert (told["level"], "private-words" in lines[-1]) == ("info", False)
+
+
+@pytest.mark.parametrize("path", ["/rowen/api/v1/sources", "/api/v1/sources"])
+async def test_below_a_base_path_all_addresses_have_it(house: House, path: str) -> None:
+    async with door(house, public_url="https://example.org/rowen/") as it:
+        for name in ("a", "b"):
+            await it.http.post("/rowen/api/v1/sources", json={"address": f"https://{name}.example", "kind": "web"})
+        page = await it.http.get(path, params={"limit": 1})
+        rest = await it.http.get(page.links["next"]["url"])
+        made = await it.http.post(path, json={"address": "https://c.example", "kind": "web"})
+        docs = await it.http.get("/rowen/api/docs")
+
+    assert page.links["next"]["url"].startswith("/rowen/api/v1/sources?")
+    assert (page.json()["items"][0]["name"], rest.json()["items"][0]["name"]) == ("a.example", "b.example")
+    assert made.headers["location"] == "/rowen/api/v1/sources/c.example"
+    assert 'href="/rowen/api/openapi.json"' in docs.text
+
+
+async def test_forwarded_headers_are_believed_from_named_proxies_only(house: House) -> None:
+    told = {"X-Forwarded-For": "198.51.100.7", "X-Forwarded-Proto": "https"}
+
+    async def address_and_cookie(client: str) -> tuple[str, bool]:
+        async with door(house, client=client, trusts_loopback=False, proxies="10.0.0.0/8") as it:
+            made = await it.rowen.add_token(f"at-{client}", scope="write")
+            entered = await it.http.post("/login", data={"token": made.secret}, headers=told)
+            await it.http.post("/api/v1/sources/x/sync", headers={**told, "Authorization": f"Bearer {made.secret}"})
+            [line] = await it.rowen.audit_log(principal=f"at-{client}")
+            return line.address or "", "Secure" in entered.headers["set-cookie"]
+
+    assert await address_and_cookie("10.1.2.3") == ("198.51.100.7", True)
+    assert await address_and_cookie("192.0.2.4") == ("192.0.2.4", False)
+
+
+async def test_a_proxy_on_this_machine_does_not_make_strangers_local(house: House) -> None:
+    async with door(house, proxies="127.0.0.1/32") as it:
+        answer = await it.http.get("/api/v1/me")
+
+    assert answer.status_code == 401
+
+
+async def test_what_nobody_foresaw_tells_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with door(house) as it:
+
+        async def broken(*_: Any, **__: Any) -> None:
+            raise RuntimeError("a secret of the house")
+
+        monkeypatch.setattr(it.rowen, "sources", broken)
+        answer: httpx.Response = await it.http.get("/api/v1/sources")
+
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert ("secret" in answer.text, answer.json()["code"]) == (False, "error")

@@ -1,0 +1,258 @@
+"""Nothing answers who may not ask: every route, without a token and with each scope; names, origins, sessions."""
+
+import base64
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from rowen.api.document import OPEN
+from rowen.errors import RefusedError
+from rowen.server.serving import serve
+from tests.conftest import House
+from tests.server.doors import Door, door
+
+FAR = {"trusts_loopback": False, "client": "203.0.113.9"}
+_VALUES = {"form": "atom", "number": "1", "node": "pages/0", "ref": "product", "secret": "x", "name": "nobody"}
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+    """Each route of the document: method, path with values, and the scope that it says it needs."""
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            filled = re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: _VALUES[found[1]], path)
+            yield method.upper(), filled, operation.get("x-scope")
+
+
+async def asked(it: Door, method: str, path: str, headers: dict[str, str]) -> int:
+    if path.endswith("/events"):
+        # It would never end: that who may ask is let in is told by a HEAD, which no route has.
+        method = "HEAD" if headers else method
+    answer = await it.http.request(method, path, headers=headers, json={} if method in ("POST", "PUT") else None)
+    return answer.status_code
+
+
+async def test_every_route_refuses_who_has_no_token_or_too_little_scope(house: House) -> None:
+    async with door(house, requests_per_minute=100_000, **FAR) as it:
+        read, write = await it.token("read"), await it.token("write")
+        document = it.doors.inner.openapi()
+        wrong = []
+        for method, path, scope in operations(document):
+            nobody = await asked(it, method, path, {})
+            if path.startswith(OPEN):
+                wrong += [(method, path, nobody)] if scope is not None or nobody == 403 else []
+                continue
+            reader, writer = await asked(it, method, path, read), await asked(it, method, path, write)
+            expected = {"read": (False, False), "write": (True, False), "admin": (True, True)}[scope or "read"]
+            if (nobody, reader == 403, writer == 403) != (401, *expected):
+                wrong.append((method, path, scope, nobody, reader, writer))
+
+    assert wrong == []
+    assert len(list(operations(document))) > 90
+
+
+async def test_only_reading_takes_no_more_than_the_scope_read(house: House) -> None:
+    async with door(house) as it:
+        found = list(operations(it.doors.inner.openapi()))
+
+    assert [path for method, path, scope in found if method != "GET" and scope == "read"] == []
+    assert {path for method, path, scope in found if method == "GET" and scope == "admin"} == {
+        "/api/v1/audit",
+        "/api/v1/sources/nobody/push",
+        "/api/v1/tokens",
+    }
+
+
+async def test_every_page_that_is_not_in_the_document_takes_a_token_too(house: House) -> None:
+    async with door(house, **FAR) as it:
+        answers = [await it.http.get(path) for path in ("/api/docs", "/api/openapi.json", "/", "/nowhere")]
+        person = await it.http.get("/runs?x=1", headers={"Accept": "text/html"})
+
+    assert [answer.status_code for answer in answers] == [401] * 4
+    assert answers[0].headers["WWW-Authenticate"].startswith("Bearer")
+    assert answers[0].json()["code"] == "unauthenticated"
+    assert (person.status_code, person.headers["location"]) == (303, "/login?next=/runs")
+
+
+async def test_on_loopback_this_machine_needs_no_token_and_others_do(house: House) -> None:
+    async with door(house) as it:
+        near = await it.http.get("/api/v1/me")
+        behind_a_proxy = await it.http.get("/api/v1/me", headers={"X-Forwarded-For": "203.0.113.9"})
+        by_another_name = await it.http.get("/api/v1/me", headers={"Host": "rowen.example.org"})
+    async with door(house, client="203.0.113.9") as it:
+        far = await it.http.get("/api/v1/me")
+
+    assert near.json() == {"name": "local", "scope": "admin"}
+    assert (behind_a_proxy.status_code, far.status_code) == (401, 401)
+    assert (by_another_name.status_code, by_another_name.json()["code"]) == (403, "refused")
+
+
+async def test_a_name_is_ours_if_it_was_set(house: House) -> None:
+    named = {"public_url": "https://rowen.example.org", "hosts": "barn.local,shed.local"}
+    async with door(house, **FAR, **named) as it:
+        token = await it.token("read")
+        hosts = ("rowen.example.org", "barn.local:8400", "shed.local", "192.0.2.4:8400", "[::1]:8400", "evil.example")
+        found = [(await it.http.get("/api/v1/me", headers={**token, "Host": host})).status_code for host in hosts]
+        probe = await it.http.get("/healthz", headers={"Host": "10.1.2.3.nip.example"})
+
+    assert found == [200, 200, 200, 200, 200, 403]
+    assert probe.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 404),
+        ({"Sec-Fetch-Site": "none"}, 404),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:9999"}, 403),
+        ({"Origin": "http://127.0.0.1:8400"}, 404),
+        ({}, 404),
+    ],
+)
+async def test_a_page_of_another_site_cannot_write(house: House, headers: dict[str, str], status: int) -> None:
+    async with door(house) as it:
+        answer = await it.http.post("/api/v1/sources/nobody/sync", headers=headers)
+
+    assert answer.status_code == status, answer.text
+
+
+async def test_pages_of_other_origins_read_nothing_unless_they_are_named(house: House) -> None:
+    origin = {"Origin": "https://map.example.org"}
+    async with door(house, **FAR) as it:
+        closed = await it.http.get("/api/v1/me", headers={**origin, **await it.token("read")})
+    async with door(house, **FAR, cors_origins="https://map.example.org") as it:
+        token = await it.token("write")
+        asked_before = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+        preflight = await it.http.options("/api/v1/poke", headers={**origin, **asked_before})
+        opened = await it.http.get("/api/v1/me", headers={**origin, **token})
+        wrote = await it.http.post("/api/v1/sources/nobody/sync", headers={**origin, **token})
+
+    assert "access-control-allow-origin" not in closed.headers
+    assert preflight.headers["access-control-allow-origin"] == "https://map.example.org"
+    assert opened.headers["access-control-allow-origin"] == "https://map.example.org"
+    assert "access-control-allow-credentials" not in opened.headers
+    assert wrote.status_code == 404
+
+
+async def test_tokens_expire_and_are_refused_once_revoked(house: House) -> None:
+    async with door(house, **FAR) as it:
+        made = await it.rowen.add_token("old", scope="admin", days=1, now=datetime.now(UTC) - timedelta(days=2))
+        expired = await it.http.get("/api/v1/me", headers={"Authorization": f"Bearer {made.secret}"})
+        held = await it.token("read", "short")
+        before = await it.http.get("/api/v1/me", headers=held)
+        await it.rowen.revoke_token("short")
+        after = await it.http.get("/api/v1/me", headers=held)
+        [stored] = house.query("select hash, name from access_token")
+
+    assert (expired.status_code, before.status_code, after.status_code) == (401, 200, 401)
+    assert (stored[1], len(stored[0])) == ("old", 32)
+    assert made.secret.encode() not in stored[0]
+
+
+async def test_readers_of_feeds_may_send_a_token_as_a_password_but_nobody_writes_so(house: House) -> None:
+    async with door(house, **FAR) as it:
+        token = (await it.token("write"))["Authorization"].removeprefix("Bearer ")
+        basic = {"Authorization": "Basic " + base64.b64encode(f"x:{token}".encode()).decode()}
+        feed = await it.http.get("/feeds/atom", headers=basic)
+        wrote = await it.http.post("/api/v1/queue/pause", headers=basic)
+        broken = await it.http.get("/feeds/atom", headers={"Authorization": "Basic %%%"})
+
+    assert (feed.status_code, wrote.status_code, broken.status_code) == (200, 401, 401)
+
+
+async def test_everybody_may_read_where_that_was_set_and_nobody_writes(house: House) -> None:
+    async with door(house, **FAR, public_read=True) as it:
+        found = [
+            (await it.http.get("/api/v1/sources")).status_code,
+            (await it.http.post("/api/v1/sources/nobody/sync")).status_code,
+            (await it.http.get("/api/v1/tokens")).status_code,
+        ]
+
+    assert found == [200, 403, 403]
+
+
+async def test_who_guesses_tokens_is_turned_away(house: House) -> None:
+    async with door(house, **FAR) as it:
+        wrong = {"Authorization": "Bearer rowen_wrong"}
+        answers = [(await it.http.get("/api/v1/me", headers=wrong)).status_code for _ in range(31)]
+        good = await it.http.get("/api/v1/me", headers=await it.token("read"))
+
+    assert (answers[0], answers[-1], good.status_code) == (401, 429, 429)
+
+
+async def log_in(it: Door, secret: str, wanted: str = "/") -> httpx.Response:
+    return await it.http.post("/login", data={"token": secret, "next": wanted})
+
+
+async def test_a_browser_logs_in_with_a_token_and_its_cookie_is_strict(house: House) -> None:
+    async with door(house, **FAR, base="https://127.0.0.1:8400") as it:
+        made = await it.rowen.add_token("ada", scope="write")
+        page = await it.http.get("/login?next=/runs")
+        wrong = await log_in(it, "rowen_nothing")
+        right = await log_in(it, made.secret, "/runs")
+        inside = await it.http.get("/api/v1/me")
+        [stored] = house.query("select name, scope, hash from access_session")
+        left = await it.http.post("/logout")
+        outside = await it.http.get("/api/v1/me")
+
+    cookie = right.headers["set-cookie"]
+    assert (page.status_code, 'value="/runs"' in page.text, wrong.status_code) == (200, True, 401)
+    assert (right.status_code, right.headers["location"]) == (303, "/runs")
+    assert cookie.startswith("__Host-rowen_session=")
+    assert all(flag in cookie for flag in ("HttpOnly", "SameSite=strict", "Secure", "Path=/"))
+    assert (inside.json(), stored[:2]) == ({"name": "ada", "scope": "write"}, ("ada", "write"))
+    assert made.secret not in cookie
+    assert (left.status_code, outside.status_code) == (303, 401)
+
+
+async def test_a_session_ends_with_its_token(house: House) -> None:
+    async with door(house, **FAR) as it:
+        made = await it.rowen.add_token("ada")
+        await log_in(it, made.secret)
+        before = await it.http.get("/api/v1/me")
+        await it.rowen.revoke_token("ada")
+        after = await it.http.get("/api/v1/me")
+
+    assert (before.status_code, after.status_code) == (200, 401)
+
+
+@pytest.mark.parametrize("wanted", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", ""])
+async def test_a_login_leads_nowhere_else(house: House, wanted: str) -> None:
+    async with door(house, **FAR) as it:
+        made = await it.rowen.add_token("ada")
+        answer = await log_in(it, made.secret, wanted)
+        page = await it.http.get("/login", params={"next": f'{wanted}"><script>'})
+
+    assert answer.headers["location"] == "/"
+    assert "<script>" not in page.text
+
+
+async def test_an_address_that_others_reach_is_not_served_before_there_is_a_token(house: House) -> None:
+    async with house.open(host="0.0.0.0", port=0) as rowen:
+        with pytest.raises(RefusedError, match="nobody has a token"):
+            await serve(rowen, works=False)
+
+
+async def test_who_may_write_reaches_neither_folders_nor_secrets_of_the_server(house: House) -> None:
+    async with door(house, **FAR) as it:
+        write = await it.token("write")
+        bodies: list[dict[str, Any]] = [
+            {"address": "/etc"},
+            {"address": "file:///etc", "kind": "files"},
+            {"address": "https://example.org", "options": {"headers": {"X-Key": "env:HOME"}}},
+            {"address": "https://example.org", "options": {"token": "FILE:/etc/passwd"}},
+        ]
+        added = [await it.http.post("/api/v1/sources", headers=write, json=body) for body in bodies]
+        read = await it.http.post(
+            "/api/v1/extractions", headers=write, json={"url": "/etc/passwd", "schema": "article"}
+        )
+
+    assert [answer.status_code for answer in added] == [403] * 4
+    assert (read.status_code, read.json()["code"]) == (403, "refused")
