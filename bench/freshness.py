@@ -40,7 +40,6 @@ class Unit:
 
     items: list[Changes]
     requests: float = 1.0
-    name: str = ""
 
 
 class Policy(Protocol):
@@ -274,7 +273,7 @@ def repository(path: Path, pages: int) -> World:
         if word:
             found[word].append(max(0.0, at - first))
     chosen = Random(7).sample(names, min(pages, len(names)))
-    return [Unit([sorted(found[name])], name=name) for name in chosen]
+    return [Unit([sorted(found[name])]) for name in chosen]
 
 
 def _name(path: Path) -> str:
