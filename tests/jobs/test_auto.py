@@ -9,8 +9,10 @@ import pytest
 
 import rowen
 from rowen import Complete, Fetched
+from rowen.jobs.auto import outlook
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
+from rowen.model.schedule import Schedule
 from tests.conftest import House
 from tests.logical import index_of
 from tests.portals.scripted import Scripted, page, shows
@@ -238,3 +240,37 @@ async def test_when_the_requests_of_a_day_are_used_up_sources_wait(house: House,
     assert idle == []
     assert timedelta(minutes=12) < timedelta(seconds=wait_s) < timedelta(minutes=18)
     assert site.asked() != []
+
+
+MANY = """
+with made as (insert into source (name, kind, url, schedule, state)
+    select 'many' || n, 'scripted', 'scripted:many' || n, 'every auto', 'active' from generate_series(1, 200) n
+    returning id, substr(name, 5)::integer as number),
+known as (insert into source_freshness (source_id, looked_at, shape, span_s, items, requests)
+    select id, now() - interval '6 days', 1, 86400.0 * 2 * number, 20, 10 from made),
+due as (insert into source_due (source_id, due_at) select id, now() - interval '1 minute' from made)
+select 1
+"""
+
+
+async def test_two_hundred_sources_share_the_requests_of_a_day_by_one_price(
+    house: House, kinds: Callable[[Any], None]
+) -> None:
+    kinds(Scripted)
+    async with house.open(refresh_requests_per_day=400) as r:
+        house.execute(MANY)
+        async with r._engine.database.connection() as c:
+            await tick(r._engine, c, tasks=TASKS, random=Random(1))
+            reckoned = house.query("select price_s, stretch, at from refresh_price")
+            ids = house.query("select id from source order by substr(name, 5)::integer")
+            every = Schedule.parse("every auto")
+            known = [await outlook(c, r._engine.settings, source_id, every) for (source_id,) in ids]
+        intervals_s = [one.walk_s for one in known if one is not None]
+
+    assert house.query("select count(*) from procrastinate_jobs") == [(160,)]
+    assert house.query("select price_s, stretch, at from refresh_price") == reckoned
+    assert len(intervals_s) == 200
+    # Ten requests a look: the budget is used, and not exceeded.
+    assert 380 < sum(10 * DAY_S / interval_s for interval_s in intervals_s) <= 400
+    # What changes daily is looked at more often than what does so once in a year, and nobody is left out.
+    assert intervals_s[0] * 2 < intervals_s[182] <= max(intervals_s) <= 7 * DAY_S

@@ -6,11 +6,19 @@ order and looked at one after the other as ever: a walk sees what it would have 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from rowen.errors import FetchError
 from rowen.fetch.response import Response
 
-__all__ = ["Ahead"]
+__all__ = ["Ahead", "PageRequest"]
+
+
+class PageRequest(NamedTuple):
+    """How a page is asked for: by its address or, where there is one, by a body that is sent there."""
+
+    url: str
+    body: bytes | None = None
 
 
 class Ahead:
@@ -22,25 +30,25 @@ class Ahead:
     """
 
     def __init__(
-        self, ask: Callable[[str], Awaitable[Response]], *, is_good: Callable[[Response], bool], most: int
+        self, ask: Callable[[PageRequest], Awaitable[Response]], *, is_good: Callable[[Response], bool], most: int
     ) -> None:
         self._ask = ask
         self._is_good = is_good
-        self._coming: dict[str, asyncio.Task[Response]] = {}
+        self._coming: dict[PageRequest, asyncio.Task[Response]] = {}
         self.most = most
 
-    def want(self, urls: Sequence[str]) -> None:
+    def want(self, pages: Sequence[PageRequest]) -> None:
         """Ask for the next pages, the first of which is wanted next."""
-        if not self.most or (self._coming and urls[:1] != [next(iter(self._coming))]):
+        if not self.most or (self._coming and [*pages[:1]] != [next(iter(self._coming))]):
             return self._give_up()
-        for url in urls[: self.most]:
-            if url not in self._coming:
-                self._coming[url] = asyncio.ensure_future(self._answer(url))
+        for page in pages[: self.most]:
+            if page not in self._coming:
+                self._coming[page] = asyncio.ensure_future(self._answer(page))
         return None
 
-    async def take(self, url: str) -> Response | None:
+    async def take(self, page: PageRequest) -> Response | None:
         """The answer of a page that was asked for; None if it has to be asked for now."""
-        coming = self._coming.pop(url, None)
+        coming = self._coming.pop(page, None)
         if coming is None:
             if self._coming:
                 self._give_up()
@@ -60,8 +68,8 @@ class Ahead:
         self._give_up()
         await asyncio.gather(*coming, return_exceptions=True)
 
-    async def _answer(self, url: str) -> Response:
-        return await self._ask(url)
+    async def _answer(self, page: PageRequest) -> Response:
+        return await self._ask(page)
 
     def _give_up(self) -> None:
         self.most = 0

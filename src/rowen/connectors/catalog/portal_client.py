@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import TypeVar
 
-from rowen.connectors.catalog.ahead import Ahead
+from rowen.connectors.catalog.ahead import Ahead, PageRequest
 from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.pages import FIRST_LIMIT_S, LEAST_ROWS, PageSize
@@ -106,11 +106,15 @@ class PortalClient:
         )
 
     @asynccontextmanager
-    async def ahead(self) -> AsyncIterator[Ahead]:
+    async def ahead(self, *, accept: str = "application/json", media_type: str | None = None) -> AsyncIterator[Ahead]:
         """A walk whose pages can be asked for before their turn, as many as the host may be asked for at a time."""
 
-        async def ask(url: str) -> Response:
-            return await self._request("GET", url, "application/json", limit_s=self.size.limit_s, tries=1)
+        async def ask(page: PageRequest) -> Response:
+            method = "GET" if page.body is None else "POST"
+            said = None if page.body is None else media_type
+            return await self._request(
+                method, page.url, accept, body=page.body, media_type=said, limit_s=self.size.limit_s, tries=1
+            )
 
         most = self._client.settings.host_concurrency
         self._ahead = Ahead(ask, is_good=self._is_answer, most=most if most > 1 else 0)
@@ -223,7 +227,7 @@ class PortalClient:
             )
 
         is_one_try = once or (could_be_less and not self._is_patient)
-        response = await self._ahead.take(url) if self._ahead is not None and could_be_less else None
+        response = await self._ahead.take(PageRequest(url, body)) if self._ahead and could_be_less else None
         if response is None:
             response = await (self._quickly(attempt, once=once) if is_one_try else attempt(None))
         self._took_s = response.elapsed_s

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row
@@ -139,8 +140,8 @@ class CkanListing(Listing):
                 if course.ended:
                     return
 
-    def _following(self, course: Course, page: SearchPage, most: int) -> list[str]:
-        """The addresses of the next pages, where they can be told.
+    def _following(self, course: Course, page: SearchPage, most: int) -> list[PageRequest]:
+        """The next pages, where they can be told.
 
         A portal that is asked for what was modified may ignore that, and is left after a page that shows it.
         """
@@ -148,7 +149,7 @@ class CkanListing(Listing):
         if page.total is None or size < 2 or not course.overlaps or course.since:
             return []
         starts = islice(course.starts(size, page.total), most)
-        return [self._search_url(start, size, since=course.since, ids=course.ids) for start in starts]
+        return [PageRequest(self._search_url(start, size, since=course.since, ids=course.ids)) for start in starts]
 
     async def _page(self, course: Course) -> SearchPage:
         """The next page, whatever it takes: a record that cannot be received costs only itself."""

@@ -2,11 +2,13 @@
 
 import logging
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from rowen.connectors.catalog import chronology
+from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.portal_client import PortalClient
@@ -34,6 +36,7 @@ MOST_HOLES = 3
 
 _PAYLOAD_BYTES = 1 << 20  # what quarantine keeps of an answer
 _ACCEPT = "application/xml, text/xml;q=0.9, */*;q=0.5"
+_SENT = "application/xml"
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +199,33 @@ class Catalogue(Listing):
 
     async def _numbered(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
         """The pages by position; only what came moves it on."""
+        pages = self._walked(at, since, doubt)
+        async with self._portal.ahead(accept=_ACCEPT, media_type=_SENT) as ahead, aclosing(pages):
+            async for page in pages:
+                if page.place is not None:
+                    ahead.want(self._following(page, since, ahead.most))
+                yield page
+
+    def _following(self, page: ListingPage, since: datetime | None, most: int) -> list[PageRequest]:
+        """The next pages, where they can be told.
+
+        Only full pages of a service that sorts them: without an order there are no places, and one that gives less than
+        it is asked for has its own idea of where the next one begins. What was modified fits on a page or two. Pages
+        shift when a record comes or goes between them; the count that each of them declares tells, in any order.
+        """
+        dialect, size, at = self._dialect, self._portal.size.rows, page.place["at"]
+        if dialect is None or not dialect.sort or since or len(page.rows) < size or not page.declared:
+            return []
+        places = range(at, page.declared + 1, size)[:most]
+        return [self._request_for(CswQuestion(place, size=size), dialect) for place in places]
+
+    def _request_for(self, question: CswQuestion, dialect: CswDialect) -> PageRequest:
+        if dialect.post:
+            return PageRequest(dialect.url, question.body(dialect))
+        return PageRequest(ask(dialect.url, question.arguments(dialect)))
+
+    async def _walked(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
+        """The pages by position, each asked for when it is wanted."""
         largest, matched = 0, None
         while True:
             question = CswQuestion(at, since=since)
@@ -315,14 +345,11 @@ class Catalogue(Listing):
             raise SourceError(f"{self._url} was not asked yet what it can do.")
         slow = question.size > 1
         self._answer = b""
-        if dialect.post:
-            body = question.body(dialect)
-            response = await self._portal.post(
-                dialect.url, body, media_type="application/xml", accept=_ACCEPT, could_be_less=slow
-            )
-        else:
-            url = ask(dialect.url, question.arguments(dialect))
+        url, body = self._request_for(question, dialect)
+        if body is None:
             response = await self._portal.get(url, accept=_ACCEPT, could_be_less=slow)
+        else:
+            response = await self._portal.post(url, body, media_type=_SENT, accept=_ACCEPT, could_be_less=slow)
         self._clock = self._portal.clock(response)
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
