@@ -41,7 +41,7 @@ PUBLIC = Principal("public", Scope.READ)
 COOKIES = ("__Host-rowen_session", "rowen_session")
 """The cookie of a session: over TLS under a name that no other host can set, else under its plain one."""
 _PROBES = ("/healthz", "/readyz")
-_OWN = ("/login", "/logout")
+_OWN = ("/login", "/login/oidc", "/login/callback", "/logout")
 # What a proxy adds. Where none is named, one that we do not know of stands between us and the world.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 # Reading through it is what most of its requests do: each tool asks for the scope that it needs.

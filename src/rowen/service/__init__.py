@@ -77,6 +77,7 @@ class Rowen:
         self.identify, self.open_session = access.identify, access.open_session
         self.of_session, self.close_session = access.of_session, access.close_session
         self.note_write, self.audit_log, self.tidy_access = access.note_write, access.audit_log, access.tidy_access
+        self.begin_login, self.finish_login = access.begin_login, access.finish_login
         self.answer_once, self.keep_answer = access.answer_once, access.keep_answer
 
     def _look(self) -> None:
