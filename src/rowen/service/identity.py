@@ -70,9 +70,14 @@ class IdentityProvider:
         state, nonce, verifier = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(3))
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
         asked = {
-            "response_type": "code", "client_id": self._audience, "redirect_uri": back_to,
-            "scope": "openid email", "state": state, "nonce": nonce,
-            "code_challenge": challenge, "code_challenge_method": "S256",
+            "response_type": "code",
+            "client_id": self._audience,
+            "redirect_uri": back_to,
+            "scope": "openid email",
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
         }
         address = str((await self._configuration())["authorization_endpoint"])
         return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}", f"{state}.{nonce}.{verifier}"
@@ -148,7 +153,9 @@ class IdentityProvider:
         async with self._engine.client(Meter(), settings) as client:
             answer = await client.request(
                 *("GET" if body is None else "POST", url),
-                max_bytes=_DOCUMENT_BYTES, accept="application/json", follow=False,
+                max_bytes=_DOCUMENT_BYTES,
+                accept="application/json",
+                follow=False,
                 body=body,
                 headers=form,
             )
