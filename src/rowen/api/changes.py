@@ -80,7 +80,7 @@ async def get_change(request: Request, number: LineNumber, rowen: Service) -> Re
     return await _line(request, number, rowen)
 
 
-@lines.get("/changes/{number}", response_model=shape("Change"), responses={200: example("Change")})
+@lines.get("/changes/{number:int}", response_model=shape("Change"), responses={200: example("Change")})
 async def get_published_change(request: Request, number: LineNumber, rowen: Service) -> Response:
     """One line of the log, at the address that feeds and event streams name."""
     return await _line(request, number, rowen)
