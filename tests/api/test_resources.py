@@ -201,6 +201,8 @@ async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(house: Ho
         block = await it.http.get("/ldes/blocks/0")
         page = await it.http.get("/sources/notes/ldes/pages/0")
         line = await it.http.get("/changes/1")
+        twin = await it.http.get("/changes/1.json")
+        page_of_line = await it.http.get("/changes/1", headers={"Accept": "text/html,*/*"})
         catalog = await it.http.get("/catalog/data.json")
         nothing = await it.http.get("/sources/nobody/feeds/atom")
 
@@ -208,6 +210,9 @@ async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(house: Ho
     assert [entry["title"] for entry in as_json.json()["items"]] == ["Rust"]
     assert all("text/turtle" in answer.headers["content-type"] for answer in (root, block, page))
     assert "/changes/1" in page.text
+    # The route for programs leaves browsers alone.
+    assert page_of_line.headers["content-type"] != "application/json"
+    assert twin.status_code != 400
     assert (line.json()["number"], catalog.json()["dataset"], nothing.status_code) == (1, [], 404)
 
 

@@ -4,9 +4,11 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from joserfc import jwt
@@ -31,7 +33,15 @@ class Provider:
             def do_GET(self) -> None:
                 provider.asked.append(self.path)
                 keys = KeySet([provider.key]).as_dict(private=False)
-                body = keys if self.path == "/keys" else {"issuer": provider.url, "jwks_uri": f"{provider.url}/keys"}
+                self.say(keys if self.path == "/keys" else provider.configuration)
+
+            def do_POST(self) -> None:
+                provider.asked.append(self.path)
+                length = int(self.headers["Content-Length"])
+                provider.posted = dict(parse_qsl(self.rfile.read(length).decode()))
+                self.say({"id_token": provider.token(nonce=provider.nonce)})
+
+            def say(self, body: Any) -> None:
                 self.send_response(200)
                 self.end_headers()
                 self.wfile.write(json.dumps(body).encode())
@@ -41,6 +51,13 @@ class Provider:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.posted: dict[str, str] = {}
+        self.nonce = ""
+        self.configuration = {
+            "jwks_uri": f"{self.url}/keys",
+            "authorization_endpoint": f"{self.url}/authorize",
+            "token_endpoint": f"{self.url}/token",
+        }
         self.settings = {
             "trusts_loopback": False,
             "oidc_issuer": self.url,
@@ -130,6 +147,41 @@ async def test_a_browser_logs_in_with_a_token_of_the_provider(house: House, prov
 
     assert (entered.status_code, me.json()) == (303, {"name": "u1", "scope": "write"})
     assert 500 < left_s <= 600
+
+
+async def test_a_person_logs_in_at_the_provider_and_comes_back_with_a_session(
+    house: House, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OIDC_SECRET", "s3cret")
+    async with door(house, **provider.settings, oidc_client_secret="env:OIDC_SECRET") as it:
+        page = await it.http.get("/login?next=/runs")
+        left = await it.http.get("/login/oidc?next=/runs")
+        asked = dict(parse_qsl(urlsplit(left.headers["location"]).query))
+        provider.nonce = asked["nonce"]
+        forged = await it.http.get("/login/callback", params={"code": "c1", "state": "guessed"})
+        back = await it.http.get("/login/callback", params={"code": "c1", "state": asked["state"]})
+        me = await it.http.get("/api/v1/me")
+
+    challenge = (
+        base64.urlsafe_b64encode(sha256(provider.posted["code_verifier"].encode()).digest()).decode().rstrip("=")
+    )
+    assert "/login/oidc?next=/runs" in page.text
+    assert left.headers["location"].startswith(f"{provider.url}/authorize?")
+    assert (asked["client_id"], asked["redirect_uri"]) == ("rowen", "http://127.0.0.1:8400/login/callback")
+    assert (asked["code_challenge"], provider.posted["client_secret"]) == (challenge, "s3cret")
+    assert (forged.status_code, back.status_code, "url=/runs" in back.text) == (401, 200, True)
+    assert me.json() == {"name": "u1", "scope": "write"}
+
+
+async def test_a_login_that_was_made_for_another_browser_is_none(house: House, provider: Provider) -> None:
+    async with door(house, **provider.settings) as it:
+        left = await it.http.get("/login/oidc")
+        asked = dict(parse_qsl(urlsplit(left.headers["location"]).query))
+        provider.nonce = "of another"
+        replayed = await it.http.get("/login/callback", params={"code": "c1", "state": asked["state"]})
+        me = await it.http.get("/api/v1/me")
+
+    assert (replayed.status_code, me.status_code) == (401, 401)
 
 
 def test_a_provider_without_an_audience_or_roles_is_an_error_at_the_start(house: House) -> None:

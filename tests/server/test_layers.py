@@ -145,6 +145,7 @@ async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_w
         logger.addHandler(kept)
         try:
             async with door(house) as it:
+                await it.http.get("/push/websub/secret-callback")
                 answer = await it.http.get("/api/v1/search?q=private-words")
         finally:
             logger.removeHandler(kept)
@@ -153,6 +154,7 @@ async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_w
     assert told["request"] == answer.headers["x-request-id"]
     assert (told["path"], told["status"], told["principal"]) == ("/api/v1/search", 200, "local")
     assert (told["level"], "private-words" in lines[-1]) == ("info", False)
+    assert "secret-callback" not in "".join(lines)
 
 
 @pytest.mark.parametrize("path", ["/rowen/api/v1/sources", "/api/v1/sources"])

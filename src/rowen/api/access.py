@@ -18,7 +18,7 @@ class Requirement:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    def __call__(self, request: Request) -> Principal:
+    async def __call__(self, request: Request) -> Principal:
         """Who is asking; raises `RefusedError` if that is not enough."""
         principal: Principal = request.state.principal
         self.check(principal)
@@ -38,12 +38,13 @@ def require(scope: Scope) -> Requirement:
     return Requirement(scope)
 
 
-def _service(request: Request) -> Rowen:
+# Dependencies are async although they await nothing: others are called in a thread, which takes a millisecond.
+async def _service(request: Request) -> Rowen:
     rowen: Rowen = request.app.state.rowen
     return rowen
 
 
-def _asking(request: Request) -> Principal:
+async def _asking(request: Request) -> Principal:
     principal: Principal = request.state.principal
     return principal
 

@@ -3,7 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
 from rowen.api.access import Service
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, page, told
@@ -18,8 +22,19 @@ from rowen.service import Rowen
 __all__ = ["lines", "router"]
 
 router = APIRouter(tags=["changes"])
+
+
+class ForPrograms(APIRoute):
+    """A route that leaves browsers to the page at the same address."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether it answers."""
+        is_person = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
+        return (Match.NONE, {}) if is_person else super().matches(scope)
+
+
 # Where feeds and streams say that a line is found; not below /api, since it stays whatever becomes of that.
-lines = APIRouter(tags=["changes"])
+lines = APIRouter(tags=["changes"], route_class=ForPrograms)
 
 LineNumber = Annotated[int, Path(ge=1, le=2**63 - 1, description="the number of a line of the log", examples=[4711])]
 
@@ -65,7 +80,7 @@ async def get_change(request: Request, number: LineNumber, rowen: Service) -> Re
     return await _line(request, number, rowen)
 
 
-@lines.get("/changes/{number}", response_model=shape("Change"), responses={200: example("Change")})
+@lines.get("/changes/{number:int}", response_model=shape("Change"), responses={200: example("Change")})
 async def get_published_change(request: Request, number: LineNumber, rowen: Service) -> Response:
     """One line of the log, at the address that feeds and event streams name."""
     return await _line(request, number, rowen)

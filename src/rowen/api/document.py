@@ -27,6 +27,9 @@ __all__ = ["OPEN", "document"]
 OPEN = ("/healthz", "/readyz", "/push/")
 """What is answered without a token: probes, and messages that are signed."""
 
+# What is sent while it is made has no validator, and what is asked for to be measured differs each time.
+_UNVALIDATED = ("/events", "/exports/", "/catalog/data.json", "/metrics")
+
 _ABOUT = """
 Rowen keeps a searchable copy of other people's catalogs, sites, repositories and feeds fresh.
 
@@ -55,6 +58,8 @@ def _made(app: FastAPI) -> dict[str, Any]:
     made = get_openapi(
         title="Rowen", version=__version__, openapi_version="3.1.0", description=_ABOUT, routes=app.routes
     )
+    if address := app.state.rowen.settings.public_url:
+        made["servers"] = [{"url": address.rstrip("/")}]
     parts = made.setdefault("components", {})
     parts.setdefault("schemas", {})["Problem"] = ProblemDetails.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
@@ -87,7 +92,7 @@ def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None
         answer["description"] = answer.get("description") or told["description"]
         answer.setdefault("content", {}).update(told["content"])
     answers["default"] = _answer(RowenError) | {"description": "Any other error, by its own status."}
-    if method == "GET" and not is_open and "text/event-stream" not in str(answers.get("200")):
+    if method == "GET" and not is_open and not any(part in path for part in _UNVALIDATED):
         answers["304"] = {"description": "It is what the client has already."}
 
 

@@ -24,7 +24,7 @@ MARKDOWN_BUDGET = 6_000
 _FILTERS = Query(max_length=50)
 
 
-def _narrowing(
+async def _narrowing(
     kind: Annotated[list[str] | None, Query(description="only in sources of these kinds")] = None,
     tag: Annotated[list[str] | None, Query(description="only items with one of these tags")] = None,
     language: Annotated[list[str] | None, Query(description="only items in these languages: `de`, `pt-BR`")] = None,

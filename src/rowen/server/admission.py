@@ -41,11 +41,13 @@ PUBLIC = Principal("public", Scope.READ)
 COOKIES = ("__Host-rowen_session", "rowen_session")
 """The cookie of a session: over TLS under a name that no other host can set, else under its plain one."""
 _PROBES = ("/healthz", "/readyz")
-_OWN = ("/login", "/logout")
+_OWN = ("/login", "/login/oidc", "/login/callback", "/logout")
 # What a proxy adds. Where none is named, one that we do not know of stands between us and the world.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 # Reading through it is what most of its requests do: each tool asks for the scope that it needs.
 _MCP = "/mcp"
+# How the page looks to somebody is kept in their own browser.
+_HARMLESS = ("/theme",)
 # A person mistypes a token twice; whoever sends thirty wrong ones in a minute is guessing.
 _WRONG_PER_MINUTE = 30
 
@@ -101,7 +103,8 @@ class Admission:
         if principal != LOCAL:
             self._rates.take(_place(client_of(scope)) if principal == PUBLIC else f"@{principal.name}")
         if not path.startswith(_MCP):
-            require(Scope.READ if method in SAFE else Scope.WRITE).check(principal)
+            reads = method in SAFE or path in _HARMLESS
+            require(Scope.READ if reads else Scope.WRITE).check(principal)
         return principal
 
     def _check_host(self, scope: Asked) -> None:

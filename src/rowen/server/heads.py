@@ -7,7 +7,7 @@ from rowen.server.requests import path_of
 __all__ = ["Heads"]
 
 # What follows something has no end, and an export is made for nobody.
-_NEVER = ("/events", "/api/v1/exports/")
+_NEVER = ("/events", "/mcp", "/api/v1/exports/")
 
 
 class Heads:

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 _ID_BYTES = 8
 _LONGEST_PATH = 500  # names of sources and schemas fit in; more is somebody's attempt
 
+_CALLBACK = "/push/websub/"
+
 # A page that sets its own keeps it; nothing of ours may be framed, sniffed or embedded elsewhere.
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -72,7 +74,7 @@ class Journal:
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
         principal: Principal | None = scope.get("state", {}).get("principal")
         # What was asked for may be private: the path is enough to tell what took how long.
-        fields = {"method": scope["method"], "path": path_of(scope)[:_LONGEST_PATH], "status": status}
+        fields = {"method": scope["method"], "path": _told(path_of(scope)), "status": status}
         fields |= {"ms": round(seconds * 1000, 1), "principal": principal.name if principal else None}
         log.info("answered a request", extra={"fields": fields})
 
@@ -86,3 +88,8 @@ class Journal:
             await self._rowen.note_write(principal, address=client_of(scope) or None, **what)
         except StoreError as problem:
             log.error("what %s wrote could not be noted: %s", principal.name, problem)
+
+
+def _told(path: str) -> str:
+    """A path for the log; who knows the end of a callback address may speak for a hub."""
+    return f"{_CALLBACK}…" if path.startswith(_CALLBACK) else path[:_LONGEST_PATH]

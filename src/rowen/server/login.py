@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime
 from html import escape
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from rowen.model.access import NewSession
 from rowen.server.admission import COOKIES, allowed_next
 from rowen.server.limits import Buckets
 from rowen.server.requests import client_of
@@ -27,10 +28,18 @@ input, button {{ padding: .6rem .8rem; margin: .4rem 0 1rem; }}
 <form method="post" action="{base}/login"><input type="hidden" name="next" value="{next}">
 <label for="token">Token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<button>Log in</button></form>
+<button>Log in</button></form>{people}
 <p>Who runs this server makes one: <code>rowen token add NAME --scope read</code></p></main></body></html>"""
 
 _WRONG = '<p class="wrong" role="alert">This token is unknown, or has expired.</p>'
+_STRANGER = '<p class="wrong" role="alert">The login was not begun here, or you have no role that may ask.</p>'
+_PEOPLE = '<p><a href="{link}">Log in with your account</a></p>'
+_ONWARD = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={address}"><title>Rowen</title>'
+)
+_PENDING = "rowen_login"
+# Long enough to look for a second factor.
+_PENDING_S = 600
 # Ten tries a minute are a person who looks for the right one.
 _TRIES_PER_MINUTE = 10
 
@@ -40,7 +49,7 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
     tries = Buckets(per_minute=_TRIES_PER_MINUTE)
 
     async def show(request: Request) -> Response:
-        return _form(request, allowed_next(request.query_params.get("next", "/")))
+        return _form(request, allowed_next(request.query_params.get("next", "/")), rowen=rowen)
 
     async def log_in(request: Request) -> Response:
         tries.take(client_of(request.scope))
@@ -48,10 +57,9 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         wanted = allowed_next(given.get("next", ["/"])[0])
         session = await rowen.open_session(given.get("token", [""])[0].strip())
         if session is None:
-            return _form(request, wanted, trouble=_WRONG)
+            return _form(request, wanted, trouble=_WRONG, rowen=rowen)
         answer = RedirectResponse(request.scope.get("root_path", "") + wanted, 303)
-        left_s = max(0, int((session.expires_at - datetime.now(UTC)).total_seconds()))
-        _set_cookie(answer, request, session.secret, left_s)
+        _set_cookie(answer, request, session.secret, _left_s(session))
         return answer
 
     async def log_out(request: Request) -> Response:
@@ -62,11 +70,54 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         _set_cookie(answer, request, "", 0)
         return answer
 
+    async def leave_for_provider(request: Request) -> Response:
+        wanted = allowed_next(request.query_params.get("next", "/"))
+        address, kept = await rowen.begin_login(_back_to(request, rowen))
+        answer = RedirectResponse(address, 303)
+        _keep(answer, request, f"{kept}.{wanted}")
+        return answer
+
+    async def come_back(request: Request) -> Response:
+        state, nonce, verifier, wanted = [*request.cookies.get(_PENDING, "").split(".", 3), "", "", "", ""][:4]
+        told = request.query_params
+        session = await rowen.finish_login(
+            code=told.get("code", ""),
+            state=told.get("state", ""),
+            kept=f"{state}.{nonce}.{verifier}",
+            back_to=_back_to(request, rowen),
+        )
+        if session is None:
+            return _form(request, "/", trouble=_STRANGER, rowen=rowen)
+        # A strict cookie is not sent with what another site began, so that a page of ours has to lead on.
+        address = escape(request.scope.get("root_path", "") + allowed_next(wanted))
+        answer = HTMLResponse(_ONWARD.format(address=address), headers={"Cache-Control": "no-store"})
+        _set_cookie(answer, request, session.secret, _left_s(session))
+        answer.delete_cookie(_PENDING, path="/")
+        return answer
+
     return [
         Route("/login", show, methods=["GET"]),
+        Route("/login/oidc", leave_for_provider, methods=["GET"]),
+        Route("/login/callback", come_back, methods=["GET"]),
         Route("/login", log_in, methods=["POST"]),
         Route("/logout", log_out, methods=["POST"]),
     ]
+
+
+def _back_to(request: Request, rowen: Rowen) -> str:
+    """Where the provider sends a browser back to: what is registered there, so the public address if one is set."""
+    base = rowen.settings.public_url or f"{request.url.scheme}://{request.url.netloc}"
+    return f"{base.rstrip('/')}/login/callback"
+
+
+def _keep(answer: Response, request: Request, value: str) -> None:
+    """What proves that this browser began the login; lax, since another site leads back to us."""
+    is_safe = request.url.scheme == "https"
+    answer.set_cookie(_PENDING, value, max_age=_PENDING_S, path="/", secure=is_safe, httponly=True, samesite="lax")
+
+
+def _left_s(session: NewSession) -> int:
+    return max(0, int((session.expires_at - datetime.now(UTC)).total_seconds()))
 
 
 def _set_cookie(answer: Response, request: Request, secret: str, left_s: int) -> None:
@@ -76,7 +127,9 @@ def _set_cookie(answer: Response, request: Request, secret: str, left_s: int) ->
     answer.set_cookie(name, secret, max_age=left_s, path="/", secure=is_safe, httponly=True, samesite="strict")
 
 
-def _form(request: Request, wanted: str, *, trouble: str = "") -> Response:
+def _form(request: Request, wanted: str, *, rowen: Rowen, trouble: str = "") -> Response:
     base = request.scope.get("root_path", "")
-    page = _PAGE.format(next=escape(wanted), base=escape(base), trouble=trouble)
+    link = f"{base}/login/oidc?next={quote(wanted)}"
+    people = _PEOPLE.format(link=escape(link)) if rowen.settings.oidc_issuer else ""
+    page = _PAGE.format(next=escape(wanted), base=escape(base), trouble=trouble, people=people)
     return HTMLResponse(page, 401 if trouble else 200, {"Cache-Control": "no-store"})

@@ -51,6 +51,8 @@ class Rowen:
     open_session = _Asked(lambda parts: parts.access.open_session)
     of_session = _Asked(lambda parts: parts.access.of_session)
     close_session = _Asked(lambda parts: parts.access.close_session)
+    begin_login = _Asked(lambda parts: parts.access.begin_login)
+    finish_login = _Asked(lambda parts: parts.access.finish_login)
     note_write = _Asked(lambda parts: parts.access.note_write)
     audit_log = _Asked(lambda parts: parts.access.audit_log)
     tidy_access = _Asked(lambda parts: parts.access.tidy_access)

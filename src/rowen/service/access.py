@@ -5,7 +5,7 @@ import secrets
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
-from rowen.errors import BusyError, UsageError
+from rowen.errors import BusyError, NotFoundError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.access import (
     AccessToken,
@@ -94,13 +94,32 @@ class Access:
                 )
                 return NewSession(cookie, ends)
         named = await self._people.identify(secret) if self._people is not None else None
+        return await self._person_session(named, ends)
+
+    async def begin_login(self, back_to: str) -> tuple[str, str]:
+        """Where a person logs in at the identity provider, and what the browser keeps until it is back."""
+        return await self._provider().begin(back_to)
+
+    async def finish_login(self, *, code: str, state: str, kept: str, back_to: str) -> NewSession | None:
+        """A session for the person who came back from there; None for nobody of ours."""
+        named = await self._provider().finish(code=code, state=state, kept=kept, back_to=back_to)
+        return await self._person_session(named, datetime.now(UTC) + timedelta(hours=self._session_hours))
+
+    def _provider(self) -> IdentityProvider:
+        if self._people is None:
+            raise NotFoundError("No identity provider is set.", hint="ROWEN_OIDC_ISSUER names one.")
+        return self._people
+
+    async def _person_session(self, named: tuple[Principal, datetime] | None, ends: datetime) -> NewSession | None:
+        """A session that ends no later than the word of the provider."""
         if named is None:
             return None
+        cookie = secrets.token_urlsafe(_SECRET_BYTES)
         async with self._database.connection() as c:
-            ends = await access.add_session(
+            until = await access.add_session(
                 c, named[0], digest=_digest(cookie), token_id=None, expires_at=min(ends, named[1])
             )
-        return NewSession(cookie, ends)
+        return NewSession(cookie, until)
 
     async def of_session(self, cookie: str) -> Principal | None:
         """Whose session this is; None if it is over."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
 import json
 import logging
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from rowen.connectors.base import Meter
 from rowen.errors import ConfigurationError, RowenError
+from rowen.fetch.credentials import resolve
 from rowen.harvest.engine import Engine
 from rowen.model.access import Principal, Scope
 
@@ -32,6 +38,8 @@ _ASK_AGAIN_S = 30.0
 _LEEWAY_S = 60
 # A dozen keys with their certificates have 20 kB.
 _DOCUMENT_BYTES = 500_000
+# 256 bits, as RFC 7636 recommends for a verifier.
+_SECRET_BYTES = 32
 # As long as headers may be.
 _LONGEST_TOKEN = 16_000
 
@@ -49,6 +57,7 @@ class IdentityProvider:
         self._engine = engine
         self._issuer = (settings.oidc_issuer or "").rstrip("/")
         self._audience = settings.oidc_audience
+        self._secret = settings.oidc_client_secret
         self._claim = settings.oidc_roles_claim
         self._roles = {role: Scope(may) for role, may in settings.oidc_roles.items()}
         self._clock = clock
@@ -56,15 +65,49 @@ class IdentityProvider:
         self._asked_at = float("-inf")
         self._turn = asyncio.Lock()
 
-    async def identify(self, token: str) -> tuple[Principal, datetime] | None:
-        """Who a token names, and until when; None for one that is not signed, over, or meant for others."""
+    async def begin(self, back_to: str) -> tuple[str, str]:
+        """Where to send a browser so that a person logs in, and what it keeps until it comes back."""
+        state, nonce, verifier = (secrets.token_urlsafe(_SECRET_BYTES) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
+        asked = {
+            "response_type": "code",
+            "client_id": self._audience,
+            "redirect_uri": back_to,
+            "scope": "openid email",
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        address = str((await self._configuration())["authorization_endpoint"])
+        return f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}", f"{state}.{nonce}.{verifier}"
+
+    async def finish(self, *, code: str, state: str, kept: str, back_to: str) -> tuple[Principal, datetime] | None:
+        """Who came back, by the word of the provider itself; None if this browser never left, or for nobody of ours."""
+        held, _, rest = kept.partition(".")
+        nonce, _, verifier = rest.partition(".")
+        if not held or not hmac.compare_digest(held.encode(), state.encode()):
+            return None
+        told = {"grant_type": "authorization_code", "code": code, "redirect_uri": back_to, "code_verifier": verifier}
+        told |= {"client_id": self._audience}
+        if self._secret is not None:
+            told["client_secret"] = resolve(self._secret.get_secret_value())
+        endpoint = str((await self._configuration())["token_endpoint"])
+        answer = await self._document(endpoint, body=urlencode(told).encode())
+        return await self.identify(str(answer.get("id_token", "")), nonce=nonce)
+
+    async def identify(self, token: str, *, nonce: str | None = None) -> tuple[Principal, datetime] | None:
+        """Who a token names, and until when; None for one that is not signed, over, or meant for others.
+
+        With a nonce, it must be the one that was made for this login.
+        """
         if len(token) > _LONGEST_TOKEN or token.count(".") != 2:
             return None
         for is_fresh in (False, True):
             keys = await self._current_keys(fresh=is_fresh)
             claims = _checked(token, keys) if keys is not None else None
             if claims is not None:
-                return self._principal(claims)
+                return self._principal(claims) if nonce in (None, claims.get("nonce")) else None
         return None
 
     def _principal(self, claims: Mapping[str, Any]) -> tuple[Principal, datetime] | None:
@@ -95,16 +138,27 @@ class IdentityProvider:
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
-        told = await self._document(f"{self._issuer}/.well-known/openid-configuration")
+        told = await self._configuration()
         try:
             return KeySet.import_key_set(await self._document(str(told["jwks_uri"])))  # type: ignore[arg-type]
         except (JoseError, KeyError, TypeError, ValueError) as problem:
             raise ConfigurationError(f"{self._issuer} gives no keys that can be read: {problem}") from None
 
-    async def _document(self, url: str) -> dict[str, Any]:
+    async def _configuration(self) -> dict[str, Any]:
+        return await self._document(f"{self._issuer}/.well-known/openid-configuration")
+
+    async def _document(self, url: str, *, body: bytes | None = None) -> dict[str, Any]:
         settings = self._engine.settings.for_source(url)
+        form = {} if body is None else {"Content-Type": "application/x-www-form-urlencoded"}
         async with self._engine.client(Meter(), settings) as client:
-            answer = await client.get(url, max_bytes=_DOCUMENT_BYTES, accept="application/json")
+            answer = await client.request(
+                *("GET" if body is None else "POST", url),
+                max_bytes=_DOCUMENT_BYTES,
+                accept="application/json",
+                follow=False,
+                body=body,
+                headers=form,
+            )
         try:
             found = json.loads(answer.body) if answer.ok else None
         except ValueError:

@@ -172,6 +172,9 @@ class Settings(_Declared):
     )
     oidc_issuer: str | None = Field(default=None, description="whose signed tokens (OIDC) name people")
     oidc_audience: str | None = Field(default=None, description="for whom such tokens must be meant")
+    oidc_client_secret: SecretStr | None = Field(
+        default=None, description="the secret of this server at the provider, or env:NAME or file:PATH to find it"
+    )
     oidc_roles_claim: str = Field(default="roles", description="where a token lists roles; dots lead into objects")
     oidc_roles: dict[str, str] = Field(
         default_factory=dict, description="what roles may do: role=read, role=write or role=admin, separated by commas"
