@@ -39,7 +39,8 @@ class Rowen:
         self.sources, self.source, self.overview = sources.every, sources.get, sources.overview
         self.add, self.edit, self.remove = sources.add, sources.edit, sources.remove
         self.pause, self.resume, self.apply = sources.pause, sources.resume, sources.apply
-        self.check_source, self.following = sources.check, sources.following
+        self.check_source = sources.check
+        self.following, self.followed = sources.following, sources.followed
         extractions = Extractions(self._engine)
         self.extract, self.extract_source = extractions.extract, extractions.extract_source
         self.estimate_extraction, self.costs = extractions.estimate, extractions.costs
