@@ -32,7 +32,7 @@ class PageNote:
 
 @dataclass(slots=True)
 class LdesCursor:
-    """The cursor. `complete` tells that all pages have been read once; counts are for people."""
+    """The cursor. `complete` tells that the last run saw all that there was to see; counts are for people."""
 
     root: str
     stream: EventStream

@@ -58,7 +58,8 @@ class Frontier:
         if root not in self._notes and not await self._known.recall(CLOSED, [root]):
             self._push(root, PageNote(), None)
         for url, note in sorted(self._notes.items()):
-            if self._is_complete and note.under in self._notes and note.under != url:
+            is_read = self._is_complete and url not in unread
+            if is_read and note.under in self._notes and note.under != url:
                 self._waiting.setdefault(note.under or "", []).append(url)
             else:
                 self._push(url, note, None if url in unread else note)

@@ -80,6 +80,8 @@ class LdesWalk:
         self._versions = Versions(self._known, by_object=by_object, language=self._options.language)
         self._frontier = Frontier(self._known, is_complete=memory.complete)
         await self._frontier.load(memory.root)
+        # Until this run has come to its end: news of one page may be stored, and the pages behind it not be asked for.
+        memory.complete = False
         async with aclosing(self._visits()) as visits:
             async for visit in visits:
                 for seen in await self._take(visit):
@@ -93,8 +95,7 @@ class LdesWalk:
             # What is kept under such a name is a page, which was read now.
             if is_unread(failed.url):
                 yield Gone(failed.url, "The page was read.")
-        if memory.complete != complete and complete:
-            memory.complete = True
+        memory.complete = complete
         if memory.to_cursor() != self._known.cursor or self._client.fresh:
             yield self._checkpoint({})
         yield Complete(keeps_unseen=True) if complete else Incomplete(self._trouble or "")
