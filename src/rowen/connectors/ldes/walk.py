@@ -175,7 +175,7 @@ class LdesWalk:
         """A document that a part of a member is in; where there is none, the member is what its page says."""
         try:
             return await self._client.document(url.partition("#")[0])
-        except SourceError:
+        except (FetchError, SourceError):
             return None
 
     async def _take(self, visit: _Visit) -> list[Observation]:
