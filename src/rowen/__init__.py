@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-    from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
+    from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
     from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
     from rowen.model.export import Export
     from rowen.model.extraction import (
@@ -124,6 +124,7 @@ __all__ = [
     "Fetched",
     "FetchedModel",
     "FieldChange",
+    "FieldDiff",
     "Following",
     "FormatReader",
     "Gone",
@@ -224,7 +225,7 @@ _HOME = {
         "ServerStatus",
         "Tidied",
     ),
-    "rowen.model.diff": ("DiffLine", "DiffPiece", "Hunk", "ItemDiff"),
+    "rowen.model.diff": ("DiffLine", "DiffPiece", "FieldDiff", "Hunk", "ItemDiff"),
     "rowen.model.embedding": (
         "EmbeddingEstimate",
         "EmbeddingProgress",

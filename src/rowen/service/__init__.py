@@ -10,6 +10,7 @@ from rowen.service.deletions import Deletions
 from rowen.service.exports import Exports
 from rowen.service.extractions import Extractions
 from rowen.service.feeds import Feeds
+from rowen.service.field_diffs import FieldDiffs
 from rowen.service.items import Items
 from rowen.service.jobs import Jobs
 from rowen.service.maintenance import Maintenance
@@ -64,15 +65,17 @@ class Rowen:
         self.subscribe, self.unsubscribe = pushed.subscribe, pushed.unsubscribe
         self.receive_github, self.receive_call = pushed.receive_github, pushed.receive_call
         self.verify_websub, self.receive_websub = pushed.verify_websub, pushed.receive_websub
-        self._look()
+        self._look(extractions)
         self._tell()
         self._enrich()
 
-    def _look(self) -> None:
+    def _look(self, extractions: Extractions) -> None:
         """What there is, and what changed."""
         deletions = Deletions(self._engine)
         self.held, self.keep_held, self.accept_held = deletions.held, deletions.keep, deletions.accept
         items = Items(self._engine)
+        field_diffs = FieldDiffs(self._engine, items, extractions)
+        self.compare_fields, self.diff_fields = field_diffs.compare, field_diffs.diff
         self.get, self.twins, self.history, self.diff = items.get, items.twins, items.history, items.diff
         self.compare = items.compare
         search = Search(self._engine, items)

@@ -7,7 +7,7 @@ from typing import Any
 from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-from rowen.model.diff import ItemDiff
+from rowen.model.diff import FieldDiff, ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.export import Export
 from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
@@ -117,6 +117,11 @@ def _revision(revision: Revision) -> dict[str, Any]:
         "tags": revision.tags,
         "characters": len(revision.text),
     }
+
+
+@fact.register
+def _field_diff(diff: FieldDiff) -> dict[str, Any]:
+    return {**asdict(diff), "fields": [one.to_json() for one in diff.fields]}
 
 
 @fact.register
