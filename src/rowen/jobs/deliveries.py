@@ -32,9 +32,9 @@ from rowen.store.webhooks import Attempt
 
 __all__ = ["deliver", "deliver_job", "subject_of"]
 
-# Calls under way to one receiver: at 50 ms each, 320 a second. Each such part is one transaction, which is written while
-# the next one is sent; half of it would write twice as often, twice would repeat more after a crash. A receiver that
-# wants no more says 429.
+# Calls under way to one receiver: at 50 ms each, 320 a second. Each such part is one transaction, written while the
+# next one is sent; half of it would write twice as often, twice would repeat more after a crash. A receiver that wants
+# no more says 429.
 _AT_ONCE = 16
 # Lines that are read from the log at a time, some 100 kB.
 _BATCH = 500
