@@ -1,7 +1,8 @@
 """What an event stream costs: `python -m bench.ldes [--members 50000] [--pages 200] [--order ascending]`.
 
-A stream is served by a process of its own. It is read by the connector alone (requests, parsing, items made, nothing
-stored), and then harvested into a database: whole, again unchanged, and with a member more.
+A stream is served by a process of its own. It is read by the connector alone: its members as a client hands them on,
+and with items made of them, nothing stored. Then it is harvested into a database: whole, again unchanged, and with a
+member more.
 """
 
 import argparse
@@ -20,12 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from pyoxigraph import RdfFormat, parse
 
 import rowen
 from rowen.connectors.base import Held, Meter, Tools
-from rowen.connectors.ldes import Ldes
+from rowen.connectors.ldes import Ldes, walk
 from rowen.connectors.ldes.options import LdesOptions
+from rowen.connectors.ldes.page import StreamMember
+from rowen.connectors.ldes.versions import Decision, Versions
 from rowen.fetch.client import Client
+from rowen.harvest.collector import seldom_collecting
 from rowen.harvest.prepare import Workers
 from rowen.model.item import Checkpoint, Fetched
 from rowen.settings import Settings
@@ -44,19 +49,28 @@ def moment(number: int) -> str:
     return (datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=number)).isoformat()
 
 
+def member(base: str, number: int) -> str:
+    """A publication of ten quads and 700 bytes, as in the stream that the peer client was measured with."""
+    name = f"{number:08x}-7600-4577-b24e-c7c29e0eb773"
+    return (
+        f"<{base}/v/{number}> a foaf:Document ;\n"
+        f"  dct:isVersionOf <http://data.lblod.example/id/publications/{name}> ;\n"
+        f'  dct:title "Besluitenlijst van de gemeenteraad, zitting {number} van het jaar 2024"@nl ;\n'
+        f"  prov:atLocation <https://raadpleeg-town.example/zittingen/{name}/besluitenlijst?page=1> ;\n"
+        f"  dct:type <https://data.vlaanderen.example/id/concept/BesluitDocumentType/{number % 4}fa67785-ffdc-4b30> ;\n"
+        f'  prov:generatedAtTime "{moment(number)}"^^xsd:dateTime ;\n'
+        f"  dct:publisher <http://data.lblod.example/id/bestuurseenheden/{number % 300:08x}-b9f5-4d2f-8a1c> ;\n"
+        f'  dct:relation [ dct:identifier "urn:publicatie:{name}" ] .\n'
+    )
+
+
 def page(base: str, number: int, pages: int, size: int, extra: int) -> str:
     begin = number * size
     members = range(begin, begin + size + (extra if number == pages - 1 else 0))
     lines = [PREFIXES, f"<{base}/ldes> tree:member {', '.join(f'<{base}/v/{n}>' for n in members)} ."]
     if number < pages - 1:
         lines.append(f"<{base}/p/{number}> ldes:immutable true .")
-    lines += [
-        f'<{base}/v/{n}> a foaf:Document ; dct:isVersionOf <{base}/o/{n}> ; dct:title "Publication {n}"@nl ;\n'
-        f"  prov:atLocation <https://town.example/pages/{n}> ; dct:type <{base}/type/{n % 4}> ;\n"
-        f'  prov:generatedAtTime "{moment(n)}"^^xsd:dateTime ; dct:subject "roads", "water" ; dct:extent {n} ;\n'
-        f'  dct:relation [ dct:identifier "{n}" ] .\n'
-        for n in members
-    ]
+    lines += [member(base, n) for n in members]
     return "\n".join(lines)
 
 
@@ -134,9 +148,29 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def read_alone(url: str, settings: Settings, order: str, *, in_workers: bool) -> None:
+def parse_alone(pages: int, size: int) -> None:
+    """What the parser takes for the same pages, every quad dropped: what all figures can be divided by."""
+    spent, quads = 0.0, 0
+    for number in range(pages):
+        body = page("http://127.0.0.1:1", number, pages, size, 0).encode()
+        began = cpu_s()
+        quads += sum(1 for _ in parse(body, RdfFormat.TURTLE, lenient=True))
+        spent += cpu_s() - began
+    print(f"the parser alone: {quads:,} quads: {spent:.2f} s CPU")
+
+
+class Counting(Versions):
+    """Takes members as they were read, as a client hands them on, and makes no items of them."""
+
+    async def decide(self, members: Sequence[StreamMember]) -> Decision:
+        """All of them are counted."""
+        return Decision([], {}, len(members), None)
+
+
+async def read_alone(url: str, settings: Settings, order: str, *, in_workers: bool, items: bool = True) -> None:
     """The connector by itself: its observations are counted and dropped."""
     meter = Meter()
+    vars(walk)["Versions"] = Versions if items else Counting
 
     @asynccontextmanager
     async def client() -> AsyncIterator[Client]:
@@ -146,15 +180,18 @@ async def read_alone(url: str, settings: Settings, order: str, *, in_workers: bo
     workers = Workers(1 if in_workers else 0)
     began, spent = time.monotonic(), cpu_s()
     tools = Tools(read=None, meter=meter, client=client, parse=workers.call, settings=settings)  # type: ignore[arg-type]
-    members = checkpoints = 0
-    async for seen in Ldes(url, LdesOptions(order=order), tools).pull(Nothing()):  # type: ignore[arg-type]
-        members += isinstance(seen, Fetched)
-        checkpoints += isinstance(seen, Checkpoint)
+    made = checkpoints = members = 0
+    with seldom_collecting():
+        async for seen in Ldes(url, LdesOptions(order=order), tools).pull(Nothing()):  # type: ignore[arg-type]
+            made += isinstance(seen, Fetched)
+            if isinstance(seen, Checkpoint):
+                checkpoints, members = checkpoints + 1, seen.cursor["members"]
     await workers.close()
     where = "one worker" if in_workers else "no worker"
+    cost = f"{cpu_s() - spent:.2f} s CPU, {time.monotonic() - began:.2f} s, {peak_mb():.0f} MB"
     print(
-        f"connector, {where}: {members:,} members, {meter.requests} requests, {meter.bytes / 1e6:.1f} MB, "
-        f"{checkpoints} checkpoints: {cpu_s() - spent:.2f} s CPU, {time.monotonic() - began:.2f} s, {peak_mb():.0f} MB"
+        f"connector, {where}: {members:,} members, {made:,} items, {meter.requests} requests, "
+        f"{meter.bytes / 1e6:.1f} MB, {checkpoints} checkpoints: {cost}"
     )
 
 
@@ -203,7 +240,9 @@ def main() -> None:
             loopback = (ip_network("127.0.0.0/8"),)
             settings = Settings(home=Path(home), host_delay_s=0, allow_addresses=loopback, proxy=None, embedder="none")
             print(f"{os.cpu_count()} processors, order {asked.order}")
+            parse_alone(asked.pages, size)
             for in_workers in (False, True):
+                asyncio.run(read_alone(url, settings, asked.order, in_workers=in_workers, items=False))
                 asyncio.run(read_alone(url, settings, asked.order, in_workers=in_workers))
             if not asked.alone:
                 asyncio.run(harvest(url, settings, asked.order))

@@ -126,6 +126,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "Fetched",
         "FetchedModel",
         "FieldChange",
+        "FieldDiff",
         "Following",
         "FormatReader",
         "FoundVersion",

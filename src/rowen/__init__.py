@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rowen.model.access import AccessToken, AuditLine, NewSession, NewToken, Principal, RepeatedAnswer, Scope
     from rowen.model.announcement import AnnouncedDocument
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-    from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
+    from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
     from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
     from rowen.model.evaluation import ModelScore, PageScore
     from rowen.model.export import Export
@@ -131,6 +131,7 @@ __all__ = [
     "Fetched",
     "FetchedModel",
     "FieldChange",
+    "FieldDiff",
     "Following",
     "FormatReader",
     "FoundVersion",
@@ -251,7 +252,7 @@ _HOME = {
         "ServerStatus",
         "Tidied",
     ),
-    "rowen.model.diff": ("DiffLine", "DiffPiece", "Hunk", "ItemDiff"),
+    "rowen.model.diff": ("DiffLine", "DiffPiece", "FieldDiff", "Hunk", "ItemDiff"),
     "rowen.model.embedding": (
         "EmbeddingEstimate",
         "EmbeddingProgress",

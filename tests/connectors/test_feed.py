@@ -212,7 +212,7 @@ DOCUMENTS = {
 async def test_documents_as_they_are_found(name: str) -> None:
     body, entries = DOCUMENTS[name]
 
-    document = await read_xml_feed(body.encode(), FEED, FEED, None)
+    document = read_xml_feed(body.encode(), FEED, FEED, None)
 
     assert [(one.url, one.title, one.content, one.stamp) for one in document.entries] == entries
 
@@ -220,7 +220,7 @@ async def test_documents_as_they_are_found(name: str) -> None:
 async def test_a_charset_that_only_the_document_declares_is_read() -> None:
     body = "<?xml version='1.0' encoding='iso-8859-1'?><rss><channel><item><title>Käse</title></item></channel></rss>"
 
-    document = await read_xml_feed(body.encode("iso-8859-1"), FEED, FEED, None)
+    document = read_xml_feed(body.encode("iso-8859-1"), FEED, FEED, None)
 
     assert [entry.title for entry in document.entries] == ["Käse"]
 

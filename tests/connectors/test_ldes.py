@@ -295,6 +295,7 @@ async def test_it_is_told_how_a_stream_is_followed(house: House, feed: LdesSite)
 
     assert well is not None
     assert (well.state, well.pages, well.members, well.polling_s, well.last_error) == ("following", 3, 2, 60.0, None)
+    assert (well.pages_immutable, well.backlog) == (1, 0)
     assert well.last_member_at == "2024-01-01T00:02:00Z"
     assert ill is not None
     assert ill.state == "failing"

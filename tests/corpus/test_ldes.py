@@ -3,15 +3,21 @@
 The counts are those that another client is tested for. Its dump and its calendar are read like all others.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from rowen.connectors.ldes.page import StreamBody, contexts_of, read_entry, read_page
+from rowen.errors import SourceError
+from rowen.settings import Settings
 from tests.conftest import House
+from tests.portals.follower import Follower
 from tests.portals.site import Page, Site
 
 CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
@@ -85,3 +91,86 @@ async def test_a_recorded_stream_gives_its_members(house: House, site: Site, nam
     assert members.tally.created == case.members
     assert case.objects is None or objects.tally.created == case.objects
     assert (again.status, again.tally.created, again.tally.rows_written) == ("completed", 0, 0)
+
+
+SHAPES = {
+    "the feed's own": (None, True),
+    "a partial one": ("partial-shape.ttl", False),
+    "a full one": ("full-shape.ttl", True),
+    "none": ("none", False),
+}
+SHAPED = {
+    "mock-ldes": Case("mock-ldes", 3, 3, "2024-07-14T09:00:00Z", "2024-07-14T10:30:00Z"),
+    "mock-ldes-atypical": Case("mock-ldes-atypical", 10, 6, *ATYPICAL),
+    "mock-ldes-inbetween": Case("mock-ldes-inbetween", 7, 3, *BETWEEN),
+}
+
+
+def follower(site: Site, folder: Path, stream: str, **options: object) -> Follower:
+    loopback = (ip_network("127.0.0.0/8"),)
+    settings = Settings(home=folder, host_delay_s=0, allow_addresses=loopback, proxy=None)
+    return Follower(f"{site.url}/{stream}.ttl", settings, dict(options))
+
+
+@pytest.mark.parametrize("order", ["fast", "ascending"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("stream", SHAPED)
+async def test_the_shape_of_a_recorded_stream_decides_which_classes_are_seen(
+    site: Site, tmp_path: Path, stream: str, shape: str, order: str
+) -> None:
+    (named, is_inside), case = SHAPES[shape], SHAPED[stream]
+    url = named if named in (None, "none") else f"{site.url}/{named}"
+    window = {"after": case.after, "before": case.before, "order": order, "shape": url}
+
+    found = await follower(site, tmp_path, stream, versions="all", **window).run()
+    latest = follower(site, tmp_path, stream, **window)
+    await latest.run()
+
+    times = [document.record["time"] for document in found]
+    assert (len(found), len(latest.items)) == (case.members, case.objects)
+    assert order == "fast" or times == sorted(times)
+    assert any("Clazz2" in document.record_json for document in found) == is_inside
+    assert not any("isVersionOf" in item.record_json for item in latest.items.values())
+
+
+async def test_parts_of_recorded_members_that_lie_elsewhere_are_fetched(site: Site, tmp_path: Path) -> None:
+    found = await follower(site, tmp_path, "mock-ldes-linked-list", order="ascending").run()
+
+    assert len(found) == 9
+    assert all("subprop" in document.record_json for document in found)
+
+
+# Members and relations of single pages, as other clients find them.
+PAGES = {
+    "gipod/1-relation-3-members.jsonld": (3, 1),
+    "gipod/1-relation-3-members.nq": (3, 1),
+    "gipod/1-relation-3-members.ttl": (3, 1),
+    "gipod/10-member-fragment.page1.ttl": (10, 1),
+    "gipod/100-member-fragment.page1.ttl": (100, 1),
+    "gipod/250-member-fragment.page1.ttl": (250, 1),
+    "ldesserver/example-ldes-fragment.nq": (1, 0),
+    "ldesserver/treenode_small_ldes_page1.ttl": (1016, 0),
+    "publication-feed/full-example.jsonld": (2, 1),
+    "publication-feed/full-example.ttl": (1, 1),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_recorded_page_has_its_members_and_relations(name: str) -> None:
+    given = StreamBody((CORPUS / "ldes" / name).read_bytes(), f"https://farm.example/{name}", None, None)
+    words = json.loads((CORPUS / "ldes" / "publication-feed" / "publicatie-feed-context.jsonld").read_bytes())
+    contexts = dict.fromkeys(contexts_of(given), words["@context"])
+
+    stream = read_entry(given, given.url, contexts).stream
+    answer = read_page(given, given.url, stream, contexts, None, False)
+
+    assert (len(answer.members), len(answer.relations)) == PAGES[name]
+    assert answer.broken == 0
+
+
+@pytest.mark.parametrize("name", ["fragment.invalid.ttl", "fragment-2.invalid.ttl"])
+def test_a_recorded_page_that_is_broken_says_where(name: str) -> None:
+    body = (CORPUS / "ldes" / "publication-feed" / name).read_bytes()
+
+    with pytest.raises(SourceError, match="line 8"):
+        read_entry(StreamBody(body, "https://farm.example/page", "text/turtle", None), "https://farm.example/page", {})

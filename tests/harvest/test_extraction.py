@@ -43,12 +43,14 @@ async def test_one_changed_page_costs_one_call_and_boilerplate_none(house: House
             await r.sync("shop")
 
             history = await r.extraction_history(f"{shop.url}/2", "lamp")
+            by_field = await r.compare_fields(f"{shop.url}/2", schema="lamp")
             lines = [line for line in await r.changes() if line.kind == "extracted"]
     assert model.calls == 4
     assert [one.number for one in history] == [1, 2]
     assert [change.to_json() for change in history[1].diff] == [
         {"op": "changed", "path": "/price", "before": 20.0, "after": 15.0}
     ]
+    assert (by_field.of, by_field.fields) == ("lamp@1.0.0", history[1].diff)
     assert len(lines) == 4
     assert (lines[-1].schema, lines[-1].diff) == ("lamp@1.0.0", [history[1].diff[0].to_json()])
 

@@ -186,6 +186,7 @@ class Committer:
             c,
             [(stored.id, write.document, write.verdict.revised) for write, stored in known],
             chunker=self.recipe.chunker,
+            kept=self.revisions_kept,
         )
         return ids | {write.key: stored.id for write, stored in known}
 

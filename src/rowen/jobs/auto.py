@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from rowen.connectors.registry import connector
+from rowen.connectors.registry import connector, kinds
 from rowen.jobs.freshness import Allocation, Demand, allocate
 from rowen.model.change_rate import ChangeRate, SourceLook, learned, looks_from_ages, population
 from rowen.model.dates import http_date, iso_moment
@@ -23,7 +23,7 @@ from rowen.store import due, freshness
 from rowen.store.database import Connection
 from rowen.store.freshness import ChangedPage, PastLook, SourceFreshness, VolatilePage
 
-__all__ = ["Outlook", "learn", "next_look_s", "outlook", "task_for", "worth_looking"]
+__all__ = ["Outlook", "learn", "next_look_s", "outlook", "polling_s", "task_for", "worth_looking"]
 
 # As many looks as a curve is learned from: the older ones say little, and each costs a tenth of a millisecond.
 _LOOKS = 40
@@ -43,6 +43,9 @@ _LARGE_REQUESTS = 50
 _MOST_PAGES = 3_000
 # A date that a server gives to everything that it has just made tells nothing.
 _JUST_MADE_S = 60.0
+# What a stream may ask for. More often than every ten seconds is a matter of push: a poll takes a job and a request for
+# each page that may change. A week is the longest that something may change unseen.
+_POLLING_S = (10, 604_800)
 # The jitter of a schedule may make a look due earlier by a tenth.
 _DUE_SHARE = 0.85
 
@@ -156,12 +159,30 @@ async def outlook(c: Connection, settings: Settings, source_id: int, schedule: S
 
 
 async def next_look_s(c: Connection, settings: Settings, source_id: int, schedule: str | None) -> float | None:
-    """In how many seconds a source is worth another look; None if its schedule decides, or nothing is known yet."""
+    """In how many seconds a source is worth another look; None if its schedule decides, or nothing is known yet.
+
+    A stream that says how often it wants to be asked knows better than what was learned. It is asked so often as well
+    if it has no schedule.
+    """
     parsed = Schedule.parse(schedule) if schedule else None
-    if parsed is None or not parsed.is_auto:
+    if parsed is not None and not parsed.is_auto:
         return None
+    asked_s = await polling_s(c, source_id, parsed)
+    if asked_s is not None or parsed is None:
+        return asked_s
     found = await outlook(c, settings, source_id, parsed)
     return None if found is None else found.next_look_s(await due.clock(c))
+
+
+async def polling_s(c: Connection, source_id: int, schedule: Schedule | None = None) -> float | None:
+    """How often a source itself wants to be asked, within the limits that somebody set."""
+    kind, cursor = await due.kind_and_cursor(c, source_id)
+    told = getattr(connector(kind), "polling_s", None) if kind in kinds() else None
+    wanted_s: float | None = told(cursor) if told is not None else None
+    if wanted_s is None:
+        return None
+    shortest_s, longest_s = schedule.limits if schedule is not None and schedule.limits else _POLLING_S
+    return min(max(wanted_s, float(shortest_s)), float(longest_s))
 
 
 async def worth_looking(c: Connection, settings: Settings, source: Source) -> list[VolatilePage]:
@@ -178,7 +199,7 @@ async def task_for(c: Connection, settings: Settings, source_id: int, schedule: 
     """
     parsed = Schedule.parse(schedule) if schedule else None
     found = await outlook(c, settings, source_id, parsed) if parsed and parsed.is_auto else None
-    if found is None:
+    if found is None or await polling_s(c, source_id, parsed) is not None:
         return {}
     if await freshness.requests_of_day(c) >= settings.refresh_requests_per_day:
         return float(found.schedule.between[0])

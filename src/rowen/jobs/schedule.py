@@ -104,7 +104,8 @@ async def mend(c: Connection) -> int:
     now = await due.clock(c)
     mended = 0
     for source in await due.furthest(c, days=_LONGEST / timedelta(days=1), limit=_DOUBTED):
-        at = next_time(source.schedule, now, salt=source.id)
+        worth_s = await auto.polling_s(c, source.id) if source.schedule is None else None
+        at = next_time(source.schedule, now, salt=source.id, worth_s=worth_s)
         is_auto = source.schedule is not None and Schedule.parse(source.schedule).is_auto
         if at is None or source.due_at - at > (_FURTHEST_AUTO if is_auto else _LONGEST + _SLACK):
             held = await due.standing(c, source.id)
@@ -116,10 +117,11 @@ async def mend(c: Connection) -> int:
 def next_time(schedule: str | None, now: datetime, *, salt: int, worth_s: float | None = None) -> datetime | None:
     """When a source with this schedule is due next; missed times count as one.
 
-    `worth_s` is in how many seconds it is worth a look, for one that is looked at as often as it changes.
+    `worth_s` is in how many seconds it is worth a look, for one that is looked at as often as it changes, or that has
+    no schedule and says itself how often it wants to be asked.
     """
     if schedule is None:
-        return None
+        return None if worth_s is None else Schedule(every="auto").next_after(now, salt=salt, interval_s=worth_s)
     interval_s = _AT_FIRST_S if worth_s is None else worth_s
     return Schedule.parse(schedule).next_after(now, salt=salt, interval_s=interval_s)
 

@@ -3,10 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-__all__ = ["DiffForm", "DiffLine", "DiffPiece", "Hunk", "ItemDiff", "LineKind", "hunks_of"]
+from rowen.model.extraction import FieldChange
+
+__all__ = ["DiffForm", "DiffLine", "DiffPiece", "FieldDiff", "Hunk", "ItemDiff", "LineKind", "hunks_of"]
 
 DiffForm: TypeAlias = Literal["unified", "html"]
 LineKind: TypeAlias = Literal["same", "removed", "added"]
@@ -62,6 +65,21 @@ class ItemDiff:
     tags_added: tuple[str, ...]
     tags_removed: tuple[str, ...]
     hunks: tuple[Hunk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDiff:
+    """What changed in the record of an item, or in the facts that it yields under a schema (`of`), field by field.
+
+    `older_at` and `newer_at` are when either version was last written; `older_at` is None where there was none before.
+    """
+
+    url: str
+    source: str
+    of: str
+    older_at: datetime | None
+    newer_at: datetime
+    fields: tuple[FieldChange, ...]
 
 
 def hunks_of(before: str, after: str) -> tuple[Hunk, ...]:

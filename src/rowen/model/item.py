@@ -57,8 +57,10 @@ class Validators:
     body_hash: Hash | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "etag", header(self.etag))
-        object.__setattr__(self, "last_modified", header(self.last_modified))
+        if self.etag is not None:
+            object.__setattr__(self, "etag", header(self.etag))
+        if self.last_modified is not None:
+            object.__setattr__(self, "last_modified", header(self.last_modified))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +89,25 @@ class Document:
     def __post_init__(self) -> None:
         put = object.__setattr__
         remarks = Remarks(self.remarks)
-        tags = tuple(sorted({tag for raw in self.tags if (tag := _line(raw))}))
-        put(self, "url", address(self.url))
-        put(self, "title", title_within(_line(self.title), remarks))
-        put(self, "text", normalise(self.text))
-        put(self, "tags", tags_within(tags, remarks))
-        put(self, "language", language_within(_letters(self.language), remarks))
-        put(self, "media_type", media_type_within(_letters(self.media_type), remarks))
-        put(self, "links", links_within(tuple(map(address, self.links)), remarks))
-        put(self, "remarks", tuple(remarks))
+        put(self, "url", url := address(self.url))
+        put(self, "title", title := title_within(_line(self.title), remarks))
+        put(self, "text", text := normalise(self.text))
+        tags = tuple(sorted({tag for raw in self.tags if (tag := _line(raw))})) if self.tags else ()
+        put(self, "tags", tags := tags_within(tags, remarks))
+        language, media_type = self.language, self.media_type
+        if language or media_type:
+            put(self, "language", language := language_within(_letters(language), remarks))
+            put(self, "media_type", media_type := media_type_within(_letters(media_type), remarks))
+        if self.links:
+            put(self, "links", links_within(tuple(map(address, self.links)), remarks))
+        if remarks:
+            put(self, "remarks", tuple(remarks))
         record, record_json = storable(self.record)
-        content = content_hash(self.title, self.text, self.tags)
+        content = content_hash(title, text, tags)
         written = record_json.encode("utf-8", "surrogatepass")
         put(self, "record", record)
         put(self, "content_hash", content)
-        put(self, "record_hash", record_hash(content, self.url, self.language, self.media_type, written, remarks))
+        put(self, "record_hash", record_hash(content, url, language, media_type, written, remarks))
         put(self, "record_json", record_json)
 
 

@@ -71,7 +71,8 @@ class Following:
 
     `state` is `running`, `paused`, `failing` (the last run did not see it whole), `replicating` (not all of it was read
     yet) or `following`. `last_new_at` is when a run last stored something new of it, `last_member_at` the latest time
-    that a member tells. `polling_s` is how often the source wants to be asked, `hubs` are those that tell of changes.
+    that a member tells. Of its `pages`, as many as were read, some never change. `backlog` counts those that are known
+    and were not read yet. `polling_s` is how often the source wants to be asked, `hubs` are those that tell of changes.
     """
 
     source: str
@@ -81,7 +82,10 @@ class Following:
     last_new_at: datetime | None
     last_member_at: str | None = None
     pages: int | None = None
+    pages_immutable: int | None = None
     members: int | None = None
+    backlog: int = 0
+    next_poll_at: datetime | None = None
     polling_s: float | None = None
     hubs: tuple[str, ...] = ()
     last_error: str | None = None

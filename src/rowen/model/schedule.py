@@ -112,6 +112,11 @@ class Schedule:
         return self.every == "auto"
 
     @property
+    def limits(self) -> tuple[int, int] | None:
+        """The shortest and the longest interval that somebody allowed `auto` to choose, in seconds."""
+        return self.between if self.is_auto and self.between != _BETWEEN_S else None
+
+    @property
     def interval(self) -> str | None:
         """The interval as it is written: `6h`, `auto`, `auto between 1h and 1w`."""
         if self.every is None:

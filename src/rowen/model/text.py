@@ -18,6 +18,9 @@ def normalise(text: str) -> str:
         text = unicodedata.normalize("NFC", text)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.replace("\n", "").isprintable() and " \n" not in text and not text.endswith(" "):
+        # Of all white space only the space is printable: no line has any at its end.
+        return text.strip("\n")
     lines = text.split("\n")
     if not all(map(str.isprintable, lines)):
         lines = _UNSTORABLE.sub("", text).split("\n")

@@ -71,6 +71,7 @@ class Rowen:
     apply = _Asked(lambda parts: parts.sources.apply)
     check_source = _Asked(lambda parts: parts.sources.check)
     following = _Asked(lambda parts: parts.sources.following)
+    followed = _Asked(lambda parts: parts.sources.followed)
     find_version = _Asked(lambda parts: parts.sources.find_version)
 
     extract = _Asked(lambda parts: parts.extractions.extract)
@@ -127,6 +128,8 @@ class Rowen:
     history = _Asked(lambda parts: parts.items.history)
     diff = _Asked(lambda parts: parts.items.diff)
     compare = _Asked(lambda parts: parts.items.compare)
+    compare_fields = _Asked(lambda parts: parts.field_diffs.compare)
+    diff_fields = _Asked(lambda parts: parts.field_diffs.diff)
     checked = _Asked(lambda parts: parts.items.checked)
 
     search = _Asked(lambda parts: parts.search.search)

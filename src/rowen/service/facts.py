@@ -9,7 +9,7 @@ from rowen.fetch.credentials import shown
 from rowen.model.access import AccessToken, AuditLine, NewToken
 from rowen.model.announcement import AnnouncedDocument
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
-from rowen.model.diff import ItemDiff
+from rowen.model.diff import FieldDiff, ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.evaluation import ModelScore
 from rowen.model.export import Export
@@ -131,6 +131,11 @@ def _revision(revision: Revision) -> dict[str, Any]:
         "tags": revision.tags,
         "characters": len(revision.text),
     }
+
+
+@fact.register
+def _field_diff(diff: FieldDiff) -> dict[str, Any]:
+    return {**asdict(diff), "fields": [one.to_json() for one in diff.fields]}
 
 
 @fact.register

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rowen.service.exports import Exports
     from rowen.service.extractions import Extractions
     from rowen.service.feeds import Feeds
+    from rowen.service.field_diffs import FieldDiffs
     from rowen.service.items import Items
     from rowen.service.jobs import Jobs
     from rowen.service.maintenance import Maintenance
@@ -100,6 +101,13 @@ class Parts:
         from rowen.service.items import Items
 
         return Items(self.engine)
+
+    @cached_property
+    def field_diffs(self) -> FieldDiffs:
+        """What differs between versions of records and facts, field by field."""
+        from rowen.service.field_diffs import FieldDiffs
+
+        return FieldDiffs(self.engine, self.items, self.extractions)
 
     @cached_property
     def search(self) -> Search:

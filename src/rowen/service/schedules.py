@@ -3,6 +3,7 @@
 from typing import TypedDict
 
 from rowen.errors import UsageError
+from rowen.jobs import auto
 from rowen.jobs.schedule import next_time
 from rowen.model.schedule import Schedule
 from rowen.model.source import Source
@@ -44,10 +45,11 @@ def wanted(held: str | None, when: When) -> str | None:
 
 async def plan_source(c: Connection, source: Source, schedule: str | None) -> None:
     """Say when a source is due under a schedule that it was given now: at once, if it was never seen whole."""
-    if schedule is None:
-        await due.set_due(c, source.id, None)
-        return
     now = await due.clock(c)
+    if schedule is None:
+        at = next_time(None, now, salt=source.id, worth_s=await auto.polling_s(c, source.id))
+        await due.set_due(c, source.id, at)
+        return
     at = next_time(schedule, now, salt=source.id)
     if source.last_complete_at is None:
         hours = Schedule.parse(schedule).hours

@@ -18,7 +18,8 @@ from rowen.service.apply import apply, reaches
 from rowen.service.discovery import Announce, confirm, discover, kept_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
-from rowen.store import library, runs, sources
+from rowen.store import due, library, notes, runs, sources
+from rowen.store.database import Connection
 
 __all__ = ["Announce", "Sources"]
 
@@ -29,16 +30,13 @@ class Sources(SourceList):
     async def following(self, name: str) -> Following | None:
         """How a feed or an event stream is followed; None for a source that is neither."""
         async with self._database.connection() as c:
-            source = await sources.get(c, name)
-            told = getattr(registry.connector(source.kind), "told", None)
-            if told is None:
-                return None
-            new_at = await library.last_new_at(c, source.id)
-            last = next(iter(await runs.recent(c, source=source.name, limit=1)), None)
-        facts = told(source.cursor)
-        state = _state(source, last, is_whole=facts.pop("is_whole", True))
-        error = last.error if last else None
-        return Following(source.name, source.kind, state, source.last_run_at, new_at, last_error=error, **facts)
+            return await _following(c, await sources.get(c, name))
+
+    async def followed(self) -> list[Following]:
+        """How all feeds and event streams are followed, by name."""
+        async with self._database.connection() as c:
+            found = [await _following(c, source) for source in await sources.every(c)]
+        return [one for one in found if one is not None]
 
     async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
         """Which source holds the version of a library that `2.x`, `^2.1` or nothing at all means: the highest."""
@@ -270,6 +268,26 @@ def _name_from(url: str) -> str:
     while len(parts) > 1 and _USUAL.fullmatch(parts[-1]):
         parts.pop()
     return re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"
+
+
+async def _following(c: Connection, source: Source) -> Following | None:
+    # A kind of a package that is no longer installed tells nothing.
+    told = getattr(registry.connector(source.kind), "told", None) if source.kind in registry.kinds() else None
+    if told is None:
+        return None
+    new_at = await library.last_new_at(c, source.id)
+    last = next(iter(await runs.recent(c, source=source.name, limit=1)), None)
+    facts = {"members": source.items, **told(source.cursor, await notes.counts(c, source.id))}
+    return Following(
+        source.name,
+        source.kind,
+        _state(source, last, is_whole=facts.pop("is_whole", True)),
+        source.last_run_at,
+        new_at,
+        next_poll_at=source.due_at if source.state == "active" else None,
+        last_error=last.error if last else None,
+        **facts,
+    )
 
 
 def _state(source: Source, last: Run | None, *, is_whole: bool) -> str:

@@ -1,7 +1,7 @@
 """When sources are to be looked at again."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, one, scalar
@@ -14,6 +14,7 @@ __all__ = [
     "due",
     "furthest",
     "is_paused",
+    "kind_and_cursor",
     "schedule_of",
     "set_due",
     "set_paused",
@@ -110,6 +111,12 @@ async def schedule_of(c: Connection, source_id: int) -> tuple[bool, str | None]:
     """Whether a source is still there, and its schedule as it is now."""
     row = await one(c, "select schedule from source where id = %s", [source_id])
     return (False, None) if row is None else (True, row[0])
+
+
+async def kind_and_cursor(c: Connection, source_id: int) -> tuple[str, Any]:
+    """What a source is, and where its listing may be resumed; nothing for one that was removed."""
+    row = await one(c, "select kind, cursor from source where id = %s", [source_id])
+    return ("", None) if row is None else (row[0], row[1])
 
 
 async def standing(c: Connection, source_id: int) -> Standing:

@@ -204,31 +204,56 @@ async def insert(
     return dict(those)
 
 
-async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]], *, chunker: int) -> None:
-    """Replace stored items; where the flag says so, what they say has changed and a new revision begins."""
+async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]], *, chunker: int, kept: int) -> None:
+    """Replace stored items; where the flag says so, what they say has changed and a new revision begins.
+
+    So many of the records that are replaced by others are kept of each.
+    """
     if not documents:
         return
+    ids = [item_id for item_id, _, _ in documents]
     await c.execute(
         """
+        with new as (
+            select * from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[],
+                                 %b::text[], %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
+                as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type,
+                       twins, remarks)
+        ), superseded as (
+            insert into superseded_record (item_id, record, at)
+            select item.id, item.record, item.updated_at from item join new on new.id = item.id
+             where item.record <> new.record::jsonb and %b::integer > 0
+        )
         update item set url = new.url, title = new.title, text = new.text,
                tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
                content_hash = new.content_hash, record_hash = new.record_hash,
                language = new.language, media_type = new.media_type, twins = new.twins::bigint[],
                remarks = new.remarks, chunker = %s, revision = revision + new.revised::integer, updated_at = now()
-          from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
-               as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type,
-                      twins, remarks)
-         where item.id = new.id
+          from new where item.id = new.id
         """,
         [
-            chunker,
-            [item_id for item_id, _, _ in documents],
+            ids,
             [revised for _, _, revised in documents],
             *_columns([document for _, document, _ in documents]),
+            kept,
+            chunker,
         ],
     )
-    await _retitle(c, [item_id for item_id, _, _ in documents])
+    await _forget_records(c, ids, kept=kept)
+    await _retitle(c, ids)
+
+
+async def _forget_records(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
+    """Forget the oldest superseded records of items."""
+    await c.execute(
+        """
+        delete from superseded_record old using (
+            select item_id, number, row_number() over (partition by item_id order by number desc) as place
+              from superseded_record where item_id = any(%s)) ranked
+         where old.item_id = ranked.item_id and old.number = ranked.number and place > %s
+        """,
+        [list(item_ids), kept],
+    )
 
 
 async def _retitle(c: Connection, item_ids: Sequence[int]) -> None:

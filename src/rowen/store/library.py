@@ -1,15 +1,16 @@
 """Looking at single items and at the whole: what `get`, `history`, `diff` and `status` show."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, scalar
+from rowen.store.rows import all_rows, list_of, one, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-__all__ = ["checked", "entries", "last_new_at", "overview", "revisions"]
+__all__ = ["checked", "entries", "last_new_at", "overview", "revisions", "superseded_record"]
 
 
 async def entries(c: Connection, key: Hash) -> list[Entry]:
@@ -58,6 +59,14 @@ async def revisions(c: Connection, item_id: int) -> list[Revision]:
         """,
         {"id": item_id},
     )
+
+
+async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, Any], datetime] | None:
+    """The record that the present one took the place of, and since when it was in force."""
+    row = await one(
+        c, "select record, at from superseded_record where item_id = %s order by number desc limit 1", [item_id]
+    )
+    return None if row is None else (row[0], row[1])
 
 
 async def last_new_at(c: Connection, source_id: int) -> datetime | None:

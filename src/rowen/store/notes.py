@@ -10,7 +10,7 @@ from rowen.model.item import NoteName
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows
 
-__all__ = ["every", "forget", "recall", "write"]
+__all__ = ["counts", "every", "forget", "recall", "write"]
 
 _BATCH = 2_000  # rows that are held at a time: a page of a feed has fewer, and each takes some hundred bytes
 
@@ -45,6 +45,12 @@ async def every(c: Connection, source_id: int, room: str) -> AsyncIterator[dict[
             return
         after = bytes(rows[-1][0])
         yield {name: value for _, name, value in rows}
+
+
+async def counts(c: Connection, source_id: int) -> dict[str, int]:
+    """How many notes of a source stand in each room."""
+    rows = await all_rows(c, "select room, count(*) from source_note where source_id = %s group by 1", [source_id])
+    return dict(rows)
 
 
 async def forget(c: Connection, source_id: int) -> None:

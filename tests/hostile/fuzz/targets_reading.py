@@ -1,7 +1,6 @@
 """What connectors and the fetch layer read besides content: listings, RDF, XML, hints, headers, addresses."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -9,7 +8,6 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.datajson.naming import is_record
-from rowen.connectors.feed.document import FeedDocument
 from rowen.connectors.feed.json_feed import read_json_feed
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.connectors.files.gitignore import IgnoreRules, _TooManyError
@@ -303,12 +301,7 @@ def gitignore(data: bytes) -> None:
     allowed=(RowenError,),
 )
 def feed(data: bytes) -> None:
-    def read() -> FeedDocument:
-        return asyncio.run(read_xml_feed(data, "https://a.example/feed", "https://a.example/feed", None))
-
-    # In a thread of its own, as the connector reads it.
-    with ThreadPoolExecutor(1) as thread:
-        document = thread.submit(read).result()
+    document = read_xml_feed(data, "https://a.example/feed", "https://a.example/feed", None)
     for entry in document.entries:
         entry.raw(language=None)
 

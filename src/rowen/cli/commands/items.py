@@ -7,10 +7,12 @@ import click
 
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
+from rowen.errors import UsageError
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
     from rowen.model.diff import DiffForm, ItemDiff
+    from rowen.model.extraction import FieldChange
     from rowen.model.library import Entry, Revision
     from rowen.model.twins import TwinGroup
     from rowen.service import Rowen
@@ -55,8 +57,23 @@ def get(call: Invocation, url: str, source: str | None) -> None:
 )
 @click.option("--to", "newer", type=click.IntRange(min=1), metavar="N", help="Newer revision; default: the last.")
 @click.option("--html", is_flag=True, help="Print it as a fragment of HTML, with the words that differ marked.")
-def diff(call: Invocation, url: str, source: str | None, older: int | None, newer: int | None, html: bool) -> None:
-    """Show what changed between two texts of an item, by line and by word."""
+@click.option("--fields", is_flag=True, help="What last changed in its record instead, field by field.")
+@click.option("--schema", metavar="NAME", help="What last changed in its facts under this schema, field by field.")
+def diff(
+    call: Invocation,
+    url: str,
+    source: str | None,
+    older: int | None,
+    newer: int | None,
+    html: bool,
+    fields: bool,
+    schema: str | None,
+) -> None:
+    """Show what changed between two texts of an item, by line and by word, or in its record, by field."""
+    if fields or schema is not None:
+        if older is not None or newer is not None:
+            raise UsageError("--from and --to number texts: records and facts are compared with the ones before.")
+        return _diff_fields(call, url, source, schema, html=html)
 
     async def asked(rowen: "Rowen") -> tuple["ItemDiff", str, "Entry"]:
         found = await rowen.compare(url, source=source, older=older, newer=newer)
@@ -67,7 +84,7 @@ def diff(call: Invocation, url: str, source: str | None, older: int | None, newe
     found, text, entry = call.ask(asked)
     if call.out.json:
         _emit_diff(call, url, found, text, entry)
-        return
+        return None
     _say_withdrawn(call, entry)
     if call.out.terminal and not html:
         _draw_diff(call, found)
@@ -78,6 +95,24 @@ def diff(call: Invocation, url: str, source: str | None, older: int | None, newe
         call.out.say("This is its first text: all of it is new.")
     elif not found.hunks:
         call.out.say(f"The texts of revisions {found.older} and {found.newer} are the same; title or tags differ.")
+    return None
+
+
+def _diff_fields(call: Invocation, url: str, source: str | None, schema: str | None, *, html: bool) -> None:
+    from rowen.service.facts import fact
+
+    if html and not call.out.json:
+        text = call.ask(lambda rowen: rowen.diff_fields(url, source=source, schema=schema, form="html"))
+        for line in text.splitlines():
+            call.out.line(line)
+        return
+    found = call.ask(lambda rowen: rowen.compare_fields(url, source=source, schema=schema))
+    if call.out.json:
+        call.out.emit(fact(found))
+        return
+    call.out.line((f"{found.of} of {moment(found.older_at)} → {moment(found.newer_at)}", "dim"))
+    for change in found.fields:
+        _draw_field(call, change)
 
 
 def _emit_diff(call: Invocation, url: str, found: "ItemDiff", text: str, entry: "Entry") -> None:
@@ -147,10 +182,14 @@ def _facts(call: Invocation, url: str, schema: str, source: str | None) -> None:
         checked = f", found again {count(one.checks, 'time')}" if one.checks else ""
         call.out.line((f"version {one.number}", "bold"), f"\t{moment(one.at)}\t{one.schema}\tby {by}{checked}")
         for change in one.diff:
-            sign, style = {"added": ("+", "green"), "removed": ("-", "red")}.get(change.op, ("~", "yellow"))
-            before = f"{_value(change.before)} → " if change.op == "changed" else ""
-            value = _value(change.before if change.op == "removed" else change.after)
-            call.out.line((f"  {sign} {change.path or '/'}", style), f"\t{before}{value}")
+            _draw_field(call, change)
+
+
+def _draw_field(call: Invocation, change: "FieldChange") -> None:
+    sign, style = {"added": ("+", "green"), "removed": ("-", "red")}.get(change.op, ("~", "yellow"))
+    before = f"{_value(change.before)} → " if change.op == "changed" else ""
+    value = _value(change.before if change.op == "removed" else change.after)
+    call.out.line((f"  {sign} {change.path or '/'}", style), f"\t{before}{value}")
 
 
 def _value(value: Any) -> str:

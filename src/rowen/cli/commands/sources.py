@@ -170,9 +170,13 @@ def _followed(following: "Following") -> dict[str, str]:
     """How a feed or a stream is followed."""
     lines = {
         "feed": following.state,
+        "last poll": moment(following.last_poll_at) if following.last_poll_at else None,
+        "next poll": moment(following.next_poll_at) if following.next_poll_at else None,
         "last new member": moment(following.last_new_at),
         "latest time told": following.last_member_at,
         "pages read": following.pages,
+        "pages that never change": following.pages_immutable,
+        "pages not read yet": following.backlog or None,
         "members seen": following.members,
         "wants to be asked every": f"{following.polling_s:.0f} s" if following.polling_s is not None else None,
         "hubs": ", ".join(following.hubs),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rowen.model.database import DatabaseStatus
     from rowen.model.embedding import ModelStatus
     from rowen.model.health import Health
-    from rowen.model.library import Overview
+    from rowen.model.library import Following, Overview
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
@@ -24,11 +24,20 @@ def status(call: Invocation) -> None:
     """Show how sources and database are doing."""
     from rowen.service.tally import remarks_on_source
 
-    async def asked(rowen: "Rowen") -> tuple[list["Overview"], list["ModelStatus"], "DatabaseStatus", "Health"]:
-        return await rowen.overview(), await rowen.embeddings(), await rowen.database(), await rowen.health()
+    async def asked(
+        rowen: "Rowen",
+    ) -> tuple[list["Overview"], list["Following"], list["ModelStatus"], "DatabaseStatus", "Health"]:
+        return (
+            await rowen.overview(),
+            await rowen.followed(),
+            await rowen.embeddings(),
+            await rowen.database(),
+            await rowen.health(),
+        )
 
-    sources, models, database, health = call.ask(asked)
+    sources, followed, models, database, health = call.ask(asked)
     _show_sources(call, sources)
+    _show_followed(call, followed)
     _show_health(call, health)
     _show_freshness(call, sources)
     for model in models:
@@ -60,6 +69,30 @@ def _show_sources(call: Invocation, sources: list["Overview"]) -> None:
         columns = {"what": lambda _: "source", **columns}
     if sources or not call.out.terminal:
         call.out.listing(sources, columns)
+
+
+def _show_followed(call: Invocation, followed: list["Following"]) -> None:
+    """How feeds and event streams are followed: one line each."""
+    from rowen.service.facts import fact
+
+    for one in followed:
+        if call.out.json:
+            call.out.emit({"following": fact(one)})
+            continue
+        pages = f"{count(one.pages, 'page')} ({one.pages_immutable or 0:,} never change)" if one.pages else ""
+        told = (
+            "feed",
+            one.source,
+            one.state,
+            f"last poll {moment(one.last_poll_at)}",
+            f"last new {moment(one.last_new_at)}",
+            f"next poll {moment(one.next_poll_at)}" if one.next_poll_at else "",
+            pages,
+            count(one.members or 0, "member"),
+            f"{count(one.backlog, 'page')} not read yet" if one.backlog else "",
+            one.last_error or "",
+        )
+        call.out.line((", " if call.out.terminal else "\t").join(part for part in told if part))
 
 
 def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:

@@ -1,7 +1,7 @@
 """Feeds: RSS, Atom and JSON Feed, one item an entry; what a feed no longer shows is kept."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar
 
@@ -44,9 +44,11 @@ class Feed:
         return accept(probe.url) if _BEGINS.match(head) or _JSON_BEGINS.match(head) else None
 
     @staticmethod
-    def told(cursor: Any) -> dict[str, Any]:
-        """What a cursor tells people of how the feed is followed."""
-        return {"hubs": tuple(FeedCursor.of(cursor).hubs), "is_whole": cursor is not None}
+    def told(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
+        """What a cursor tells people of how the feed is followed; archives that are left to be read are its backlog."""
+        memory = FeedCursor.of(cursor)
+        left = sum(stretch.then is not None for stretch in memory.stretches)
+        return {"hubs": tuple(memory.hubs), "backlog": left, "is_whole": cursor is not None}
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Read what the feed shows, and once what its archives hold."""

@@ -12,7 +12,7 @@ from rowen.connectors.feed.json_feed import read_json_feed
 from rowen.connectors.feed.options import FeedOptions
 from rowen.connectors.feed.pages import LinkedPages
 from rowen.connectors.feed.xml_feed import read_xml_feed
-from rowen.errors import FetchError, SourceError, SourceGoneError
+from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
@@ -47,6 +47,7 @@ class FeedWalk:
         self._trouble: str | None = None
         self._resumable = True
         self._overlaps = False
+        self._tools = tools
 
     async def observations(self) -> AsyncGenerator[Observation]:
         """What the feed shows that we do not hold, then what its archives hold, if they were never read."""
@@ -111,11 +112,16 @@ class FeedWalk:
         raise kind(f"{redact(self._url)} answered with status {response.status}. What it showed before is kept.")
 
     async def _read(self, response: Response) -> FeedDocument:
-        """The document in a body; apart from the event loop, which mending a broken one would hold up."""
+        """The document in a body; XML, which may have to be mended, is read in a worker process."""
         start = response.body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if start in (b"{", b"["):
             return await asyncio.to_thread(read_json_feed, response.body, self._url, response.url)
-        return await asyncio.to_thread(_read_xml, response.body, self._url, response.url, response.charset)
+        body, charset = response.body, response.charset
+        try:
+            document: FeedDocument = await self._tools.parse(read_xml_feed, body, self._url, response.url, charset)
+        except ItemError as problem:
+            raise SourceError(f"{redact(response.url)} cannot be read: {problem}", hint=problem.hint) from problem
+        return document
 
     async def _told(self, document: FeedDocument, *, is_top: bool = False) -> AsyncGenerator[Observation]:
         """What a document says of its entries."""
@@ -222,7 +228,3 @@ def _is_later(before: Held | None, stamp: str | None) -> bool:
     """Whether what we hold was changed after this."""
     at = before.last_modified if before is not None else None
     return at is not None and stamp is not None and at > stamp
-
-
-def _read_xml(body: bytes, feed: str, url: str, charset: str | None) -> FeedDocument:
-    return asyncio.run(read_xml_feed(body, feed, url, charset))

@@ -14,7 +14,7 @@ from rowen.connectors.feed.mending import apart, mended, parsable
 from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError
 from rowen.formats.errors import UnreadableError
-from rowen.formats.xml import FoundElement, Reader, local, plain_tree, read_in_steps, read_xml, said, written
+from rowen.formats.xml import FoundElement, Reader, local, plain_tree, read_xml, said, written
 from rowen.model.item import Failed
 from rowen.model.outside import attempt
 
@@ -94,22 +94,25 @@ def prefixed(tag: str) -> str:
     return tag if prefix is None else f"{prefix}:{name}" if prefix else name
 
 
-async def read_xml_feed(body: bytes, feed: str, url: str, charset: str | None) -> FeedDocument:
-    """What a document says; raises where it is no feed at all. What is broken of it costs single entries."""
+def read_xml_feed(body: bytes, feed: str, url: str, charset: str | None) -> FeedDocument:
+    """What a document says; raises where it is no feed at all. What is broken of it costs single entries.
+
+    To be called in a worker process: a broken document is searched for its entries, and each read by itself.
+    """
     text = parsable(body, charset)
     try:
-        return await _read(text, feed, url)
+        return _read(text, feed, url)
     except UnreadableError:
         text = mended(text)
     try:
-        return await _read(text, feed, url)
+        return _read(text, feed, url)
     except UnreadableError as problem:
         return _read_apart(text, feed, url, str(problem))
 
 
-async def _read(text: str, feed: str, url: str) -> FeedDocument:
+def _read(text: str, feed: str, url: str) -> FeedDocument:
     reader = _reader()
-    found = await read_in_steps(text.encode("utf-8", "replace"), reader)
+    found = read_xml(text.encode("utf-8", "replace"), reader)
     _check_root(reader, url)
     return _document(found, feed, url)
 

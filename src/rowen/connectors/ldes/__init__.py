@@ -1,12 +1,12 @@
 """Linked Data Event Streams: members become items, each version once, and pages that never change are read once."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar
 
 from rowen.connectors.base import Known, Options, Tools
 from rowen.connectors.ldes.client import StreamClient
-from rowen.connectors.ldes.cursor import LdesCursor
+from rowen.connectors.ldes.cursor import CLOSED, UNREAD, LdesCursor
 from rowen.connectors.ldes.options import LdesOptions, accept, recognise
 from rowen.connectors.ldes.walk import LdesWalk
 from rowen.connectors.probe import Probe
@@ -40,18 +40,26 @@ class Ldes:
         return accept(probe.url) if any(mark in page.body for mark in _MARKS) else None
 
     @staticmethod
-    def told(cursor: Any) -> dict[str, Any]:
-        """What a cursor tells people of how the stream is followed."""
+    def told(cursor: Any, notes: Mapping[str, int]) -> dict[str, Any]:
+        """What a cursor, and the number of notes in each room, tell people of how the stream is followed."""
         memory = LdesCursor.of(cursor)
         if memory is None:
             return {"is_whole": False}
         return {
             "last_member_at": memory.last_member_at,
             "pages": memory.pages,
+            "pages_immutable": notes.get(CLOSED, 0),
+            "backlog": notes.get(UNREAD, 0),
             "members": memory.members,
             "polling_s": memory.stream.polling_s,
             "is_whole": memory.complete,
         }
+
+    @staticmethod
+    def polling_s(cursor: Any) -> float | None:
+        """How often the stream wants to be asked, in seconds."""
+        memory = LdesCursor.of(cursor)
+        return None if memory is None else memory.stream.polling_s
 
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
         """Follow the stream from where the last run left it."""

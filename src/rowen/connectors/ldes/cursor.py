@@ -6,10 +6,12 @@ from typing import Any
 from rowen.connectors.ldes.stream import EventStream
 from rowen.connectors.remembered import remembered
 
-__all__ = ["CLOSED", "CONTEXTS", "DELETED", "OPEN", "LdesCursor", "PageNote"]
+__all__ = ["CLOSED", "CONTEXTS", "DELETED", "OPEN", "UNREAD", "LdesCursor", "PageNote"]
 
 OPEN = "page"
-"""The room of pages that are asked for in each run: those that may change, and those that were never read."""
+"""The room of pages that are asked for in each run, since they may change."""
+UNREAD = "unread"
+"""The room of pages that others lead to, and that were never read."""
 CLOSED = "closed"
 """The room of pages that are never asked for again: immutable ones, and those that are gone."""
 DELETED = "deleted"
@@ -30,7 +32,7 @@ class PageNote:
 
 @dataclass(slots=True)
 class LdesCursor:
-    """The cursor. `complete` tells that all pages have been read once; counts are for people."""
+    """The cursor. `complete` tells that the last run saw all that there was to see; counts are for people."""
 
     root: str
     stream: EventStream

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from rowen.connectors.base import Tools
 from rowen.connectors.ldes.client import StreamClient, body_of
-from rowen.connectors.ldes.options import LdesOptions
+from rowen.connectors.ldes.options import WITHOUT_SHAPE, LdesOptions
 from rowen.connectors.ldes.page import StreamEntry, read_description, read_entry, read_shape
 from rowen.connectors.ldes.stream import EventStream
-from rowen.errors import SourceError, SourceGoneError
+from rowen.errors import FetchError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 
@@ -75,20 +75,22 @@ async def _described(stream: EventStream, root: str, tools: Tools, client: Strea
         given = await client.document(own)
         contexts = await client.with_contexts(given)
         return _joined(stream, await tools.parse(read_description, given, stream.name, root, contexts))
-    except SourceError as problem:
+    except (FetchError, SourceError) as problem:
         log.warning("read %s without the description of its stream: %s", redact(root), problem)
         return stream
 
 
 async def _shaped(stream: EventStream, options: LdesOptions, tools: Tools, client: StreamClient) -> EventStream:
     """The same with its shape. One that the user names has to be there; that of the feed may be missing."""
+    if options.shape == WITHOUT_SHAPE:
+        return replace(stream, shape=None)
     url = options.shape or stream.shape_url
     if url is None:
         return stream
     try:
         given = await client.document(url.partition("#")[0])
         shape = await tools.parse(read_shape, given, url, await client.with_contexts(given))
-    except SourceError as problem:
+    except (FetchError, SourceError) as problem:
         if options.shape:
             raise SourceError(
                 f"The shape {redact(url)} cannot be read: {problem} Nothing was harvested.",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from rowen.connectors.base import Known
-from rowen.connectors.ldes.cursor import CLOSED, OPEN, PageNote
+from rowen.connectors.ldes.cursor import CLOSED, OPEN, UNREAD, PageNote
 from rowen.connectors.ldes.page import Relation
 from rowen.connectors.remembered import remembered
 
@@ -50,15 +50,19 @@ class Frontier:
 
     async def load(self, root: str) -> None:
         """Begin with what is remembered, or with the root."""
-        async for batch in self._known.recall_all(OPEN):
-            self._notes.update((url, remembered(note, PageNote) or PageNote()) for url, note in batch.items())
+        unread: set[str] = set()
+        for room in (OPEN, UNREAD):
+            async for batch in self._known.recall_all(room):
+                self._notes.update((url, remembered(note, PageNote) or PageNote()) for url, note in batch.items())
+                unread.update(batch if room == UNREAD else ())
         if root not in self._notes and not await self._known.recall(CLOSED, [root]):
             self._push(root, PageNote(), None)
         for url, note in sorted(self._notes.items()):
-            if self._is_complete and note.under in self._notes and note.under != url:
+            is_read = self._is_complete and url not in unread
+            if is_read and note.under in self._notes and note.under != url:
                 self._waiting.setdefault(note.under or "", []).append(url)
             else:
-                self._push(url, note, note)
+                self._push(url, note, None if url in unread else note)
 
     def _push(self, url: str, note: PageNote, before: PageNote | None) -> None:
         if url not in self._met:
@@ -99,14 +103,16 @@ class Frontier:
             before = self._notes.get(relation.url)
             if before is None:
                 note = PageNote(low=relation.low, under=page.url if relation.is_older else None)
-                notes[OPEN, relation.url] = _plain(note)
+                notes[UNREAD, relation.url] = _plain(note)
                 self._push(relation.url, note, None)
         return notes
 
     def finished(self, page: FrontierPage, *, closed: bool) -> dict[tuple[str, str], object]:
         """What is to be noted of a page that was read: nothing, if that is known."""
         if closed:
-            return {(CLOSED, page.url): {}, (OPEN, page.url): None}
+            return {(CLOSED, page.url): {}, (OPEN, page.url): None, (UNREAD, page.url): None}
+        if page.before is None:
+            return {(OPEN, page.url): _plain(page.note), (UNREAD, page.url): None}
         return {} if page.note == page.before else {(OPEN, page.url): _plain(page.note)}
 
 

@@ -8,7 +8,11 @@ from pydantic import Field
 from rowen.connectors.base import Options
 from rowen.connectors.catalog.options import web_url
 
-__all__ = ["LdesOptions", "accept", "recognise"]
+__all__ = ["WITHOUT_SHAPE", "LdesOptions", "accept", "recognise"]
+
+
+WITHOUT_SHAPE = "none"
+"""What the option `shape` says where members are to be read without one."""
 
 
 class LdesOptions(Options):
@@ -24,7 +28,9 @@ class LdesOptions(Options):
     )
     after: datetime | None = Field(default=None, description="only members of later times")
     before: datetime | None = Field(default=None, description="only members of earlier times")
-    shape: str | None = Field(default=None, description="URL of the SHACL shape that says what belongs to a member")
+    shape: str | None = Field(
+        default=None, description="URL of the SHACL shape that says what belongs to a member, or none"
+    )
     contexts: dict[str, str] = Field(
         default_factory=dict, description="SHA-256 that a JSON-LD context must have, by its URL"
     )

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from rowen.connectors.ldes.described import tags_of, text_of, title_of, tree_of
-from rowen.connectors.ldes.quads import Path, Quads, follow, node_of, path_of
+from rowen.connectors.ldes.described import Word, describe, tags_of, title_of
+from rowen.connectors.ldes.quads import MOST_QUADS, Path, Quads, follow, path_of
 from rowen.connectors.ldes.stream import LDES, TREE, EventStream, shape_of, stream_of
-from rowen.connectors.ldes.times import Interval, interval_of
+from rowen.connectors.ldes.times import Interval, interval_of, moment_within
 from rowen.errors import SourceError
 from rowen.formats.rdf.contexts import remote
-from rowen.formats.rdf.graph import short
-from rowen.formats.rdf.syntax import RdfBody, format_of, read_quads
+from rowen.formats.rdf.nodes import lexical, node_of, read_nodes
+from rowen.formats.rdf.syntax import RdfBody, format_of
 from rowen.model.url import canonical
 
 __all__ = [
@@ -100,9 +100,9 @@ def contexts_of(given: StreamBody) -> list[str]:
 
 def _quads(given: StreamBody, contexts: Mapping[str, Any], more: Sequence[StreamBody] = ()) -> Quads:
     quads = Quads()
-    for number, one in enumerate((given, *more)):
-        label = f"x{number}." if number else ""
-        quads.take(read_quads(RdfBody(*one), contexts=contexts), one.url, len(one.body), label)
+    quads.take(read_nodes(RdfBody(*given), contexts=contexts, most_quads=MOST_QUADS))
+    for one in more:
+        quads.take(read_nodes(RdfBody(*one), contexts=contexts, most_quads=MOST_QUADS, is_further=True))
     return quads
 
 
@@ -210,12 +210,15 @@ def _read(
     pages = [node for node in speaking if not node.startswith("_:") and _same(node) in here]
     members: list[StreamMember] = []
     wanted: list[str] = []
+    words: dict[str, Word] = {}
     names, broken = _names(quads, stream)
     for name in names:
-        member, missing = _member(quads, name, stream, language, by_object=by_object)
+        member, missing = _member(quads, name, stream, language, words, by_object=by_object)
         members.append(member)
         wanted += missing
-    immutable = any(value.value in ("true", "1") for node in pages for value in quads.values(node, f"{LDES}immutable"))
+    immutable = any(
+        lexical(value) in ("true", "1") for node in pages for value in quads.values(node, f"{LDES}immutable")
+    )
     return PageAnswer(members, _relations(quads, pages, stream), immutable, list(dict.fromkeys(wanted)), broken)
 
 
@@ -230,55 +233,54 @@ def _names(quads: Quads, stream: EventStream) -> tuple[list[str], int]:
 
 
 def _member(
-    quads: Quads, name: str, stream: EventStream, language: str | None, *, by_object: bool
+    quads: Quads, name: str, stream: EventStream, language: str | None, words: dict[str, Word], *, by_object: bool
 ) -> tuple[StreamMember, list[str]]:
-    tree, wanted = tree_of(quads, name, stream.shape)
     version_of = _node(quads, name, stream.version_of)
-    if by_object and version_of is not None:
-        tree["@id"] = version_of
-        if isinstance(stream.version_of, str):
-            tree.pop(short(stream.version_of), None)
-    kinds = [node_of(value) for value in follow(quads, name, name, stream.kinds.path)]
+    is_version = by_object and version_of is not None
+    left_out = stream.version_of if is_version and type(stream.version_of) is str else None
     transaction = _text(quads, name, stream.transaction)
+    kinds = follow(quads, name, name, stream.kinds.path)
+    time, version_time = _time(quads, name, stream.time), _time(quads, name, stream.version_time)
+    tree, text, wanted = describe(quads, name, stream.shape, words, left_out=left_out)
+    if is_version:
+        tree["@id"] = version_of
     return StreamMember(
         name,
         version_of,
-        _time(quads, name, stream.time),
+        time,
         _number(quads, name, stream.sequence),
-        _time(quads, name, stream.version_time),
+        version_time,
         _number(quads, name, stream.version_sequence),
-        any(kind in stream.kinds.deletes for kind in kinds),
+        any(node_of(kind) in stream.kinds.deletes for kind in kinds),
         transaction,
         transaction is not None and _text(quads, name, stream.finalised) == stream.finalised_value,
         title_of(tree, language),
-        text_of(tree),
+        text,
         tuple(tags_of(tree)),
         tree,
     ), wanted
 
 
-def _first(quads: Quads, name: str, path: Path) -> Any:
-    return next(iter(follow(quads, name, name, path)), None) if path is not None else None
+def _first(quads: Quads, name: str, path: Path) -> Mapping[str, Any] | None:
+    found = follow(quads, name, name, path)
+    return found[0] if found else None
 
 
 def _node(quads: Quads, name: str, path: Path) -> str | None:
-    value = _first(quads, name, path)
+    value = _first(quads, name, path) if path is not None else None
     key = node_of(value) if value is not None else None
     return key if key and not key.startswith("_:") else None
 
 
 def _text(quads: Quads, name: str, path: Path) -> str | None:
-    if path is None:
-        return None
-    value = _first(quads, name, path)
-    return None if value is None else str(value.value)
+    value = _first(quads, name, path) if path is not None else None
+    return None if value is None else lexical(value)
 
 
 def _time(quads: Quads, name: str, path: Path) -> int | None:
-    """A time without a zone counts as UTC: members have to have one order."""
-    text = _text(quads, name, path)
-    found = interval_of(text) if text is not None else None
-    return None if found is None else (found.low + found.high) // 2
+    """Members have to have one order, also where what they say of their time is not exact."""
+    text = _text(quads, name, path) if path is not None else None
+    return None if text is None else moment_within(text)
 
 
 def _number(quads: Quads, name: str, path: Path) -> int:
@@ -296,9 +298,8 @@ def _number(quads: Quads, name: str, path: Path) -> int:
 def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Relation]:
     """Where the page leads; several relations to one page hold all together."""
     own = [one for page in pages for one in quads.nodes(page, f"{TREE}relation")]
-    every = [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]
     bounds: dict[str, Relation] = {}
-    for relation in own or every:
+    for relation in own or [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]:
         url = quads.one(relation, f"{TREE}node")
         if url is None or urlsplit(url).scheme not in ("http", "https", "file"):
             continue
@@ -312,7 +313,7 @@ def _bound(quads: Quads, relation: str, stream: EventStream, url: str) -> Relati
     kinds = {one.removeprefix(TREE) for one in quads.nodes(relation, _TYPE)}
     path = path_of(quads, quads.one(relation, f"{TREE}path"))
     value = next(iter(quads.values(relation, f"{TREE}value")), None)
-    span: Interval | None = interval_of(value.value) if value is not None and stream.time is not None else None
+    span: Interval | None = interval_of(lexical(value)) if value is not None and stream.time is not None else None
     if span is None or path != stream.time:
         return Relation(url, None, None, False)
     is_upper = bool(kinds & _UPPER)

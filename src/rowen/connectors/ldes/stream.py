@@ -1,9 +1,11 @@
 """What a stream says of itself: its paths, its retention, how often it wants to be asked."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rowen.connectors.ldes.quads import SH, Path, Quads, path_of
+from rowen.formats.rdf.nodes import lexical
 
 __all__ = ["LDES", "TREE", "EventStream", "Kinds", "stream_of"]
 
@@ -68,7 +70,7 @@ def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
     stream.kinds = Kinds(path("versionDeletePath") or _TYPE, deletes or Kinds().deletes)
     stream.transaction, stream.finalised = path("transactionPath"), path("transactionFinalizedPath")
     for value in quads.values(name, f"{LDES}transactionFinalizedObject"):
-        stream.finalised_value = value.value
+        stream.finalised_value = lexical(value)
     stream.polling_s = _seconds(quads.values(name, f"{LDES}pollingInterval"))
     stream.retention = _retention(quads, name, root)
     shapes = quads.nodes(name, f"{TREE}shape")
@@ -77,11 +79,11 @@ def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
     return stream
 
 
-def _seconds(values: list[Any]) -> float | None:
+def _seconds(values: Iterable[Mapping[str, Any]]) -> float | None:
     for value in values:
         try:
-            return max(0.0, float(value.value))
-        except (ValueError, AttributeError):
+            return max(0.0, float(lexical(value)))
+        except ValueError:
             continue
     return None
 
@@ -109,7 +111,7 @@ def shape_of(quads: Quads, node: str, depth: int = 0) -> dict[str, Any]:
         path = path_of(quads, quads.one(prop, f"{SH}path"))
         if not isinstance(path, str):
             continue
-        if any(value.value not in ("0", "") for value in quads.values(prop, f"{SH}minCount")):
+        if any(lexical(value) not in ("0", "") for value in quads.values(prop, f"{SH}minCount")):
             required.append(path)
         if (inner_node := quads.one(prop, f"{SH}node")) and depth < _DEEPEST_SHAPE:
             nodes[path] = shape_of(quads, inner_node, depth + 1)

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from rowen.model.dates import iso_moment
 
-__all__ = ["Interval", "interval_of", "microseconds", "moment_of"]
+__all__ = ["Interval", "interval_of", "microseconds", "moment_of", "moment_within"]
 
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # XML Schema 1.1, part 2, section 3.3.7.2: zones reach from -14:00 to +14:00, so a time without one may be any of these.
 _ZONES_US = 14 * 3600 * 1_000_000
+_SHORTEST_EXACT = len("2024-01-01T00:00:00Z")
+_LAST_YEAR = 9999  # moments at the ends of time are moved inwards, one by one
 _ZONE = re.compile(r"[+-]\d\d:?\d\d", re.ASCII)
 _PARTIAL = re.compile(
     r"(?P<year>\d{4})(?:-(?P<month>\d\d)(?:-(?P<day>\d\d)(?:T(?P<hour>\d\d)(?::(?P<minute>\d\d))?)?)?)?"
@@ -35,6 +37,19 @@ def microseconds(at: datetime) -> int:
 def moment_of(number: int) -> str:
     """The moment of such a number, written in ISO 8601."""
     return (_EPOCH + number * _MICROSECOND).isoformat().replace("+00:00", "Z")
+
+
+def moment_within(text: str) -> int | None:
+    """The moment that a text stands for, the middle of what it may mean; one without a zone counts as UTC."""
+    if len(text) >= _SHORTEST_EXACT:
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        if at.tzinfo is not None and 1 < at.year < _LAST_YEAR:
+            return (at - _EPOCH) // _MICROSECOND
+    found = interval_of(text)
+    return None if found is None else (found.low + found.high) // 2
 
 
 def interval_of(text: str) -> Interval | None:

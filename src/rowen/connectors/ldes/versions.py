@@ -17,7 +17,7 @@ __all__ = ["Decision", "Versions", "item_url"]
 MOST_RECENT = 20_000
 """Objects of which the last word is kept at hand until the database knows it: the flow holds a few groups of 500."""
 
-_BEFORE_TIME = bytes(8)
+_NO_NUMBER = bytes(8)
 
 
 class Decision(NamedTuple):
@@ -44,19 +44,21 @@ class Versions:
 
     async def decide(self, members: Sequence[StreamMember]) -> Decision:
         """What becomes of these, in their order."""
-        urls = list(dict.fromkeys(self.url(member) for member in members))
+        named = [(self.url(member), member) for member in members]
+        urls = list(dict(named))
         held = await self._known.look_up(urls)
         deleted = await self._known.recall(DELETED, urls) if self._by_object else {}
         decision = Decision([], {}, 0, None)
         fresh, latest = 0, None
-        for member in members:
-            url, place = self.url(member), self._place(member)
-            if not self._is_later(url, place, held.get(url), deleted):
-                if place.hex() > deleted.get(url, "") and self._is_held(url, place, held.get(url)):
+        for url, member in named:
+            place, before = self._place(member), held.get(url)
+            if not self._is_later(url, place, before, deleted):
+                if place.hex() > deleted.get(url, "") and self._is_held(url, place, before):
                     decision.observations.append(Unchanged(url))
                 continue
             fresh += 1
-            latest = max(filter(None, (latest, member.time)), default=None)
+            if member.time is not None and (latest is None or member.time > latest):
+                latest = member.time
             self._note(url, place)
             if member.deletes and self._by_object:
                 decision.notes[DELETED, url] = place.hex()
@@ -74,10 +76,13 @@ class Versions:
         time = member.version_time if member.version_time is not None else member.time
         sequence = member.version_sequence or member.sequence
         name = hashlib.sha256(member.name.encode("utf-8", "surrogatepass")).digest()[:16]
-        return (max(time, 0).to_bytes(8) if time is not None else _BEFORE_TIME) + sequence.to_bytes(8) + name
+        begin = time.to_bytes(8) if time is not None and time > 0 else _NO_NUMBER
+        return begin + (sequence.to_bytes(8) if sequence else _NO_NUMBER) + name
 
     def _is_later(self, url: str, place: bytes, held: Held | None, deleted: Mapping[str, Any]) -> bool:
-        last = max(self._recent.get(url, b""), bytes.fromhex(deleted.get(url, "")))
+        last = self._recent.get(url, b"")
+        if url in deleted:
+            last = max(last, bytes.fromhex(deleted[url]))
         if held is not None and held.body_hash is not None:
             # In a full run what is held proves nothing, but what is older than it is older.
             is_read_anew = self._known.mode == "full" and held.body_hash == place and url not in self._recent
@@ -110,5 +115,7 @@ class Versions:
 
 def item_url(name: str) -> str:
     """The URL of a node: its own, but that a fragment becomes a route, since it tells nodes of one document apart."""
-    head, hash_sign, fragment = name.partition("#")
-    return name if not hash_sign or fragment.startswith(("/", "!")) else f"{head}#/{fragment}"
+    if "#" not in name:
+        return name
+    head, _, fragment = name.partition("#")
+    return name if fragment.startswith(("/", "!")) else f"{head}#/{fragment}"

@@ -6,7 +6,7 @@ or the page is read again.
 
 import asyncio
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -67,6 +67,7 @@ class LdesWalk:
         self._trouble: str | None = None
         self._first: tuple[str, Response] | None = None
         self._heap: list[tuple[int, int, bool, int, StreamMember, FrontierPage]] = []
+        self._ready: list[tuple[StreamMember, FrontierPage]] = []
         self._numbers = count()
         self._open: dict[str, list[tuple[StreamMember, FrontierPage]]] = {}
         self._finished: deque[FrontierPage] = deque()
@@ -79,11 +80,13 @@ class LdesWalk:
         self._versions = Versions(self._known, by_object=by_object, language=self._options.language)
         self._frontier = Frontier(self._known, is_complete=memory.complete)
         await self._frontier.load(memory.root)
+        # Until this run has come to its end: news of one page may be stored, and the pages behind it not be asked for.
+        memory.complete = False
         async with aclosing(self._visits()) as visits:
             async for visit in visits:
-                async for seen in self._take(visit):
+                for seen in await self._take(visit):
                     yield seen
-        async for seen in self._emit(self._in_order(None)):
+        for seen in await self._emit(self._in_order(None)):
             yield seen
         if self._open:
             self._trouble = self._trouble or f"{len(self._open)} transactions of {redact(self._url)} are not over yet."
@@ -92,8 +95,7 @@ class LdesWalk:
             # What is kept under such a name is a page, which was read now.
             if is_unread(failed.url):
                 yield Gone(failed.url, "The page was read.")
-        if memory.complete != complete and complete:
-            memory.complete = True
+        memory.complete = complete
         if memory.to_cursor() != self._known.cursor or self._client.fresh:
             yield self._checkpoint({})
         yield Complete(keeps_unseen=True) if complete else Incomplete(self._trouble or "")
@@ -173,37 +175,36 @@ class LdesWalk:
         """A document that a part of a member is in; where there is none, the member is what its page says."""
         try:
             return await self._client.document(url.partition("#")[0])
-        except SourceError:
+        except (FetchError, SourceError):
             return None
 
-    async def _take(self, visit: _Visit) -> AsyncGenerator[Observation]:
-        page = visit.page
+    async def _take(self, visit: _Visit) -> list[Observation]:
+        """What a visit gave; a list, since handing single members from generator to generator is dear."""
+        page, is_first = visit.page, visit.page.url == self._memory.root and not self._memory.pages
+        seen: list[Observation] = []
         if visit.why is not None:
-            if page.url == self._memory.root and not self._memory.pages:
+            if is_first:
                 raise SourceError(visit.why)
             self._trouble = self._trouble or f"A page cannot be read: {visit.why}"
             self._frontier.release(page.url)
-            yield Failed(unread_url(self._url, "page", page.url), visit.why, hint="The next run asks for it again.")
+            url = unread_url(self._url, "page", page.url)
+            seen.append(Failed(url, visit.why, hint="The next run asks for it again."))
         elif visit.is_gone:
-            if page.url == self._memory.root and not self._memory.pages:
+            if is_first:
                 raise SourceGoneError(f"{redact(page.url)} is gone (status 410). What it showed before is kept.")
             self._frontier.release(page.url)
-            yield self._checkpoint(self._frontier.finished(page, closed=True))
+            seen.append(self._checkpoint(self._frontier.finished(page, closed=True)))
         elif visit.answer is not None and visit.response is not None:
-            async for seen in self._take_page(page, visit.answer, visit.response):
-                yield seen
-        if self._options.order == "ascending":
-            async for seen in self._emit(self._in_order(self._bound())):
-                yield seen
+            await self._take_page(page, visit.answer, visit.response)
+        is_ordered = self._options.order == "ascending"
+        return seen + await self._emit(self._in_order(self._bound() if is_ordered else None))
 
     def _bound(self) -> int | None:
         """Until which time nothing can come any more: that of the earliest page which is not read."""
         lows = [low for low in (self._low, self._frontier.low) if low is not None]
         return min(lows, default=None)
 
-    async def _take_page(
-        self, page: FrontierPage, answer: PageAnswer, response: Response
-    ) -> AsyncGenerator[Observation]:
+    async def _take_page(self, page: FrontierPage, answer: PageAnswer, response: Response) -> None:
         relations = [one for one in answer.relations if one.url != page.url and self._may_have(one)]
         notes: dict[NoteName, Any] = dict(await self._frontier.discover(page, relations))
         if response.redirects and response.url != page.url:
@@ -226,9 +227,6 @@ class LdesWalk:
         for member in members:
             self._queue(member, page)
         self._finished.append(page)
-        if self._options.order == "fast":
-            async for seen in self._emit(self._in_order(None)):
-                yield seen
 
     def _queue(self, member: StreamMember, page: FrontierPage) -> None:
         """Let a member wait for its turn; those of a transaction wait until that is over."""
@@ -244,12 +242,13 @@ class LdesWalk:
         self._push(member, page)
 
     def _push(self, member: StreamMember, page: FrontierPage) -> None:
-        is_ordered = self._options.order == "ascending"
-        time = (member.time if member.time is not None else -1) if is_ordered else 0
-        sequence = member.sequence if is_ordered else 0
-        entry = time, sequence, member.is_final, next(self._numbers), member, page
+        if self._options.order == "fast":
+            self._ready.append((member, page))
+            return
+        time = member.time if member.time is not None else -1
+        entry = time, member.sequence, member.is_final, next(self._numbers), member, page
         heapq.heappush(self._heap, entry)
-        if is_ordered and len(self._heap) > MOST_HELD:
+        if len(self._heap) > MOST_HELD:
             raise SourceError(
                 f"{redact(self._url)} does not tell the times of its pages, so that more than {MOST_HELD:,} members "
                 "would have to be held to put them in order.",
@@ -258,26 +257,26 @@ class LdesWalk:
 
     def _in_order(self, bound: int | None) -> list[tuple[StreamMember, FrontierPage]]:
         """The members whose turn it is: those before a time, or all."""
-        ready = []
+        ready, self._ready = self._ready, []
         while self._heap and (bound is None or self._heap[0][0] < bound):
             *_, member, page = heapq.heappop(self._heap)
             ready.append((member, page))
         return ready
 
-    async def _emit(self, ready: Sequence[tuple[StreamMember, FrontierPage]]) -> AsyncGenerator[Observation]:
+    async def _emit(self, ready: Sequence[tuple[StreamMember, FrontierPage]]) -> list[Observation]:
         """Hand members on; pages whose last one went are finished."""
+        seen: list[Observation] = []
         notes: dict[NoteName, Any] = {}
         if ready:
             decision = await self._versions.decide([member for member, _ in ready])
-            for observation in decision.observations:
-                yield observation
+            seen += decision.observations
             notes |= decision.notes
             self._memory.members += decision.fresh
             if decision.latest is not None:
                 latest = moment_of(decision.latest)
                 self._memory.last_member_at = max(self._memory.last_member_at or "", latest)
-            for _, page in ready:
-                page.left -= 1
+            for page, handed_on in Counter(page for _, page in ready).items():
+                page.left -= handed_on
                 if decision.fresh:
                     self._frontier.release(page.url)
         is_moved = bool(notes)
@@ -285,7 +284,8 @@ class LdesWalk:
             self._finished.remove(page)
             notes |= page.finished or {}
         if notes or is_moved:
-            yield self._checkpoint(notes)
+            seen.append(self._checkpoint(notes))
+        return seen
 
     def _checkpoint(self, notes: dict[NoteName, Any]) -> Checkpoint:
         fresh, self._client.fresh = self._client.fresh, {}

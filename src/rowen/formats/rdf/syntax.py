@@ -178,15 +178,23 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
         raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
 
 
-def read_quads(given: RdfBody, *, told: str | None = None, contexts: Mapping[str, Any] | None = None) -> Iterator[Quad]:
+def read_quads(
+    given: RdfBody,
+    *,
+    told: str | None = None,
+    contexts: Mapping[str, Any] | None = None,
+    is_further: bool = False,
+) -> Iterator[Quad]:
     """The quads of a document, with their graphs; raises `UnreadableError` where it is broken, and mends nothing.
 
-    Its address is the base with its query: a page of a feed is told apart by that.
+    Its address is the base with its query: a page of a feed is told apart by that. Blank nodes of a document that
+    `is_further` get labels that no other document has.
     """
     name = format_of(given, told)
+    base = given.url.partition("#")[0]
     try:
         data = _input(given, name, contexts)
-        yield from parse(data, _BY_NAME[name], base_iri=given.url.partition("#")[0], lenient=True)
+        yield from parse(data, _BY_NAME[name], base_iri=base, lenient=True, rename_blank_nodes=is_further)
     except UnreadableError:
         raise
     except OverspentError as problem:

@@ -1,0 +1,23 @@
+"""How feeds and streams are followed, as the terminal tells it."""
+
+from contextlib import closing
+
+from tests.cli.conftest import Cli
+from tests.portals.ldes import LdesSite
+
+
+def test_status_and_show_tell_how_a_stream_is_followed(cli: Cli) -> None:
+    with closing(LdesSite()) as feed:
+        feed.description += "ldes:pollingInterval 60 ;"
+        feed.chain([feed.event("a")], [feed.event("b")])
+        cli("add", feed.address, "--name", "feed")
+        cli("sync", "feed", ROWEN_ALLOW_ADDRESSES="127.0.0.0/8")
+        status = cli("status", "--json")
+        shown = cli("show", "feed")
+
+    [following] = [fact["following"] for fact in status.facts if "following" in fact]
+    assert (following["source"], following["state"], following["members"]) == ("feed", "following", 2)
+    assert (following["pages"], following["pages_immutable"], following["backlog"]) == (3, 1, 0)
+    assert following["next_poll_at"]
+    assert "pages that never change" in shown.out
+    assert "next poll" in shown.out

@@ -1,0 +1,373 @@
+"""What clients of event streams are tested for: windows, orders, shapes, state and trouble, case by case."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from aiohttp import web
+
+from rowen.errors import RowenError, SourceError
+from rowen.model.item import Document, Fetched
+from rowen.settings import Settings
+from tests.portals.follower import Follower
+from tests.portals.ldes import PREFIXES, Event, LdesSite, Leaf
+from tests.portals.site import Page
+
+ORDERS = ("fast", "ascending")
+AFTER = "GreaterThanOrEqualToRelation"
+
+
+@pytest.fixture
+def feed() -> Iterator[LdesSite]:
+    with closing(LdesSite()) as site:
+        yield site
+
+
+@pytest.fixture
+def follow(feed: LdesSite, tmp_path: Path) -> Callable[..., Follower]:
+    def make(**options: Any) -> Follower:
+        tries = options.pop("tries", 1)
+        settings = Settings(
+            home=tmp_path,
+            host_delay_s=0,
+            allow_addresses=(ip_network("127.0.0.0/8"),),
+            proxy=None,
+            fetch_tries=tries,
+            cb_failure_threshold=1000,
+        )
+        return Follower(options.pop("url", f"{feed.url}/root"), settings, options)
+
+    return make
+
+
+def names(documents: list[Document]) -> list[str]:
+    return [document.record["member"].removeprefix("http://ex.example/") for document in documents]
+
+
+def times(documents: list[Document]) -> list[str]:
+    return [document.record["time"] for document in documents]
+
+
+def grown(feed: LdesSite) -> list[Event]:
+    """Twelve versions of six objects, two an hour."""
+    return [Event(f"n{number % 6}", 30 * number) for number in range(12)]
+
+
+def lay_tree(feed: LdesSite) -> None:
+    """The root leads to all pages, not in the order of their times."""
+    events = grown(feed)
+    leaves = {f"/p{start}": Leaf(events[start : start + 3], immutable=start < 9) for start in range(0, 12, 3)}
+    order = ["/p6", "/p0", "/p9", "/p3"]
+    root = Leaf(relations=[(path, AFTER, leaves[path].events[0].minute) for path in order])
+    feed.leaves = {"/root": root, **leaves}
+
+
+def lay_list(feed: LdesSite) -> None:
+    """Each page leads to the next one, and no page tells its times."""
+    events = grown(feed)
+    feed.leaves = {
+        "/root" if start == 0 else f"/p{start}": Leaf(
+            events[start : start + 3], [] if start == 9 else [(f"/p{start + 3}", None, 0)]
+        )
+        for start in range(0, 12, 3)
+    }
+
+
+def lay_in_between(feed: LdesSite) -> None:
+    """Pages of an hour each, told by both bounds."""
+    events = grown(feed)
+    root = Leaf()
+    feed.leaves = {"/root": root}
+    for hour in range(6):
+        path = f"/h{hour}"
+        root.relations += [(path, AFTER, 60 * hour), (path, "LessThanRelation", 60 * hour + 60)]
+        feed.leaves[path] = Leaf(events[2 * hour : 2 * hour + 2])
+
+
+def lay_dump(feed: LdesSite) -> None:
+    feed.leaves = {"/root": Leaf(grown(feed))}
+
+
+LAYOUTS = {"a tree": lay_tree, "a linked list": lay_list, "hours": lay_in_between, "a dump": lay_dump}
+
+
+class Window(NamedTuple):
+    """A window, exclusive at both ends, and how many members and objects are within."""
+
+    members: int
+    objects: int
+    after: str | None = None
+    before: str | None = None
+
+
+WINDOWS = {
+    "all": Window(12, 6),
+    "after the end": Window(0, 0, after="3024-01-01T00:00:00Z"),
+    "before the beginning": Window(0, 0, before="1325-01-01T00:00:00Z"),
+    "exclusive": Window(3, 3, "2024-01-01T01:00:00Z", "2024-01-01T03:00:00Z"),
+    "in another zone": Window(3, 3, "2024-01-01T02:00:00+01:00", "2024-01-01T04:00:00+01:00"),
+    "more than one version of some": Window(9, 6, after="2024-01-01T01:00:00Z"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+async def test_a_window_has_its_members_and_a_second_run_finds_none(
+    feed: LdesSite, follow: Callable[..., Follower], layout: str, window: str, order: str
+) -> None:
+    LAYOUTS[layout](feed)
+    members, objects, after, before = WINDOWS[window]
+    bounds = {"after": after, "before": before, "order": order}
+    every, latest = follow(versions="all", **bounds), follow(**bounds)
+
+    found = await every.run()
+    await latest.run()
+    again = await every.run()
+
+    assert len(set(names(found))) == len(found) == members
+    assert len(latest.items) == objects
+    assert order == "fast" or times(found) == sorted(times(found))
+    assert again == []
+    assert all("dct:isVersionOf" not in item.record["rdf"] for item in latest.items.values())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+async def test_a_run_that_broke_off_is_resumed_and_no_member_comes_twice(
+    feed: LdesSite, follow: Callable[..., Follower], layout: str, order: str
+) -> None:
+    LAYOUTS[layout](feed)
+    follower = follow(versions="all", order=order)
+
+    runs = [await follower.run(checkpoints=1) for _ in range(2)] + [await follower.run()]
+
+    seen = [name for run in runs for name in names(run)]
+    assert len(seen) == len(set(seen)) == 12
+    assert order == "fast" or all(times(run) == sorted(times(run)) for run in runs)
+
+
+class Shaped(NamedTuple):
+    """Which shape is used, and whether the other node of a member then belongs to it."""
+
+    of_feed: str | None
+    option: str | None
+    is_inside: bool
+
+
+FULL = "[ a sh:NodeShape ; sh:property [ sh:path ex:link ; sh:node [ a sh:NodeShape ; sh:targetClass ex:Other ] ] ]"
+PARTIAL = "[ a sh:NodeShape ; sh:targetClass ex:Thing ]"
+SHAPES = {
+    "no shape": Shaped(None, None, False),
+    "the feed's own": Shaped(FULL, None, True),
+    "the feed's own, left out": Shaped(FULL, "none", False),
+    "a partial one that the user names": Shaped(FULL, "/partial", False),
+    "a full one that the user names": Shaped(None, "/full", True),
+    "the feed's own, which lies elsewhere": Shaped("</full>", None, True),
+    "the feed's own, which is not there": Shaped("</lost>", None, False),
+    "several of the feed's own": Shaped(f"{PARTIAL}, {FULL}", None, True),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", SHAPES)
+async def test_a_shape_decides_what_belongs_to_a_member(
+    feed: LdesSite, follow: Callable[..., Follower], name: str, order: str
+) -> None:
+    of_feed, option, is_inside = SHAPES[name]
+    if of_feed:
+        feed.description += f"tree:shape {of_feed.replace('</', f'<{feed.url}/')} ;"
+    feed.pages["/full"] = Page(f"{PREFIXES} {FULL} .".encode(), headers={"Content-Type": "text/turtle"})
+    feed.pages["/partial"] = Page(f"{PREFIXES} {PARTIAL} .".encode(), headers={"Content-Type": "text/turtle"})
+    event = Event("a", 1, more="ex:link ex:other ;")
+    other = "ex:other a ex:Other ; ex:word 'inner' ."
+    feed.leaves["/root"] = Leaf(body=f"{feed._turtle('/root', Leaf([event]))}\n{other}".encode())
+    shape = option if option in (None, "none") else f"{feed.url}{option}"
+
+    [found] = await follow(shape=shape, order=order, after="2023-01-01T00:00:00Z").run()
+
+    link = found.record["rdf"]["http://ex.example/link"]
+    assert ("http://ex.example/word" in link) == is_inside
+    assert ("inner" in found.text) == is_inside
+
+
+async def test_a_shape_that_the_user_names_has_to_be_there(feed: LdesSite, follow: Callable[..., Follower]) -> None:
+    lay_dump(feed)
+
+    with pytest.raises(SourceError, match=r"The shape .*/lost cannot be read: .*404"):
+        await follow(shape=f"{feed.url}/lost").run()
+
+
+async def test_parts_that_a_shape_requires_are_fetched_where_they_lie(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    inner = "[ a sh:NodeShape ; sh:property [ sh:path ex:word ; sh:minCount 1 ] ]"
+    feed.description += f"tree:shape [ a sh:NodeShape ; sh:property [ sh:path ex:link ; sh:node {inner} ] ] ;"
+    events = [Event(f"n{number}", number, more=f"ex:link <{feed.url}/part{number}> ;") for number in range(4)]
+    feed.leaves["/root"] = Leaf(events)
+    for number in range(3):
+        part = f"{PREFIXES}<{feed.url}/part{number}> ex:word 'word {number}' ."
+        feed.pages[f"/part{number}"] = Page(part.encode(), headers={"Content-Type": "text/turtle"})
+
+    found = await follow(order="ascending").run()
+
+    words = [document.record["rdf"]["http://ex.example/link"].get("http://ex.example/word") for document in found]
+    assert words == ["word 0", "word 1", "word 2", None]
+
+
+@pytest.mark.parametrize("branched", [False, True])
+async def test_members_are_handed_on_in_order_before_a_slow_page_is_there(
+    feed: LdesSite, follow: Callable[..., Follower], branched: bool
+) -> None:
+    seen = threading.Event()
+    feed.leaves["/root"] = Leaf(
+        [Event("first", 5)], [("/slow", AFTER, 10), *([("/more", AFTER, 7)] if branched else [])]
+    )
+    slow = feed._turtle("/slow", Leaf([Event("last", 11)])).encode()
+    feed.leaves["/more"] = Leaf([Event("second", 8)])
+
+    async def answer(request: web.Request) -> web.Response:
+        assert await asyncio.to_thread(seen.wait, 20)
+        return web.Response(body=slow, content_type="text/turtle")
+
+    feed.pages["/slow"] = Page(handler=answer)
+    order = []
+    async for observation in follow(order="ascending").pull():
+        if isinstance(observation, Fetched):
+            seen.set()
+            order.append(observation.item.url.rpartition("/")[2])
+
+    assert order == (["first", "second", "last"] if branched else ["first", "last"])
+
+
+async def test_members_that_no_time_tells_apart_come_by_their_sequence(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    feed.description = "ldes:sequencePath ex:number ; ldes:versionOfPath dct:isVersionOf ;"
+    numbers = [3, 1, 2]
+    feed.leaves["/root"] = Leaf([Event("a", n, f"title {n}", more=f"ex:number {n} ;") for n in numbers])
+    every, latest = follow(versions="all", order="ascending"), follow()
+
+    found = await every.run()
+    await latest.run()
+
+    assert [document.title for document in found] == ["title 1", "title 2", "title 3"]
+    assert [item.title for item in latest.items.values()] == ["title 3"]
+
+
+async def test_versions_may_come_out_of_order_and_the_latest_counts(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    feed.description += "ldes:versionTimestampPath ex:changed ;"
+    late = Event("a", 1, "late", more='ex:changed "2024-06-02T00:00:00Z"^^xsd:dateTime ;')
+    early = Event("a", 2, "early", more='ex:changed "2024-06-01T00:00:00Z"^^xsd:dateTime ;')
+    feed.leaves["/root"] = Leaf([late, early])
+    follower = follow(order="ascending")
+
+    await follower.run()
+
+    assert [item.title for item in follower.items.values()] == ["late"]
+
+
+async def test_a_member_on_two_pages_is_handed_on_once_also_after_a_restart(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    shared = Event("a", 1)
+    feed.leaves = {"/root": Leaf([shared], [("/next", None, 0)]), "/next": Leaf([shared, Event("b", 2)])}
+    follower = follow(versions="all")
+
+    first, second = await follower.run(checkpoints=1), await follower.run()
+
+    assert names([*first, *second]) == ["a#1", "b#2"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "tries", "members"), [([429, 503], 3, 2), ([500, 500], 2, None), ([404], 3, None), ([410], 1, 1)]
+)
+async def test_what_may_pass_is_tried_again_and_what_does_not_is_an_error(
+    feed: LdesSite, follow: Callable[..., Follower], codes: list[int], tries: int, members: int | None
+) -> None:
+    feed.leaves = {"/root": Leaf([Event("a", 1)], [("/next", None, 0)])}
+    body = feed._turtle("/next", Leaf([Event("b", 2)])).encode()
+    waiting = list(codes)
+
+    async def answer(request: web.Request) -> web.Response:
+        if waiting:
+            return web.Response(status=waiting.pop(0), headers={"Retry-After": "0"})
+        return web.Response(body=body, content_type="text/turtle")
+
+    feed.pages["/next"] = Page(handler=answer)
+    follower = follow(tries=tries)
+
+    await follower.run()
+
+    whole = follower.cursor["complete"]
+    assert (len(follower.items) if whole else None) == members
+
+
+async def test_redirects_are_followed_and_a_loop_is_an_error(feed: LdesSite, follow: Callable[..., Follower]) -> None:
+    feed.leaves = {
+        "/old": Leaf(status=301, location="/moved"),
+        "/moved": Leaf(status=302, location="/root"),
+        "/root": Leaf([Event("a", 1)], [("/gone", None, 0)]),
+        "/gone": Leaf(status=307, location="/there"),
+        "/there": Leaf([Event("b", 2)], [("/root", None, 0)]),
+        "/loop": Leaf(status=302, location="/round"),
+        "/round": Leaf(status=302, location="/loop"),
+    }
+
+    found = await follow(url=f"{feed.url}/old").run()
+
+    assert sorted(names(found)) == ["a#1", "b#2"]
+    with pytest.raises(RowenError, match="redirect"):
+        await follow(url=f"{feed.url}/loop").run()
+
+
+async def test_a_page_that_was_immutable_is_not_asked_for_again_though_it_moved(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    feed.leaves = {"/root": Leaf([], [("/full", None, 0)]), "/full": Leaf([Event("a", 1)], header="public, immutable")}
+    follower = follow()
+    await follower.run()
+    feed.leaves["/full"] = Leaf(status=410)
+    feed.leaves["/root"] = replace(feed.leaves["/root"], events=[Event("b", 2)])
+    feed.log.clear()
+
+    await follower.run()
+
+    assert feed.asked() == ["/root"]
+    assert len(follower.items) == 2
+
+
+async def test_a_page_with_the_profile_of_trees_and_graphs_without_a_name_is_read(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    text = feed._turtle("/root", Leaf([])) + "ex:s ex:p ex:o . _:g { ex:x ex:y ex:z } "
+    text += f"<{feed.url}/ldes> tree:member ex:a . ex:a {{ ex:a dct:title 'Named' ; dct:isVersionOf ex:thing }}"
+    profile = 'application/trig; profile="https://w3id.org/tree/profile"'
+    feed.pages["/page"] = Page(text.replace("/root", "/page").encode(), headers={"Content-Type": profile})
+
+    [found] = await follow(url=f"{feed.url}/page").run()
+
+    assert (found.title, found.url) == ("Named", "http://ex.example/thing")
+
+
+async def test_what_a_view_does_not_say_of_its_stream_is_found_at_the_streams_own_address(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    stream = f"{feed.url}/ldes"
+    described = f"{PREFIXES}<{stream}> a ldes:EventStream ; {feed.description} tree:view <{feed.url}/root> ."
+    feed.pages["/ldes"] = Page(described.encode(), headers={"Content-Type": "text/turtle"})
+    events = [Event("b", 2), Event("a", 1)]
+    lines = [f"<{stream}> tree:member <{event.name}> . {event.turtle()}" for event in events]
+    feed.leaves["/root"] = Leaf(body="\n".join([PREFIXES, *lines]).encode())
+
+    found = await follow(order="ascending").run()
+
+    assert names(found) == ["a#1", "b#2"]

@@ -1,0 +1,69 @@
+"""Streams that say how often they want to be asked."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+
+import pytest
+
+from rowen import Rowen
+from tests.conftest import House
+from tests.portals.ldes import LdesSite
+
+
+@pytest.fixture
+def feed() -> Iterator[LdesSite]:
+    with closing(LdesSite()) as site:
+        site.description += "ldes:pollingInterval 60 ;"
+        site.chain([site.event("a")], [site.event("b")])
+        yield site
+
+
+async def due_in_s(r: Rowen) -> float | None:
+    source = await r.source("feed")
+    return (source.due_at - datetime.now(UTC)).total_seconds() if source.due_at else None
+
+
+@pytest.mark.parametrize(
+    ("every", "seconds"),
+    [(None, 60), ("auto", 60), ("auto between 5min and 1h", 300), ("auto between 1s and 30s", 30), ("1h", 3600)],
+)
+async def test_a_stream_is_asked_as_often_as_it_wants_unless_its_schedule_says_otherwise(
+    house: House, feed: LdesSite, every: str | None, seconds: int
+) -> None:
+    async with house.open() as r:
+        await r.add(feed.address, name="feed", options={"delay_s": 0}, every=every)
+        await r.sync("feed")
+        told = await due_in_s(r)
+        following = await r.following("feed")
+
+    assert told is not None
+    assert 0.8 * seconds < told < 1.15 * seconds
+    assert following is not None
+    assert following.next_poll_at is not None
+
+
+async def test_one_without_an_interval_and_a_schedule_is_not_due_and_a_paused_one_is_not_polled(
+    house: House, feed: LdesSite
+) -> None:
+    async with house.open() as r:
+        await r.add(feed.address, name="feed", options={"delay_s": 0})
+        await r.sync("feed")
+        await r.edit("feed", every="6h")
+        await r.edit("feed", every="none")
+        again = await due_in_s(r)
+        await r.pause("feed")
+        paused = await r.following("feed")
+        await r.resume("feed")
+        resumed = await r.following("feed")
+        feed.description = feed.description.replace("ldes:pollingInterval 60 ;", "")
+        await r.sync("feed", full=True)
+        silent = await due_in_s(r)
+
+    assert again is not None
+    assert 50 < again < 70
+    assert paused is not None
+    assert (paused.state, paused.next_poll_at) == ("paused", None)
+    assert resumed is not None
+    assert resumed.state == "following"
+    assert silent is None
