@@ -18,7 +18,7 @@ from rowen.service.apply import apply, reaches
 from rowen.service.discovery import Announce, confirm, discover, kept_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
-from rowen.store import due, library, notes, runs, sources
+from rowen.store import library, notes, runs, sources
 from rowen.store.database import Connection
 
 __all__ = ["Announce", "Sources"]
