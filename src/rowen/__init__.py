@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from rowen.model.saved import SavedNews, SavedSearch
     from rowen.model.schema import Schema, SchemaChange, SchemaComparison
     from rowen.model.source import AppliedSource, Source
+    from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, State, TroubleGroup
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
     from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
@@ -133,8 +134,10 @@ __all__ = [
     "Hit",
     "Hunk",
     "Incomplete",
+    "ItemDetail",
     "ItemDiff",
     "ItemError",
+    "ItemLine",
     "Job",
     "Known",
     "LiveWorker",
@@ -149,6 +152,7 @@ __all__ = [
     "Part",
     "Passage",
     "Poked",
+    "Preview",
     "ProviderError",
     "Publication",
     "PushAccess",
@@ -162,6 +166,7 @@ __all__ = [
     "Run",
     "SavedNews",
     "SavedSearch",
+    "Savings",
     "Schema",
     "SchemaChange",
     "SchemaComparison",
@@ -169,12 +174,14 @@ __all__ = [
     "Skipped",
     "Source",
     "SourceError",
+    "State",
     "StoreError",
     "StoreUnavailableError",
     "Subscription",
     "Tally",
     "Tidied",
     "Tools",
+    "TroubleGroup",
     "Twin",
     "TwinGroup",
     "TwinItem",
@@ -298,6 +305,7 @@ _HOME = {
         "AppliedSource",
         "Source",
     ),
+    "rowen.model.standing": ("ItemDetail", "ItemLine", "Preview", "Savings", "State", "TroubleGroup"),
     "rowen.model.twins": (
         "TwinGroup",
         "TwinItem",

@@ -22,6 +22,7 @@ from rowen.harvest.prepare import FactWorkers, Workers
 from rowen.harvest.recipes import recipes
 from rowen.harvest.run import Harvest, Order
 from rowen.model.facts import FactsWanted
+from rowen.model.item import Document
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
@@ -146,6 +147,13 @@ class Engine:
         assert self._places is not None  # noqa: S101 (the engine is open)
         async with self._places:
             await harvest.look()
+
+    async def sample(self, source: Source, limit: int) -> tuple[list[Document], bool]:
+        """The first items of a source, and whether there are more; raises where it cannot be read. Nothing is kept."""
+        harvest = self._assembled(source, Order(dry_run=True), None)
+        assert self._places is not None  # noqa: S101 (the engine is open)
+        async with self._places:
+            return await harvest.sample(limit)
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None, work: Work) -> Run:
         agreements.refuse_strange(self.settings, source)

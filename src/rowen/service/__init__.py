@@ -14,12 +14,14 @@ from rowen.service.items import Items
 from rowen.service.jobs import Jobs
 from rowen.service.maintenance import Maintenance
 from rowen.service.models import Models
+from rowen.service.preview import Previews
 from rowen.service.push import Push
 from rowen.service.runs import Runs
 from rowen.service.saved import SavedSearches
 from rowen.service.schemas import Schemas
 from rowen.service.search import Search
 from rowen.service.sources import Sources
+from rowen.service.standings import Standings
 from rowen.service.webhooks import Webhooks
 from rowen.settings import Settings, load
 
@@ -40,10 +42,12 @@ class Rowen:
         self.add, self.edit, self.remove = sources.add, sources.edit, sources.remove
         self.pause, self.resume, self.apply = sources.pause, sources.resume, sources.apply
         self.check_source, self.following = sources.check, sources.following
+        self.preview = Previews(self._engine, sources).preview
         extractions = Extractions(self._engine)
         self.extract, self.extract_source = extractions.extract, extractions.extract_source
         self.estimate_extraction, self.costs = extractions.estimate, extractions.costs
         self.extractions, self.extraction_history = extractions.every, extractions.history
+        self.extraction_histories = extractions.histories
         self.carry_schema, self.drop_schema, self.carried_schemas = (
             extractions.carry,
             extractions.drop,
@@ -73,12 +77,16 @@ class Rowen:
         self.held, self.keep_held, self.accept_held = deletions.held, deletions.keep, deletions.accept
         items = Items(self._engine)
         self.get, self.twins, self.history, self.diff = items.get, items.twins, items.history, items.diff
-        self.compare = items.compare
+        self.compare, self.detail = items.compare, items.detail
         search = Search(self._engine, items)
         self.search, self.similar = search.search, search.similar
         changes = Changes(self._engine)
-        self.changes, self.follow = changes.read, changes.follow
+        self.changes, self.follow, self.newest_changes = changes.read, changes.follow, changes.newest
         self.last_change, self.start_of_last_changes = changes.last, changes.start_of_last
+        standings = Standings(self._engine)
+        self.state, self.savings, self.standing_sources = standings.state, standings.savings, standings.sources
+        self.last_runs, self.troubles = standings.last_runs, standings.troubles
+        self.items_of, self.browse = standings.items_of, standings.browse
 
     def _tell(self) -> None:
         """What others are told."""

@@ -1,6 +1,6 @@
 """The change log: reading it from a number on, and following it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
@@ -35,6 +35,28 @@ class Changes:
             number = place[0] if place else await self._number(c, since)
             more = None if limit is None else limit + 1
             found = await changes.read(c, after=number, limit=more, source=source)
+        return page_of(found, limit, listing, lambda change: [change.number])
+
+    async def newest(
+        self,
+        *,
+        source: str | None = None,
+        kinds: Sequence[str] = (),
+        run: int | None = None,
+        query: str | None = None,
+        field: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Change]:
+        """The newest lines of the change log first: of a source, of some kinds, of a run.
+
+        With a query, those about items that have its words; with a field, those in which that field of facts differs.
+        """
+        listing = ["newest", source, sorted(kinds), run, query, field]
+        place = decoded(after, listing)
+        how = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field or None}
+        async with self._database.connection() as c:
+            found = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)  # type: ignore[arg-type]
         return page_of(found, limit, listing, lambda change: [change.number])
 
     async def follow(

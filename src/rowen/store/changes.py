@@ -22,6 +22,7 @@ __all__ = [
     "LogLine",
     "append",
     "last_number",
+    "newest",
     "number_before",
     "number_of_last",
     "read",
@@ -89,6 +90,49 @@ async def read(c: Connection, *, after: int = 0, limit: int | None = None, sourc
         """,
         {"after": after, "limit": limit, "source": source},
     )
+
+
+async def newest(
+    c: Connection,
+    *,
+    before: int | None = None,
+    limit: int,
+    source: str | None = None,
+    kinds: Sequence[str] = (),
+    run: int | None = None,
+    query: str | None = None,
+    field: str | None = None,
+) -> list[Change]:
+    """The newest lines first, or those before a number, as far as they fit.
+
+    With a query, those whose titles have its words, or whose items have them now; with a field, those in which a field
+    of that name differs.
+    """
+    given = {"before": before, "source": source, "kinds": list(kinds) or None, "run": run, "query": query}
+    values = {name: value for name, value in {**given, "field": field}.items() if value is not None}
+    where = " and ".join(_FITTING[name] for name in values) or "true"
+    return await list_of(
+        c,
+        Change,
+        f"""
+        select number, kind, url, title, source, at, run_id as run, moved_from, schema, diff
+          from change where {where} order by number desc limit %(limit)s
+        """.encode(),  # noqa: S608 (conditions of our own)
+        {**values, "limit": limit},
+    )
+
+
+_FITTING = {
+    "before": "number < %(before)s",
+    "source": "source = %(source)s",
+    "kinds": "kind = any(%(kinds)s)",
+    "run": "run_id = %(run)s",
+    "query": "(to_tsvector('simple', title) @@ websearch_to_tsquery('simple', %(query)s) or exists ("
+    "select from item join chunk on chunk.item_id = item.id"
+    " where item.source_id = change.source_id and item.key = change.key"
+    " and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))",
+    "field": "exists (select from jsonb_array_elements(diff) one where starts_with(one ->> 'path', '/' || %(field)s))",
+}
 
 
 async def number_of_last(c: Connection, count: int, *, source: str | None = None) -> int:
