@@ -78,9 +78,10 @@ class Standings:
         """The items of a source, by URL; those of a very large one in no order that says anything."""
         listing = ["items", source]
         place = decoded(after, listing)
+        counts = await self._items()
         async with self._database.connection() as c:
             source_id = (await sources.get(c, source, counted=False)).id
-            by_url = await self.items_of(source_id) <= MOST_SORTED
+            by_url = counts.items.get(source_id, 0) <= MOST_SORTED
             found = await standing.browse(
                 c, source_id, by_url=by_url, after=place[0] if place else None, limit=limit + 1
             )
