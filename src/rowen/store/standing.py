@@ -100,7 +100,7 @@ select count(*), sum(n('not_asked')), sum(n('stopped_at_validator')), sum(n('sto
   left join lateral (
        select sum((tally ->> 'bytes')::float8)
               / nullif(sum((tally ->> 'requests')::float8 - (tally ->> 'not_modified')::float8), 0) as bytes
-         from (select tally from run whole where whole.source_id = run.source_id order by id desc limit 30) some
+         from (select tally from run whole where whole.source_id = run.source_id order by id desc limit 30) lately
        ) mean on (tally ->> 'not_modified')::float8 > 0
  where started_at >= %s
 """

@@ -26,6 +26,11 @@ class PageAddresses:
         ]
         return f"{self.root}/{path}" + (f"?{urlencode(pairs)}" if pairs else "")
 
+    def feed(self, form: str, source: str | None = None, query: str | None = None) -> str:
+        """Where changes can be followed: `atom`, `json` or, as an event stream, `ldes`."""
+        below = ("sources", source) if source else ()
+        return self(*below, "ldes") if form == "ldes" else self(*below, "feeds", form, query=query)
+
 
 def outside(url: str) -> str:
     """The address if it may be a link, else nothing."""

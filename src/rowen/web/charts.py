@@ -20,7 +20,8 @@ def bars(runs: Sequence[Run], places: int = 30) -> Markup:
     most = max((_changed(run) for run in runs), default=0) or 1
     width = places * (_BAR + _GAP)
     first = places - len(runs)
-    drawn = Markup("").join(_bar(run, (first + place) * (_BAR + _GAP), most) for place, run in enumerate(runs))
+    base = Markup('<rect class="base" x="0" y="{}" width="{}" height="1"/>').format(_HEIGHT - 1, width)
+    drawn = base + Markup("").join(_bar(run, (first + place) * (_BAR + _GAP), most) for place, run in enumerate(runs))
     return Markup(
         '<svg class="bars" viewBox="0 0 {} {}" width="{}" height="{}" role="img" aria-label="{}">{}</svg>'
     ).format(width, _HEIGHT, width, _HEIGHT, _told(runs), drawn)

@@ -128,13 +128,14 @@ def value(thing: Any) -> str:
     return json.dumps(thing, ensure_ascii=False)
 
 
-def pieces(hint: str | None) -> list[tuple[str, Action | None]]:
-    """A hint as text and the actions that it names, each with its command."""
+def pieces(hint: str | None, of: str | None = None) -> list[tuple[str, Action | None]]:
+    """A hint as text and the actions that it names, each with its command; without the name that it begins with."""
     if not hint:
         return []
-    if not isinstance(hint, Hint):
-        return [(hint, None)]
-    return [(part, None) if isinstance(part, str) else (part.command, part) for part in hint.parts]
+    parts = hint.parts if isinstance(hint, Hint) else (hint,)
+    told = [(part, None) if isinstance(part, str) else (part.command, part) for part in parts]
+    first = told[0][0].removeprefix(f"{of}: ") if of else told[0][0]
+    return [(first[:1].upper() + first[1:] if of else first, told[0][1]), *told[1:]]
 
 
 def code_of(problem: RowenError) -> str:

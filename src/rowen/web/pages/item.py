@@ -46,9 +46,15 @@ _TOLD = ("diff", "extractions", "detail", "similar")
 
 
 async def _text(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:
-    start = min(number(text(request, "from")) or 0, len(entry.text))
+    start = min(number(text(request, "from")) or _after_title(entry), len(entry.text))
     html, rest = await asyncio.to_thread(first_part, entry.text, entry.url, start)
     return {"html": html, "start": start, "rest": rest}
+
+
+def _after_title(entry: Entry) -> int:
+    """Where a text goes on after a heading that only says what stands above it already."""
+    heading = f"# {entry.title}\n"
+    return len(heading) if entry.text.startswith(heading) else 0
 
 
 async def _diff(rowen: Rowen, request: Request, entry: Entry) -> dict[str, Any]:

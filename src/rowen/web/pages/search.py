@@ -43,6 +43,7 @@ async def search(rowen: Rowen, request: Request) -> View:
         "words": words,
         "answer": answer,
         "hits": [(hit, _lines(hit, wanted)) for hit in answer],
+        "marks": lambda line: marked(line, wanted),
         "facets": _facets(answer, chosen),
         "chosen": chosen,
         "problem": problem,
