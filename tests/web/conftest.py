@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import QUIET, House, Server
-from tests.web.world import live, sites
+from tests.web.world import Answer, addresses, live, served, sites
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +34,17 @@ def lived_in(server: Server, template: str, tmp_path_factory: pytest.TempPathFac
                 os.environ[key] = value
     yield house
     server.drop(name)
+
+
+@pytest.fixture(scope="session")
+def walked(lived_in: House) -> dict[str, Answer]:
+    """Every page as an administrator sees it, by its address; fetched once."""
+
+    async def walk() -> dict[str, Answer]:
+        async with lived_in.open(embedder="none") as rowen, served(rowen) as door:
+            return {path: await door.get(path) for paths in (await addresses(rowen)).values() for path in paths}
+
+    return asyncio.run(walk())
 
 
 @pytest.fixture

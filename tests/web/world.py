@@ -2,27 +2,30 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.types import ASGIApp, Receive, Scope as AsgiScope, Send
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from rowen import Rowen, web
 from rowen.model.access import Principal, Scope
+from rowen.web.routing import PAGES
 from tests.portals.ckan import CkanPortal
-from tests.portals.ldes import Leaf, LdesSite
+from tests.portals.ldes import LdesSite, Leaf
 from tests.portals.site import Page, Site, html
 
 LONG = "An exhaustive inventory of hedgerows, ditches, field gates and drystone walls " * 4
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'>{{7*7}}"
+HOVERED = "<b onmouseover=alert(2)>bold</b>"
 ARABIC = "خريطة المراعي والحقول في الوادي الشمالي"
 CHINESE = "山谷北部牧场与田野的年度调查报告"
 NOTES = (
@@ -48,7 +51,7 @@ class Answer:
 
     status: int
     text: str
-    headers: dict[str, str]
+    headers: Mapping[str, str]
 
     def json(self) -> Any:
         return json.loads(self.text)
@@ -63,11 +66,11 @@ class Door:
 
     async def get(self, path: str, **headers: str) -> Answer:
         async with self.session.get(self.url + path, headers=headers, allow_redirects=False) as answer:
-            return Answer(answer.status, await answer.text(), dict(answer.headers))
+            return Answer(answer.status, await answer.text(), answer.headers.copy())
 
     async def post(self, path: str, **fields: Any) -> Answer:
         async with self.session.post(self.url + path, data=fields, allow_redirects=False) as answer:
-            return Answer(answer.status, await answer.text(), dict(answer.headers))
+            return Answer(answer.status, await answer.text(), answer.headers.copy())
 
 
 @asynccontextmanager
@@ -116,6 +119,7 @@ def _fill(there: dict[str, Any]) -> None:
         docs.put(
             path, f"Chapter {number}: the hay harvest", f"Mow when the dew is gone. Field {number} is first.", links=()
         )
+    docs.put("/p4", escape(f"{HOVERED} claims"), "This page makes claims.", links=())
     docs.put("/p3", escape(HOSTILE), "Nothing here is what it seems.", escape(NOTES), links=())
     for number, price in enumerate((4.5, 12.0, 7.25), start=1):
         sell(there["shop"], number, price)
@@ -168,4 +172,32 @@ async def _go_on(rowen: Rowen, there: dict[str, Any]) -> None:
     await rowen.sync("valley")
 
 
-Check = Callable[[Door], Awaitable[None]]
+async def addresses(rowen: Rowen) -> dict[str, list[str]]:
+    """For each page, addresses that show it; those of hostile, long, foreign and changed items among them."""
+    items = [one for name in ("docs", "valley", "shop") for one in await rowen.browse(name, limit=100)]
+    special = [one.url for one in items if one.title.startswith(("<script", "Footpaths", "An exhaustive", "Six"))]
+    tabs = ("text", "diff", "record", "fields", "passages", "similar")
+    return {
+        **{path: [path] for path in PAGES if "{" not in path},
+        "/item": [f"/item?url={quote(url)}&tab={tab}" for url in special for tab in tabs],
+        "/search": [
+            "/search",
+            "/search?q=hay",
+            "/search?q=soil&source=valley&kind=ckan",
+            "/search?q=zzz",
+            "/search?q=%2A",
+        ],
+        "/changes": [
+            "/changes",
+            "/changes?kind=extracted&kind=matched",
+            "/changes?query=stiles",
+            "/changes?field=price",
+        ],
+        "/changes/{number:int}": ["/changes/1"],
+        "/jobs": ["/jobs", "/jobs?state=failed"],
+        "/sources": ["/sources", "/sources?q=vall", "/sources?q=zzz"],
+        "/sources/{name}": [f"/sources/docs?tab={tab}" for tab in ("items", "changes", "runs", "settings")]
+        + ["/sources/notices", "/sources/gone-quiet"],
+        "/runs/{number:int}": ["/runs/1", "/runs/5", "/runs/10"],
+        "/costs": ["/costs", "/costs?days=7"],
+    }

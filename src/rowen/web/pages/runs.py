@@ -53,5 +53,5 @@ def _rungs(held: Run) -> list[tuple[str, int]]:
 async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Ask a live run to end; what it read is kept."""
     need(request, Scope.WRITE)
-    await rowen.cancel(request.path_params["number"])
+    await rowen.cancel(str(request.path_params["number"]))
     return Goto(f"runs/{request.path_params['number']}")
