@@ -1,4 +1,4 @@
-"""Every page says what it should, escaped and small, and its twin says the same; what a reader may not do is not there."""
+"""Every page says what it should, escaped and small; its twin says the same; no reader is shown a deed."""
 
 import re
 import shlex

@@ -85,7 +85,7 @@ class Rowen:
         self.last_change, self.start_of_last_changes = changes.last, changes.start_of_last
         standings = Standings(self._engine)
         self.state, self.savings, self.standing_sources = standings.state, standings.savings, standings.sources
-        self.last_runs, self.troubles = standings.last_runs, standings.troubles
+        self.last_runs, self.troubles, self.standing = standings.last_runs, standings.troubles, standings.source
         self.items_of, self.browse = standings.items_of, standings.browse
 
     def _tell(self) -> None:

@@ -3,14 +3,18 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from rowen.harvest.engine import Engine
 from rowen.model.page import Page
 from rowen.model.run import Change
 from rowen.service.paging import decoded, page_of
-from rowen.store import changes
+from rowen.store import changes, runs
 
 __all__ = ["Changes"]
+
+# What a run changed is logged before it is closed; facts that are extracted for it follow within the hour.
+_SETTLING = timedelta(hours=1)
 
 
 class Changes:
@@ -54,9 +58,12 @@ class Changes:
         """
         listing = ["newest", source, sorted(kinds), run, query, field]
         place = decoded(after, listing)
-        how = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field or None}
+        how: dict[str, Any] = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field}
         async with self._database.connection() as c:
-            found = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)  # type: ignore[arg-type]
+            if run is not None:
+                of = await runs.get(c, run)
+                how |= {"since": of.started_at, "until": of.finished_at and of.finished_at + _SETTLING}
+            found = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)
         return page_of(found, limit, listing, lambda change: [change.number])
 
     async def follow(

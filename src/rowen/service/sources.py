@@ -64,7 +64,7 @@ class Sources:
     async def following(self, name: str) -> Following | None:
         """How a feed or an event stream is followed; None for a source that is neither."""
         async with self._database.connection() as c:
-            source = await sources.get(c, name)
+            source = await sources.get(c, name, counted=False)
             told = getattr(registry.connector(source.kind), "told", None)
             if told is None:
                 return None

@@ -17,6 +17,7 @@ __all__ = [
     "counted_since",
     "detail",
     "last_runs",
+    "newest_run",
     "savings",
     "stale_shares",
     "state",
@@ -90,20 +91,27 @@ async def stale_shares(c: Connection) -> dict[int, float]:
 
 # A source's bodies have about the size of those that it sent before; one that never sent any spares nothing we know of.
 _SAVINGS = """
-select count(*), sum(n('not_asked')), sum(n('stopped_at_validator')), sum(n('stopped_at_body')),
-       sum(n('stopped_at_content')), sum(n('created') + n('updated') + n('amended')), sum(n('requests')),
-       sum(n('bytes')), sum(n('embedded')), sum(n('embedding_tokens') + n('extraction_tokens')),
-       sum(n('embedding_usd') + n('extraction_usd')), sum(n('not_asked')),
-       sum(n('not_modified') * coalesce(mean.bytes, 0)), sum(n('embeddings_reused')),
-       sum(n('extraction_calls_avoided'))
-  from run
+with lately as (
+    select source_id, count(*) as runs, {sums}
+      from run cross join lateral jsonb_to_record(tally) as t({columns})
+     where started_at >= %s group by source_id
+)
+select sum(runs), sum(not_asked), sum(stopped_at_validator), sum(stopped_at_body), sum(stopped_at_content),
+       sum(created + updated + amended), sum(requests), sum(bytes), sum(embedded),
+       sum(embedding_tokens + extraction_tokens), sum(embedding_usd + extraction_usd), sum(not_asked),
+       sum(not_modified * coalesce(mean.size, 0)), sum(embeddings_reused), sum(extraction_calls_avoided)
+  from lately
   left join lateral (
        select sum((tally ->> 'bytes')::float8)
-              / nullif(sum((tally ->> 'requests')::float8 - (tally ->> 'not_modified')::float8), 0) as bytes
-         from (select tally from run whole where whole.source_id = run.source_id order by id desc limit 30) lately
-       ) mean on (tally ->> 'not_modified')::float8 > 0
- where started_at >= %s
+              / nullif(sum((tally ->> 'requests')::float8 - (tally ->> 'not_modified')::float8), 0) as size
+         from (select tally from run where run.source_id = lately.source_id order by id desc limit 30) sent
+       ) mean on not_modified > 0
 """
+_SUMMED = (
+    *("not_asked", "stopped_at_validator", "stopped_at_body", "stopped_at_content", "created", "updated", "amended"),
+    *("requests", "bytes", "embedded", "embedding_tokens", "extraction_tokens", "embedding_usd", "extraction_usd"),
+    *("not_modified", "embeddings_reused", "extraction_calls_avoided"),
+)
 _SAVED = (
     *("runs", "listing", "validator", "body", "content", "paid", "requests", "bytes", "embedded", "tokens", "usd"),
     *("requests_spared", "bytes_spared", "embeddings_spared", "calls_spared"),
@@ -113,7 +121,8 @@ _AVOIDED = "select coalesce(sum(tokens), 0), coalesce(sum(usd), 0) from avoided_
 
 async def savings(c: Connection, since: datetime) -> Savings:
     """What runs since a moment found, spent and spared."""
-    told = _numbers(_SAVINGS)
+    sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in _SUMMED)
+    told = _SAVINGS.format(sums=sums, columns=", ".join(f"{name} float8" for name in _SUMMED))
     row = await one(c, told.encode(), [since])
     tokens, usd = await one(c, _AVOIDED, [since]) or (0, 0)
     if row is None or not row[0]:
@@ -123,14 +132,13 @@ async def savings(c: Connection, since: datetime) -> Savings:
     return Savings(since, **{**counts, **paid})  # type: ignore[arg-type]
 
 
-def _numbers(statement: str) -> str:
-    """A statement in which n('name') is a count of a run's tally."""
-    head, *rest = statement.split("n('")
-    told = [part.split("')", 1) for part in rest]
-    return head + "".join(f"coalesce((tally ->> '{name}')::float8, 0){after}" for name, after in told)
-
-
 _COUNTS = ("created", "updated", "amended", "unchanged", "deleted", "failed", "not_asked", "requests", "seconds")
+
+
+async def newest_run(c: Connection) -> tuple[int, int]:
+    """What tells whether runs were begun or ended: the number of the last one, and how many are live."""
+    row = await one(c, "select coalesce(max(id), 0), (select count(*) from run where status = 'running') from run")
+    return (int(row[0]), int(row[1])) if row else (0, 0)
 
 
 async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, list[Run]]:

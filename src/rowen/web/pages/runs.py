@@ -27,7 +27,7 @@ async def run(rowen: Rowen, request: Request) -> View:
     held = await rowen.run(int(request.path_params["number"]))
     expected = await rowen.items_of((await rowen.source(held.source, counted=False)).id)
     troubles = await rowen.troubles(held.id) if held.tally.failed else []
-    changes = await rowen.newest_changes(run=held.id, source=held.source, limit=_CHANGES)
+    changes = await rowen.newest_changes(run=held.id, limit=_CHANGES)
     context = {
         "run": held,
         "expected": max(expected, held.tally.seen),

@@ -4,7 +4,6 @@ from starlette.requests import Request
 
 from rowen.errors import NotFoundError
 from rowen.model.access import Scope
-from rowen.model.library import Overview
 from rowen.model.source import Source
 from rowen.service import Rowen
 from rowen.service.tally import remarks_on_source
@@ -24,8 +23,7 @@ async def listing(rowen: Rowen, request: Request) -> View:
     named = text(request, "q")
     found = await rowen.standing_sources(named=named, limit=_ROWS, after=text(request, "after"))
     runs = await rowen.last_runs([one.name for one in found])
-    due = {one.name: one for one in [await rowen.source(one.name, counted=False) for one in found]}
-    context = {"sources": found, "runs": runs, "due": due, "named": named, "next": found.next}
+    context = {"sources": found, "runs": runs, "named": named, "next": found.next}
     facts = {"sources": found, "next": found.next}
     return View("sources.html", "Sources", context, facts, ("rowen sources", "rowen status"))
 
@@ -34,9 +32,7 @@ async def source(rowen: Rowen, request: Request) -> View:
     """One source: how it is doing, and one of its tabs."""
     held = await _named(rowen, request.path_params["name"])
     tab = text(request, "tab") if text(request, "tab") in TABS else "items"
-    [standing] = [
-        one for one in await rowen.standing_sources(named=held.name, limit=_ROWS) if one.name == held.name
-    ] or [_standing(held)]
+    standing = await rowen.standing(held.name)
     runs = (await rowen.last_runs([held.name]))[held.name]
     context = {
         "source": held,
@@ -59,15 +55,6 @@ async def _named(rowen: Rowen, name: str) -> Source:
     except NotFoundError:
         # The address of the page of a source `data.json` looks like that of the twin of a source `data`.
         return await rowen.source(f"{name}.json", counted=False)
-
-
-def _standing(held: Source) -> Overview:
-    """A source among so many of similar names that it was not found at once."""
-    return Overview(
-        *(held.name, held.kind, held.url, held.state, held.items, 0, held.deletions_held),
-        *(None, held.last_run_at, held.last_complete_at, None, held.truncated),
-        stale=held.stale,
-    )
 
 
 async def _tab(rowen: Rowen, request: Request, held: Source, tab: str) -> dict[str, object]:

@@ -47,11 +47,7 @@ async def health(rowen: Rowen, request: Request) -> View:
 async def following(rowen: Rowen, request: Request) -> View:
     """Feeds and event streams, and how far each is followed."""
     feeds = [one for one in await rowen.standing_sources(limit=_MOST_FEEDS) if one.kind in _FOLLOWED]
-    found = [
-        (one, told, await rowen.source(one.name, counted=False))
-        for one in feeds
-        if (told := await rowen.following(one.name)) is not None
-    ]
+    found = [(one, told) for one in feeds if (told := await rowen.following(one.name)) is not None]
     context = {"feeds": found, "subscriptions": await rowen.subscriptions()}
-    facts = {"feeds": [told for _, told, _ in found]}
+    facts = {"feeds": [told for _, told in found]}
     return View("following.html", "Feeds", context, facts, ("rowen show NAME", "rowen add ldes:URL --every auto"))
