@@ -125,20 +125,26 @@ async def newest(
     )
 
 
+# Times never fall as numbers rise, so that an index of times leads to a number.
+_LAST_BEFORE = (
+    "coalesce((select number from change where at {sign} %({name})s order by at desc, number desc limit 1), 0)"
+)
 # Titles have no index of their own: so many are looked through in a tenth of a second, a million in some seconds.
 _LOOKED_THROUGH = 50_000
+_ABOUT = """
+(to_tsvector('simple', title) @@ websearch_to_tsquery('simple', %(query)s)
+ or exists (select from item join chunk on chunk.item_id = item.id
+             where item.source_id = change.source_id and item.key = change.key
+               and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
+"""
 _FITTING = {
     "before": "number < %(before)s",
     "source": "source = %(source)s",
     "kinds": "kind = any(%(kinds)s)",
     "run": "run_id = %(run)s",
-    # Times never fall as numbers rise.
-    "since": "number > coalesce((select number from change where at < %(since)s order by at desc, number desc limit 1), 0)",
-    "until": "number <= coalesce((select number from change where at <= %(until)s order by at desc, number desc limit 1), 0)",
-    "query": f"number > (select max(number) from change) - {_LOOKED_THROUGH} and (to_tsvector('simple', title) @@ websearch_to_tsquery('simple', %(query)s) or exists ("
-    "select from item join chunk on chunk.item_id = item.id"
-    " where item.source_id = change.source_id and item.key = change.key"
-    " and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))",
+    "since": f"number > {_LAST_BEFORE.format(sign='<', name='since')}",
+    "until": f"number <= {_LAST_BEFORE.format(sign='<=', name='until')}",
+    "query": f"number > (select max(number) from change) - {_LOOKED_THROUGH} and {_ABOUT}",
     "field": "exists (select from jsonb_array_elements(diff) one where starts_with(one ->> 'path', '/' || %(field)s))",
 }
 

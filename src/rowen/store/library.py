@@ -66,8 +66,8 @@ async def overview(
 ) -> list[Overview]:
     """How all sources are doing, by name; those that follow the name `after`, if it is given.
 
-    `only` is the one of this name, `named` are those with this text in their name or address, `needing` those that somebody should look at. Items are
-    not counted unless wanted: that takes a tenth of a second for each million.
+    `only` is the one of this name, `named` are those with this text in their name or address, `needing` those that
+    somebody should look at. Items are not counted unless wanted: that takes a tenth of a second for each million.
     """
     return await list_of(
         c,

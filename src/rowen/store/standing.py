@@ -103,8 +103,9 @@ select sum(runs), sum(not_asked), sum(stopped_at_validator), sum(stopped_at_body
   from lately
   left join lateral (
        select sum((tally ->> 'bytes')::float8)
-              / nullif(sum((tally ->> 'requests')::float8 - (tally ->> 'not_modified')::float8), 0) as size
+              / sum((tally ->> 'requests')::float8 - (tally ->> 'not_modified')::float8) as size
          from (select tally from run where run.source_id = lately.source_id order by id desc limit 30) sent
+        where (tally ->> 'requests')::float8 > (tally ->> 'not_modified')::float8
        ) mean on not_modified > 0
 """
 _SUMMED = (

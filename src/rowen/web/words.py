@@ -12,7 +12,7 @@ from rowen.model.library import Overview
 from rowen.model.schedule import Schedule
 from rowen.model.wording import age, count, percent, seconds, size
 
-__all__ = ["FILTERS", "Mark", "state_of"]
+__all__ = ["FILTERS", "Mark", "checked_at", "state_of"]
 
 # Less than one item in twenty is expected to be stale: what a reader would still call fresh.
 _STALE = 0.05
@@ -44,6 +44,11 @@ def state_of(source: Overview) -> Mark:
     if source.stale is not None and source.stale >= _STALE:
         return Mark("stale", f"{percent(source.stale)} stale")
     return Mark("fresh", "fresh")
+
+
+def checked_at(source: Overview) -> datetime | None:
+    """When all of a source was last known to be as we hold it: by a look at all of it, or by what its listing said."""
+    return source.last_run_at if source.last_status == "completed" else source.last_complete_at
 
 
 def when(at: datetime | str | None) -> Markup:
@@ -145,6 +150,7 @@ def code_of(problem: RowenError) -> str:
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "bare": bare,
+    "checked_at": checked_at,
     "code_of": code_of,
     "count": count,
     "number": number,

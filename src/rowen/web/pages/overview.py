@@ -3,7 +3,7 @@
 from starlette.requests import Request
 
 from rowen.service import Rowen
-from rowen.service.tally import remarks_on_health, remarks_on_source
+from rowen.service.tally import remarks_on_health
 from rowen.web.view import View
 
 __all__ = ["help_page", "overview"]
@@ -22,14 +22,16 @@ async def overview(rowen: Rowen, request: Request) -> View:
     needing = await rowen.standing_sources(needing=True, limit=_SHOWN)
     runs = await rowen.runs(limit=3 * _SHOWN)
     health = await rowen.health()
+    # What is said of a source stands beside it already.
+    named = {source.name for source in needing}
     context = {
         "savings": savings,
         "changes": changes,
-        "needing": [(source, list(remarks_on_source(source))) for source in needing],
+        "needing": needing,
         "live": [run for run in runs if run.status == "running"][:_SHOWN],
         "recent": [run for run in runs if run.status != "running"][:_SHOWN],
         "health": health,
-        "remarks": list(remarks_on_health(health))[:_SHOWN],
+        "remarks": [one for one in remarks_on_health(health) if one.partition(":")[0] not in named][:_SHOWN],
     }
     facts = {"state": state, "savings": savings, "changes": changes, "needing": needing, "health": health}
     return View("overview.html", "Overview", context, facts, ("rowen status", "rowen changes --since 1d"))
