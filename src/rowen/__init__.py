@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from rowen.model.saved import SavedNews, SavedSearch
     from rowen.model.schema import Schema, SchemaChange, SchemaComparison
     from rowen.model.source import AppliedSource, Source
-    from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, State, TroubleGroup
+    from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
     from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
@@ -171,10 +171,10 @@ __all__ = [
     "SchemaChange",
     "SchemaComparison",
     "ServerStatus",
+    "Situation",
     "Skipped",
     "Source",
     "SourceError",
-    "State",
     "StoreError",
     "StoreUnavailableError",
     "Subscription",
@@ -305,7 +305,7 @@ _HOME = {
         "AppliedSource",
         "Source",
     ),
-    "rowen.model.standing": ("ItemDetail", "ItemLine", "Preview", "Savings", "State", "TroubleGroup"),
+    "rowen.model.standing": ("ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "TroubleGroup"),
     "rowen.model.twins": (
         "TwinGroup",
         "TwinItem",

@@ -12,7 +12,7 @@ PLAIN = {"sitemap": False, "llms": False}
 
 async def counted(rowen: Rowen, house: House) -> bool:
     """Whether the numbers are those of the tables."""
-    state, sources = await rowen.state(), await rowen.standing_sources()
+    state, sources = await rowen.situation(), await rowen.standing_sources()
     held = dict(
         house.query("select source.name, count(item.id) from source left join item on source_id = source.id group by 1")
     )

@@ -6,11 +6,11 @@ from datetime import datetime
 from rowen.model.item import Document, Validators
 from rowen.model.query import Passage
 
-__all__ = ["ItemDetail", "ItemLine", "Preview", "Savings", "State", "TroubleGroup"]
+__all__ = ["ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "TroubleGroup"]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class Situation:
     """How everything is, cheap enough to be asked for with every page.
 
     `failing` counts active sources whose last run failed or was partial. `stale` is the share of all items that are

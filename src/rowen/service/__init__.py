@@ -84,7 +84,7 @@ class Rowen:
         self.changes, self.follow, self.newest_changes = changes.read, changes.follow, changes.newest
         self.last_change, self.start_of_last_changes = changes.last, changes.start_of_last
         standings = Standings(self._engine)
-        self.state, self.savings, self.standing_sources = standings.state, standings.savings, standings.sources
+        self.situation, self.savings, self.standing_sources = standings.situation, standings.savings, standings.sources
         self.last_runs, self.troubles, self.standing = standings.last_runs, standings.troubles, standings.source
         self.items_of, self.browse = standings.items_of, standings.browse
 

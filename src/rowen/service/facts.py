@@ -20,7 +20,7 @@ from rowen.model.run import Change, Run
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaComparison
 from rowen.model.source import AppliedSource, Source
-from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, State, TroubleGroup
+from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
 from rowen.model.webhook import Delivery, Webhook
 
 __all__ = ["fact"]
@@ -179,7 +179,7 @@ def _extraction_report(report: ExtractionReport) -> dict[str, Any]:
 
 
 @fact.register
-def _state(state: State) -> dict[str, Any]:
+def _state(state: Situation) -> dict[str, Any]:
     return {**asdict(state), "needs": state.needs}
 
 

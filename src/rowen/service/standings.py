@@ -8,7 +8,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.library import Overview
 from rowen.model.page import Page
 from rowen.model.run import Run
-from rowen.model.standing import ItemLine, Savings, State, TroubleGroup
+from rowen.model.standing import ItemLine, Savings, Situation, TroubleGroup
 from rowen.service.paging import decoded, page_of
 from rowen.store import library, runs, sources, standing
 from rowen.store.standing import ItemCounts
@@ -35,7 +35,7 @@ class Standings:
         self._counts: ItemCounts | None = None
         self._savings: dict[timedelta, tuple[tuple[int, int], Savings]] = {}
 
-    async def state(self) -> State:
+    async def situation(self) -> Situation:
         """How everything is."""
         counts = await self._items()
         async with self._database.connection() as c:
@@ -43,7 +43,7 @@ class Standings:
             stale = await standing.stale_shares(c)
         known = [(share, counts.items.get(source_id, 0)) for source_id, share in stale.items()]
         share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
-        return State(items=sum(counts.items.values()), stale=share, **told)
+        return Situation(items=sum(counts.items.values()), stale=share, **told)
 
     async def sources(
         self, *, named: str | None = None, needing: bool = False, limit: int = 50, after: str | None = None

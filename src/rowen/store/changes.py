@@ -144,7 +144,7 @@ _FITTING = {
     "run": "run_id = %(run)s",
     "since": f"number > {_LAST_BEFORE.format(sign='<', name='since')}",
     "until": f"number <= {_LAST_BEFORE.format(sign='<=', name='until')}",
-    "query": f"number > (select max(number) from change) - {_LOOKED_THROUGH} and {_ABOUT}",
+    "query": f"number > (select max(number) from change) - {_LOOKED_THROUGH} and {_ABOUT}",  # noqa: S608 (constants)
     "field": "exists (select from jsonb_array_elements(diff) one where starts_with(one ->> 'path', '/' || %(field)s))",
 }
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from rowen.errors import RowenError
 from rowen.model.access import Scope
-from rowen.model.standing import State
+from rowen.model.standing import Situation
 from rowen.service.facts import fact
 from rowen.version import __version__
 from rowen.web import charts, words
@@ -50,7 +50,7 @@ def _templates() -> jinja2.Environment:
     return made
 
 
-def drawn(request: Request, view: View, state: State | None) -> Response:
+def drawn(request: Request, view: View, state: Situation | None) -> Response:
     """A view as a page."""
     at = PageAddresses(request.scope.get("root_path", ""))
     theme = request.cookies.get("rowen_theme", "")

@@ -8,7 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rowen.errors import RowenError
-from rowen.model.standing import State
+from rowen.model.standing import Situation
 from rowen.service import Rowen
 from rowen.web.addresses import local
 from rowen.web.drawing import THEMES, drawn, in_json, trouble
@@ -115,10 +115,10 @@ def _going(request: Request, to: Goto) -> Response:
     return RedirectResponse(address, 303)
 
 
-async def _state(rowen: Rowen) -> State | None:
+async def _state(rowen: Rowen) -> Situation | None:
     """What the head of each page says; a page that tells what is wrong with the database does without."""
     try:
-        return await rowen.state()
+        return await rowen.situation()
     except RowenError:
         return None
 

@@ -17,7 +17,7 @@ async def held(rowen: Rowen, request: Request) -> View:
     """Deletions that were held back, to be accepted or not."""
     source = text(request, "source")
     found = await rowen.held(source, limit=_ROWS, after=text(request, "after"))
-    state = await rowen.state()
+    state = await rowen.situation()
     context = {
         "held": found,
         "source": source,

@@ -14,7 +14,7 @@ _SHOWN = 7
 
 async def overview(rowen: Rowen, request: Request) -> View:
     """How everything is."""
-    state = await rowen.state()
+    state = await rowen.situation()
     if not state.sources:
         return View("welcome.html", "Welcome", facts={"state": state}, commands=("rowen add ADDRESS", "rowen demo"))
     savings = await rowen.savings()
