@@ -145,6 +145,10 @@ def test_a_hint_leads_on_without_repeating_whom_it_is_about() -> None:
     assert words.pieces(None) == []
 
 
+def test_a_gist_has_words_and_no_markup() -> None:
+    assert words.gist("# Heading\n\nSee [the mill](https://example.org/mill), **now**.") == "See the mill, now."
+
+
 def test_times_are_absolute_and_relative() -> None:
     now = datetime.now(UTC)
 

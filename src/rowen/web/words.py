@@ -10,12 +10,15 @@ from markupsafe import Markup
 from rowen.errors import Action, Hint, RowenError, UsageError
 from rowen.model.library import Overview
 from rowen.model.schedule import Schedule
+from rowen.model.snippet import snippet
 from rowen.model.wording import age, count, percent, seconds, size
 
 __all__ = ["FILTERS", "Mark", "checked_at", "state_of"]
 
 # Less than one item in twenty is expected to be stale: what a reader would still call fresh.
 _STALE = 0.05
+# Enough for two lines, whatever markup stands between the words.
+_GIST_CHARS = 2_000
 _AHEAD = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -111,6 +114,11 @@ def short(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
+def gist(text: str) -> str:
+    """The first words of a Markdown text, without its markup."""
+    return " ".join(snippet(text[:_GIST_CHARS], None, lines=2))
+
+
 def bare(url: str) -> str:
     """An address without what all have."""
     return url.removeprefix("https://").removeprefix("http://").rstrip("/")
@@ -153,6 +161,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "checked_at": checked_at,
     "code_of": code_of,
     "count": count,
+    "gist": gist,
     "number": number,
     "percent": percent,
     "pieces": pieces,
