@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from rowen.model.saved import SavedNews, SavedSearch
     from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
     from rowen.model.source import AppliedSource, Source
+    from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
     from rowen.model.statements import StatementReport, StatementSummary
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
@@ -142,8 +143,10 @@ __all__ = [
     "Hit",
     "Hunk",
     "Incomplete",
+    "ItemDetail",
     "ItemDiff",
     "ItemError",
+    "ItemLine",
     "Job",
     "Known",
     "LiveWorker",
@@ -162,6 +165,7 @@ __all__ = [
     "Part",
     "Passage",
     "Poked",
+    "Preview",
     "Principal",
     "ProviderError",
     "Publication",
@@ -177,12 +181,14 @@ __all__ = [
     "Run",
     "SavedNews",
     "SavedSearch",
+    "Savings",
     "Schema",
     "SchemaChange",
     "SchemaComparison",
     "SchemaUse",
     "Scope",
     "ServerStatus",
+    "Situation",
     "Skipped",
     "Source",
     "SourceError",
@@ -194,6 +200,7 @@ __all__ = [
     "Tally",
     "Tidied",
     "Tools",
+    "TroubleGroup",
     "Twin",
     "TwinGroup",
     "TwinItem",
@@ -331,6 +338,7 @@ _HOME = {
     ),
     "rowen.model.announcement": ("AnnouncedDocument",),
     "rowen.model.statements": ("StatementReport", "StatementSummary"),
+    "rowen.model.standing": ("ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "TroubleGroup"),
     "rowen.model.twins": (
         "TwinGroup",
         "TwinItem",

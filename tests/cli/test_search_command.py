@@ -1,7 +1,7 @@
 """search: its forms, its filters, its explanations."""
 
-from rowen.cli.snippet import highlight, pattern
 from rowen.model.query import Query
+from rowen.model.snippet import marked, pattern
 from tests.cli.conftest import Cli
 
 
@@ -109,13 +109,13 @@ def test_wrong_usage_is_refused(docs: Cli) -> None:
 
 
 def test_words_are_marked_also_in_scripts_without_spaces() -> None:
-    [(before, _), (found, style), (after, _)] = highlight("日本語の全文検索を実装", pattern(Query.parse("文検")))
+    [(before, _), (found, style), (after, _)] = marked("日本語の全文検索を実装", pattern(Query.parse("文検")))
 
     assert (before, found, after) == ("日本語の全", "文検", "索を実装")
     assert style
 
 
 def test_a_word_is_marked_in_its_other_forms_and_not_inside_others() -> None:
-    pieces = highlight("Harvests and preharvest", pattern(Query.parse("harvesting")))
+    pieces = marked("Harvests and preharvest", pattern(Query.parse("harvesting")))
 
     assert [text for text, style in pieces if style] == ["Harvests"]

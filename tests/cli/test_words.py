@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.cli.snippet import highlight, pattern, snippet
 from rowen.cli.words import clean
 from rowen.model.query import Query
 from rowen.model.since import parse_since as parse
+from rowen.model.snippet import marked, pattern, snippet
 from rowen.model.wording import age, count, seconds, size
 
 LONG = "\n\n".join(f"Paragraph {n} about fences and rain." for n in range(20)) + "\n\nThe goats ate the paint.\n\nEnd."
@@ -41,10 +41,10 @@ def test_lists_and_tables_keep_their_lines() -> None:
 def test_words_are_highlighted_in_their_usual_forms_and_common_ones_are_not() -> None:
     wanted = pattern(Query.parse("the mowing of hay"))
 
-    shown = [text for text, style in highlight("They mowed the hay of Hayfield Lane", wanted) if style]
+    shown = [text for text, style in marked("They mowed the hay of Hayfield Lane", wanted) if style]
 
     assert shown == ["mowed", "hay"]
-    assert highlight("Hayfield", pattern(Query.parse("hay*"))) == [("Hayfield", "bold yellow")]
+    assert marked("Hayfield", pattern(Query.parse("hay*"))) == [("Hayfield", True)]
 
 
 @given(st.text(max_size=400), st.text(max_size=30))
@@ -53,7 +53,7 @@ def test_any_text_and_any_query_give_a_snippet_that_reads_back_whole(text: str, 
 
     for line in snippet(text, wanted):
         assert len(line) <= 100
-        assert "".join(piece for piece, _ in highlight(line, wanted)) == line
+        assert "".join(piece for piece, _ in marked(line, wanted)) == line
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rowen.cli.snippet import pattern as snippet_pattern
 from rowen.connectors.files.globs import any_of
 from rowen.connectors.web.options import WebOptions
 from rowen.model.query import Query
+from rowen.model.snippet import pattern as snippet_pattern
 from tests.hostile.clock import FLOOR_S, TooSlowError, cheapest_s, grows
 from tests.hostile.patterns import Use, held, made_at_run_time, patterns, worst_texts
 
@@ -30,7 +30,7 @@ BOUNDED = {
 """The longest text that a module's patterns ever see, where the code cuts it; nothing else is exempt."""
 
 MADE = {
-    "rowen.cli.snippet.pattern",
+    "rowen.model.snippet.pattern",
     "rowen.connectors.files.gitignore._Matched.__init__",
     "rowen.connectors.files.globs.any_of",
     "rowen.connectors.web.options._any_of",

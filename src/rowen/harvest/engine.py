@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rowen.model.item import Document
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
@@ -184,6 +185,12 @@ class Engine:
         harvest = self._assembly.for_a_look(source)
         async with self._places:
             await harvest.look()
+
+    async def sample(self, source: Source, limit: int) -> tuple[list[Document], bool]:
+        """The first items of a source, and whether there are more; raises where it cannot be read. Nothing is kept."""
+        harvest = self._assembly.for_a_look(source)
+        async with self._places:
+            return await harvest.sample(limit)
 
     async def _harvest(self, source: Source, order: Order, observe: Observer | None, work: Work) -> Run:
         harvest = await self._assembly.harvest(source, order, observe if order.dry_run else self._waking(observe))

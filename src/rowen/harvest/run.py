@@ -24,12 +24,14 @@ from rowen.harvest.known import StoredKnown
 from rowen.harvest.plan import Plan, Planner
 from rowen.harvest.prepare import Workers
 from rowen.harvest.recipes import Recipes
+from rowen.harvest.sample import first_documents
 from rowen.harvest.seen import Seen
 from rowen.harvest.stages import together
 from rowen.harvest.sweep import Guard, Swept, rehearse, sweep
 from rowen.model.item import (
     Checkpoint,
     Complete,
+    Document,
     Failed,
     FellBack,
     Fetched,
@@ -173,6 +175,12 @@ class Harvest:
             raise SourceError(f"{redact(self._source.url)} showed nothing within {LOOK_S:.0f} s.") from None
         if failed is not None:
             raise SourceError(failed.error, hint=failed.hint)
+
+    async def sample(self, limit: int) -> tuple[list[Document], bool]:
+        """The first documents, and whether there is more; raises where nothing can be read. Nothing is written."""
+        await self._planner()
+        with self._bugs_named():
+            return await first_documents(self._observations, self._workers.read, limit=limit, within_s=LOOK_S)
 
     async def _dry_run(self, started: float) -> Run:
         """Find out what a run would do; nothing is written, not even that it was tried."""

@@ -46,7 +46,7 @@ class Overview:
 
     `truncated` counts what its last run knew of beyond a limit. `coverage` is the share of its passages that wait for
     no vector, None without a model. `stale` is the share of its items that are expected to be stale now, None if it was
-    never seen whole.
+    never seen whole. `due_at` is when it is to be looked at again, None if only somebody who asks makes it due.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Overview:
     truncated: int = 0
     coverage: float | None = None
     stale: float | None = None
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

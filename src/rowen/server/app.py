@@ -11,6 +11,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from rowen import web
 from rowen.api.app import api_of
 from rowen.errors import StoreError
 from rowen.server.admission import Admission
@@ -55,7 +56,7 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
     settings = rowen.settings
     inner = api_of(rowen)
     assistants = Assistants(rowen)
-    inner.router.routes.extend([*login_routes(rowen), *assistants.routes()])
+    inner.router.routes.extend([*login_routes(rowen), *assistants.routes(), *web.routes(rowen)])
     inner.router.lifespan_context = lambda _: _beside(rowen, assistants, works=works)
     layers: ASGIApp = Repeats(Heads(inner), rowen)
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)

@@ -1,16 +1,20 @@
 """The change log: reading it from a number on, and following it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from rowen.harvest.engine import Engine
 from rowen.model.page import Page
 from rowen.model.run import Change
 from rowen.service.paging import decoded, page_of
-from rowen.store import changes
+from rowen.store import changes, runs
 
 __all__ = ["Changes"]
+
+# What a run changed is logged before it is closed; facts that are extracted for it follow within the hour.
+_SETTLING = timedelta(hours=1)
 
 
 class Changes:
@@ -35,6 +39,31 @@ class Changes:
             number = place[0] if place else await self._number(c, since)
             more = None if limit is None else limit + 1
             found = await changes.read(c, after=number, limit=more, source=source)
+        return page_of(found, limit, listing, lambda change: [change.number])
+
+    async def newest(
+        self,
+        *,
+        source: str | None = None,
+        kinds: Sequence[str] = (),
+        run: int | None = None,
+        query: str | None = None,
+        field: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Change]:
+        """The newest lines of the change log first: of a source, of some kinds, of a run.
+
+        With a query, those about items that have its words; with a field, those in which that field of facts differs.
+        """
+        listing = ["newest", source, sorted(kinds), run, query, field]
+        place = decoded(after, listing)
+        how: dict[str, Any] = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field}
+        async with self._database.connection() as c:
+            if run is not None:
+                of = await runs.get(c, run)
+                how |= {"since": of.started_at, "until": of.finished_at and of.finished_at + _SETTLING}
+            found = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)
         return page_of(found, limit, listing, lambda change: [change.number])
 
     async def follow(

@@ -29,7 +29,7 @@ class Deletions:
         place = decoded(after, listing)
         async with self._database.connection() as c:
             if source is not None:
-                await sources.get(c, source)
+                await sources.need(c, source)
             start = (place[0], place[1]) if place else None
             found = await held.read(c, source=source, limit=limit + 1, after=start)
         return page_of(found, limit, listing, lambda one: [one.source, one.url])

@@ -244,6 +244,16 @@ class Extractions:
             )
         return found
 
+    async def histories(self, urls: Sequence[str], schema: str) -> dict[str, list[Extraction]]:
+        """All versions of the facts of several items under a schema, by URL, oldest first."""
+        name = SchemaRef.parse(schema).name
+        async with self._database.connection() as c:
+            found = await store.histories(c, [key_of(url) for url in urls], name)
+        told: dict[str, list[Extraction]] = {url: [] for url in urls}
+        for one in found:
+            told.setdefault(one.url, []).append(one)
+        return told
+
     async def costs(self, since: datetime | timedelta = timedelta(days=30)) -> Costs:
         """What paid calls cost since a moment, by source, purpose and schema, with what was avoided beside."""
         moment = datetime.now(UTC) - since if isinstance(since, timedelta) else since
@@ -270,7 +280,7 @@ class Extractions:
 
     async def _source(self, name: str) -> Source:
         async with self._database.connection() as c:
-            return await source_store.get(c, name)
+            return await source_store.get(c, name, counted=False)
 
     async def _not_carried(self, source: Source, schema: str) -> Carried | None:
         """A schema that a source does not carry yet, as if it did."""

@@ -23,6 +23,7 @@ from rowen.model.run import Change, Run
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
+from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
 from rowen.model.statements import StatementReport, StatementSummary
 from rowen.model.webhook import Delivery, Webhook
 
@@ -202,6 +203,46 @@ def _score(score: ModelScore) -> dict[str, Any]:
 
 
 @fact.register
+def _state(state: Situation) -> dict[str, Any]:
+    return {**asdict(state), "needs": state.needs}
+
+
+@fact.register
+def _savings(savings: Savings) -> dict[str, Any]:
+    return {**asdict(savings), "rungs": dict(savings.rungs)}
+
+
+@fact.register
+def _detail(detail: ItemDetail) -> dict[str, Any]:
+    held = detail.validators
+    return {
+        "etag": held.etag if held else None,
+        "last_modified": held.last_modified if held else None,
+        "body_hash": held.body_hash.hex() if held and held.body_hash else None,
+        "depth": detail.depth,
+        "links": detail.links,
+        "passages": [{"heading": list(p.heading), "anchor": p.anchor, "text": p.text} for p in detail.passages],
+    }
+
+
+@fact.register
+def _item_line(line: ItemLine) -> dict[str, Any]:
+    plain = asdict(line)
+    del plain["place"]
+    return plain
+
+
+@fact.register
+def _preview(preview: Preview) -> dict[str, Any]:
+    items = [
+        {"url": item.url, "title": item.title, "text": item.text, "tags": list(item.tags), "language": item.language}
+        for item in preview.items
+    ]
+    rest = ("address", "kind", "url", "name", "more", "kept_as", "trouble")
+    return {**{name: getattr(preview, name) for name in rest}, "items": items}
+
+
+@fact.register
 def _costs(costs: Costs) -> dict[str, Any]:
     lines = [line._asdict() for line in costs.lines]
     return {"since": costs.since, "usd": costs.usd, "avoided_usd": costs.avoided_usd, "lines": lines}
@@ -243,6 +284,7 @@ def _new_token(made: NewToken) -> dict[str, Any]:
 @fact.register(ServerStatus)
 @fact.register(Subscription)
 @fact.register(Tidied)
+@fact.register(TroubleGroup)
 def _plain(thing: Any) -> dict[str, Any]:
     return asdict(thing)
 

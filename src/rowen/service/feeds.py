@@ -151,7 +151,7 @@ async def _or_silence(batches: AsyncGenerator[list[Change]]) -> AsyncGenerator[l
 
 async def _need(c: Connection, source: str | None) -> None:
     if source is not None:
-        await source_store.get(c, source)
+        await source_store.need(c, source)
 
 
 def _node(node: str) -> tuple[str, int]:

@@ -11,9 +11,10 @@ from rowen.harvest.engine import Engine
 from rowen.model.diff import DiffForm, ItemDiff, hunks_of
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Revision
+from rowen.model.standing import ItemDetail
 from rowen.model.twins import TwinGroup
 from rowen.model.url import file_url, key
-from rowen.store import library, withdrawn
+from rowen.store import library, standing, withdrawn
 from rowen.store import twins as twin_store
 
 __all__ = ["Items", "diff_of", "key_of"]
@@ -53,6 +54,12 @@ class Items:
         entry = await self.get(url, source=source)
         async with self._database.connection() as c:
             return (await twin_store.groups(c, [entry.id])).get(entry.id)
+
+    async def detail(self, url: str, *, source: str | None = None) -> ItemDetail:
+        """What is kept beside an item's text: validators and passages; of a withdrawn one, nothing."""
+        entry = await self.get(url, source=source)
+        async with self._database.connection() as c:
+            return ItemDetail() if entry.withdrawn_at is not None else await standing.detail(c, entry.id)
 
     async def history(self, url: str, *, source: str | None = None) -> list[Revision]:
         """All texts that an item had, oldest first."""

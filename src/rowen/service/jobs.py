@@ -40,7 +40,7 @@ class Jobs:
         place = decoded(after, listing)
         async with self._database.connection() as c:
             if source is not None:
-                await source_store.get(c, source)
+                await source_store.need(c, source)
             found = await jobs.every(c, state=state, source=source, limit=limit + 1, after=place[0] if place else None)
         return page_of(found, limit, listing, lambda job: [job.id])
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rowen.service.jobs import Jobs
     from rowen.service.maintenance import Maintenance
     from rowen.service.models import Models
+    from rowen.service.preview import Previews
     from rowen.service.push import Push
     from rowen.service.runs import Runs
     from rowen.service.saved import SavedSearches
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rowen.service.search import Search
     from rowen.service.source_list import SourceList
     from rowen.service.sources import Sources
+    from rowen.service.standings import Standings
     from rowen.service.statements import PageStatementFiles
     from rowen.service.webhooks import Webhooks
 
@@ -59,6 +61,20 @@ class Parts:
         from rowen.service.sources import Sources
 
         return Sources(self.engine)
+
+    @cached_property
+    def previews(self) -> Previews:
+        """What a source would bring."""
+        from rowen.service.preview import Previews
+
+        return Previews(self.engine, self.sources)
+
+    @cached_property
+    def standings(self) -> Standings:
+        """Everything in a few numbers."""
+        from rowen.service.standings import Standings
+
+        return Standings(self.engine)
 
     @cached_property
     def extractions(self) -> Extractions:

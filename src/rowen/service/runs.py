@@ -141,7 +141,7 @@ class Runs:
         place = decoded(after, listing)
         async with self._database.connection() as c:
             if source is not None:
-                await source_store.get(c, source)
+                await source_store.need(c, source)
             found = await runs.recent(c, source=source, limit=limit + 1, after=place[0] if place else None)
         return page_of(found, limit, listing, lambda run: [run.id])
 
@@ -157,7 +157,7 @@ class Runs:
         start = (datetime.fromisoformat(place[0]), place[1], place[2]) if place else None
         async with self._database.connection() as c:
             if source is not None:
-                await source_store.get(c, source)
+                await source_store.need(c, source)
             found = await quarantine.read(c, source=source, limit=limit + 1, after=start)
         return page_of(found, limit, listing, lambda item: [item.last_at.isoformat(), item.url, item.source])
 

@@ -31,10 +31,10 @@ class SourceList:
             )
         return page_of(found, limit, _LISTING, lambda source: [source.name])
 
-    async def get(self, name: str) -> Source:
-        """One source."""
+    async def get(self, name: str, *, counted: bool = True) -> Source:
+        """One source; its items are counted unless that is not wanted."""
         async with self._database.connection() as c:
-            return await sources.get(c, name)
+            return await sources.get(c, name, counted=counted)
 
     async def overview(self) -> list[Overview]:
         """How all sources are doing."""

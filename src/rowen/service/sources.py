@@ -161,6 +161,13 @@ class Sources(SourceList):
                 return source, False
         return (await self._keep(kind, url, held), True) if keep else (Source(0, _name_from(url), kind, url), False)
 
+    async def recognised(self, address: str, kind: str | None = None) -> tuple[str, str, str, str | None]:
+        """What would become of an address: kind, source URL, a free name, and the source that has it already."""
+        held = await self.every()
+        kind, url = await self._recognise(address, kind, held, found=None)
+        kept = next((one.name for one in held if (one.kind, one.url) == (kind, url)), None)
+        return kind, url, _free_name(url, {source.name for source in held}), kept
+
     async def check(self, source: Source) -> None:
         """Whether a source can be read at this moment; raises where it cannot. Nothing is stored."""
         registry.recognise(source.url, source.kind)

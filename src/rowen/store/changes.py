@@ -24,6 +24,7 @@ __all__ = [
     "LogLine",
     "append",
     "last_number",
+    "newest",
     "number_before",
     "number_of_last",
     "read",
@@ -95,6 +96,63 @@ async def read(c: Connection, *, after: int = 0, limit: int | None = None, sourc
         """,
         {"after": after, "limit": limit, "source": source},
     )
+
+
+async def newest(
+    c: Connection,
+    *,
+    before: int | None = None,
+    limit: int,
+    source: str | None = None,
+    kinds: Sequence[str] = (),
+    run: int | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    query: str | None = None,
+    field: str | None = None,
+) -> list[Change]:
+    """The newest lines first, or those before a number, as far as they fit.
+
+    With a query, those whose titles have its words, or whose items have them now, among the last lines of the log; with
+    a field, those in which a field of that name differs.
+    """
+    given = {"before": before, "source": source, "kinds": list(kinds) or None, "run": run, "since": since}
+    given |= {"until": until, "query": query, "field": field}
+    values = {name: value for name, value in given.items() if value is not None}
+    where = " and ".join(_FITTING[name] for name in values) or "true"
+    return await list_of(
+        c,
+        Change,
+        f"""
+        select number, kind, url, title, source, at, run_id as run, moved_from, schema, diff
+          from change where {where} order by number desc limit %(limit)s
+        """.encode(),  # noqa: S608 (conditions of our own)
+        {**values, "limit": limit},
+    )
+
+
+# Times never fall as numbers rise, so that an index of times leads to a number.
+_LAST_BEFORE = (
+    "coalesce((select number from change where at {sign} %({name})s order by at desc, number desc limit 1), 0)"
+)
+# Titles have no index of their own: so many are looked through in a tenth of a second, a million in some seconds.
+_LOOKED_THROUGH = 50_000
+_ABOUT = """
+(to_tsvector('simple', title) @@ websearch_to_tsquery('simple', %(query)s)
+ or exists (select from item join chunk on chunk.item_id = item.id
+             where item.source_id = change.source_id and item.key = change.key
+               and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
+"""
+_FITTING = {
+    "before": "number < %(before)s",
+    "source": "source = %(source)s",
+    "kinds": "kind = any(%(kinds)s)",
+    "run": "run_id = %(run)s",
+    "since": f"number > {_LAST_BEFORE.format(sign='<', name='since')}",
+    "until": f"number <= {_LAST_BEFORE.format(sign='<=', name='until')}",
+    "query": f"number > (select max(number) from change) - {_LOOKED_THROUGH} and {_ABOUT}",  # noqa: S608 (constants)
+    "field": "exists (select from jsonb_array_elements(diff) one where starts_with(one ->> 'path', '/' || %(field)s))",
+}
 
 
 async def number_of_last(c: Connection, count: int, *, source: str | None = None) -> int:

@@ -27,6 +27,7 @@ __all__ = [
     "fail",
     "find_answer",
     "forget_answer",
+    "histories",
     "history",
     "keep_answer",
     "save",
@@ -230,6 +231,18 @@ async def history(c: Connection, key: Hash, name: str, *, source: str | None = N
         + " where extraction.key = %(key)s and extraction.name = %(name)s"
         + " and (%(source)s::text is null or source.name = %(source)s) order by source.name, extraction.number",
         {"key": key, "name": name, "source": source},
+    )
+    return [_extraction(row) for row in rows]
+
+
+async def histories(c: Connection, keys: list[Hash], name: str) -> list[Extraction]:
+    """All versions of what several items yield under a schema, oldest first within each."""
+    rows = await all_rows(
+        c,
+        _VERSIONS
+        + " where extraction.key = any(%s) and extraction.name = %s"
+        + " order by source.name, extraction.url, extraction.number",
+        [keys, name],
     )
     return [_extraction(row) for row in rows]
 

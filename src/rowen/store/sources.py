@@ -13,7 +13,7 @@ from rowen.model.source import Source, SourceState
 from rowen.model.statements import StatementDelta
 from rowen.store import changes
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, first_of, list_of
+from rowen.store.rows import all_rows, first_of, list_of, one
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
 __all__ = [
@@ -23,18 +23,21 @@ __all__ = [
     "every",
     "find",
     "get",
+    "ids",
     "move_cursor",
+    "need",
     "remove",
     "remove_all",
     "set_state",
     "take_turns",
 ]
 
+_ITEMS = "(select count(*) from item where item.source_id = source.id)"
 _SELECT = f"""
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
        source.cursor, source.version, source.created_at,
        (select count(*) from item_held where item_held.source_id = source.id and kept_at is null) as deletions_held,
-       (select count(*) from item where item.source_id = source.id) as items,
+       {_ITEMS} as items,
        (select max(started_at) from run where run.source_id = source.id) as last_run_at,
        {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
        source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
@@ -66,12 +69,24 @@ async def every(c: Connection, *, after: str | None = None, limit: int | None = 
     return await list_of(c, Source, _SELECT + where, {"after": after, "limit": limit})
 
 
-async def get(c: Connection, name: str) -> Source:
-    """The source of this name."""
-    source = await first_of(c, Source, _SELECT + " where source.name = %s", [name])
+async def get(c: Connection, name: str, *, counted: bool = True) -> Source:
+    """The source of this name; counting its items takes a tenth of a second for each million."""
+    select = _SELECT if counted else _SELECT.replace(_ITEMS, "0")
+    source = await first_of(c, Source, select + " where source.name = %s", [name])
     if source is None:
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
     return source
+
+
+async def need(c: Connection, name: str) -> None:
+    """Raise `NotFoundError` unless there is a source of this name; its items are not counted."""
+    if await one(c, "select from source where name = %s", [name]) is None:
+        raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))
+
+
+async def ids(c: Connection, names: Sequence[str]) -> dict[str, int]:
+    """The numbers of these sources."""
+    return dict(await all_rows(c, "select name, id from source where name = any(%s)", [list(names)]))
 
 
 async def by_id(c: Connection, source_id: int) -> Source | None:

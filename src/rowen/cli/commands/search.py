@@ -22,6 +22,8 @@ MARKDOWN_BUDGET = 4_000
 TWINS_SHOWN = 3
 """As many lines as a hit has of text; `--json` names all."""
 
+_MARKED = "bold yellow"
+
 
 @command("search")
 @click.argument("words", nargs=-1)
@@ -107,8 +109,8 @@ def _show(out: "Output", answer: "Answer", query: str, form: str) -> None:
 
 def show_hits(out: "Output", answer: "Answer", query: str) -> None:
     """Each hit with the lines that answer, and where they stand."""
-    from rowen.cli.snippet import highlight, pattern, snippet
     from rowen.model.query import Query
+    from rowen.model.snippet import marked, pattern, snippet
     from rowen.model.wording import count
 
     if out.json:
@@ -120,7 +122,7 @@ def show_hits(out: "Output", answer: "Answer", query: str) -> None:
         if path := hit.path:
             out.line((f"    {path}", "italic"))
         for line in snippet(hit.text, wanted):
-            out.line("    ", *highlight(line, wanted))
+            out.line("    ", *((text, _MARKED if is_wanted else "") for text, is_wanted in marked(line, wanted)))
         out.line((f"    {hit.link}", "blue"))
         if hit.held:
             out.line(("    no longer shown by its source; its deletion was held back", "yellow"))

@@ -4,11 +4,10 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from rowen.cli.output import Piece
 from rowen.model.query import Query, pairs, spaced
 from rowen.model.words import words_of
 
-__all__ = ["highlight", "pattern", "snippet"]
+__all__ = ["marked", "pattern", "snippet"]
 
 _ENDINGS = re.compile(r"(?:ies|ing|ed|es|s|y|e)$", re.IGNORECASE)
 _HEADING = re.compile(r"#{1,6}\s+\S")
@@ -25,7 +24,6 @@ _COMMON = re.compile(
     r"|them|there|they|this|to|was|we|were|what|when|where|which|who|why|will|with|you|your",
     re.IGNORECASE,
 )
-_STYLE = "bold yellow"
 
 
 def pattern(query: Query) -> re.Pattern[str] | None:
@@ -51,14 +49,14 @@ def snippet(text: str, wanted: re.Pattern[str] | None, *, lines: int = 3, width:
     return chosen
 
 
-def highlight(line: str, wanted: re.Pattern[str] | None) -> list[Piece]:
-    """A line in pieces, the wanted words styled."""
-    pieces: list[Piece] = []
+def marked(line: str, wanted: re.Pattern[str] | None) -> list[tuple[str, bool]]:
+    """A line in pieces, each with whether it is a wanted word."""
+    pieces: list[tuple[str, bool]] = []
     end = 0
     for match in wanted.finditer(line) if wanted else ():
-        pieces += [(line[end : match.start()], ""), (match[0], _STYLE)]
+        pieces += [(line[end : match.start()], False), (match[0], True)]
         end = match.end()
-    return [piece for piece in (*pieces, (line[end:], "")) if piece[0]]
+    return [piece for piece in (*pieces, (line[end:], False)) if piece[0]]
 
 
 def _words(query: Query) -> list[str]:

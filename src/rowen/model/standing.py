@@ -1,0 +1,129 @@
+"""The state of everything in a few numbers, what a while of refreshing spared, and what a source would bring."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from rowen.model.item import Document, Validators
+from rowen.model.query import Passage
+
+__all__ = ["ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "TroubleGroup"]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """How everything is, cheap enough to be asked for with every page.
+
+    `failing` counts active sources whose last run failed or was partial. `stale` is the share of all items that are
+    expected to be stale now, None if nothing was seen whole yet. `next_source` is the one that is due next.
+    """
+
+    sources: int
+    items: int
+    paused: int
+    unread: int
+    failing: int
+    held: int
+    held_sources: int
+    quarantined: int
+    running: int
+    disabled_webhooks: int
+    changed_today: int
+    stale: float | None = None
+    next_source: str | None = None
+    next_at: datetime | None = None
+
+    @property
+    def needs(self) -> int:
+        """How many things wait for somebody."""
+        return self.failing + self.held_sources + self.disabled_webhooks
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What runs since a moment found, rung by rung, what they spent, and what was not needed.
+
+    `listing`, `validator`, `body` and `content` count the looks at items that ended there; `paid` those that brought
+    something new. `bytes_spared` is an estimate: bodies that were not sent, at the mean size of those that were.
+    """
+
+    since: datetime
+    runs: int = 0
+    listing: int = 0
+    validator: int = 0
+    body: int = 0
+    content: int = 0
+    paid: int = 0
+    requests: int = 0
+    bytes: int = 0
+    embedded: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    requests_spared: int = 0
+    bytes_spared: int = 0
+    embeddings_spared: int = 0
+    calls_spared: int = 0
+    tokens_spared: int = 0
+    usd_spared: float = 0.0
+
+    @property
+    def rungs(self) -> tuple[tuple[str, int], ...]:
+        """How many looks ended at each rung, the cheapest first."""
+        return (
+            ("listing", self.listing),
+            ("validator", self.validator),
+            ("body", self.body),
+            ("content", self.content),
+            ("paid", self.paid),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleGroup:
+    """Items of a source that could not be read for one and the same reason; `url` is one of them."""
+
+    error: str
+    hint: str | None
+    items: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemLine:
+    """One item in a list of them; `place` is where the list goes on."""
+
+    url: str
+    title: str
+    language: str | None
+    revision: int
+    updated_at: datetime
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDetail:
+    """What is kept beside an item's text: what its origin says it is known by, and the passages it was cut into.
+
+    `validators` is None for an item that was never looked at again, such as a withdrawn one.
+    """
+
+    validators: Validators | None = None
+    depth: int = 0
+    links: int = 0
+    passages: tuple[Passage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What is found at an address: the kind that reads it, and its first items. Nothing of it was kept.
+
+    `kept_as` is the name of the source that has it already. `trouble` says why nothing, or no more, could be read.
+    """
+
+    address: str
+    kind: str
+    url: str
+    name: str
+    items: tuple[Document, ...] = ()
+    more: bool = False
+    kept_as: str | None = None
+    trouble: str | None = None

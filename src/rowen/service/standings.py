@@ -1,0 +1,124 @@
+"""How everything is, at a glance: counts that every page may ask for, however many items there are."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from rowen.harvest.engine import Engine
+from rowen.model.library import Overview
+from rowen.model.page import Page
+from rowen.model.run import Run
+from rowen.model.standing import ItemLine, Savings, Situation, TroubleGroup
+from rowen.service.paging import decoded, page_of
+from rowen.store import library, runs, sources, standing
+from rowen.store.standing import ItemCounts
+
+__all__ = ["Standings"]
+
+_LISTING = "standings"
+# What a source needs is told in two lines; more groups of errors than this are not read by anybody.
+MOST_GROUPS = 20
+# Sorting so many takes some milliseconds; a million would take a second.
+MOST_SORTED = 5_000
+# Ten thousand runs take a tenth of a second to sum up; of a week, five minutes are nothing.
+SUMMED_UP_FOR = timedelta(minutes=5)
+
+
+class Standings:
+    """The whole in numbers.
+
+    Items are counted once in the life of a process; after that the change log tells how many came and went.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._counts: ItemCounts | None = None
+        self._savings: dict[timedelta, tuple[tuple[int, int], Savings]] = {}
+
+    async def situation(self) -> Situation:
+        """How everything is."""
+        counts = await self._items()
+        async with self._database.connection() as c:
+            told = await standing.state(c)
+            stale = await standing.stale_shares(c)
+        known = [(share, counts.items.get(source_id, 0)) for source_id, share in stale.items()]
+        share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
+        return Situation(items=sum(counts.items.values()), stale=share, **told)
+
+    async def sources(
+        self, *, named: str | None = None, needing: bool = False, limit: int = 50, after: str | None = None
+    ) -> Page[Overview]:
+        """How sources are doing, by name; `needing` those that somebody should look at."""
+        listing = [_LISTING, named, needing]
+        place = decoded(after, listing)
+        counts = await self._items()
+        async with self._database.connection() as c:
+            found = await library.overview(
+                c, after=place[0] if place else None, limit=limit + 1, counted=False, named=named, needing=needing
+            )
+            ids = await sources.ids(c, [one.name for one in found])
+        told = [replace(one, items=counts.items.get(ids.get(one.name, 0), 0)) for one in found]
+        return page_of(told, limit, listing, lambda one: [one.name])
+
+    async def source(self, name: str) -> Overview:
+        """How one source is doing."""
+        counts = await self._items()
+        async with self._database.connection() as c:
+            number = (await sources.ids(c, [name])).get(name)
+            found = await library.overview(c, only=name, counted=False)
+            if number is None or not found:
+                await sources.need(c, name)
+        return replace(found[0], items=counts.items.get(number or 0, 0))
+
+    async def savings(self, since: datetime | timedelta = timedelta(days=7)) -> Savings:
+        """What runs since a moment found, spent and spared.
+
+        For a length of time it is not summed up again until a run begins or ends, or some minutes have passed.
+        """
+        if not isinstance(since, timedelta):
+            async with self._database.connection() as c:
+                return await standing.savings(c, since)
+        now = datetime.now(UTC)
+        async with self._database.connection() as c:
+            runs = await standing.newest_run(c)
+            known = self._savings.get(since)
+            if known is None or known[0] != runs or now - (known[1].since + since) > SUMMED_UP_FOR:
+                known = self._savings[since] = (runs, await standing.savings(c, now - since))
+        return known[1]
+
+    async def last_runs(self, names: Sequence[str], *, limit: int = 30) -> dict[str, list[Run]]:
+        """The last runs of each of these sources, oldest first."""
+        async with self._database.connection() as c:
+            return await standing.last_runs(c, list(names), limit)
+
+    async def troubles(self, run_id: int) -> list[TroubleGroup]:
+        """Why items could not be read in a run, or have not been since, the most frequent reason first."""
+        async with self._database.connection() as c:
+            run = await runs.get(c, run_id)
+            return await standing.troubles(c, run.source, run.started_at, MOST_GROUPS)
+
+    async def browse(self, source: str, *, limit: int = 50, after: str | None = None) -> Page[ItemLine]:
+        """The items of a source, by URL; those of a very large one in no order that says anything."""
+        listing = ["items", source]
+        place = decoded(after, listing)
+        counts = await self._items()
+        async with self._database.connection() as c:
+            source_id = (await sources.get(c, source, counted=False)).id
+            by_url = counts.items.get(source_id, 0) <= MOST_SORTED
+            found = await standing.browse(
+                c, source_id, by_url=by_url, after=place[0] if place else None, limit=limit + 1
+            )
+        return page_of(found, limit, listing, lambda one: [one.place])
+
+    async def items_of(self, source_id: int) -> int:
+        """How many items a source has."""
+        return (await self._items()).items.get(source_id, 0)
+
+    async def _items(self) -> ItemCounts:
+        if self._counts is None:
+            async with self._database.transaction() as c:
+                self._counts = await standing.count_items(c)
+            return self._counts
+        async with self._database.connection() as c:
+            self._counts = await standing.counted_since(c, self._counts)
+        return self._counts

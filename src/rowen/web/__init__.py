@@ -1,0 +1,17 @@
+"""The web page: a door for people. Pages are made by the server, work without JavaScript, and ask `service` only."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from rowen.service import Rowen
+
+__all__ = ["routes"]
+
+
+def routes(rowen: "Rowen") -> "list[BaseRoute]":
+    """All pages with their JSON twins, and the files that they need; to be mounted at the root of the server."""
+    from rowen.web.routing import all_routes
+
+    return all_routes(rowen)

@@ -1,0 +1,51 @@
+"""What somebody typed into a form."""
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+
+from rowen.errors import UsageError
+
+__all__ = ["Form", "read_form"]
+
+# A form has a dozen fields; a file is never sent.
+_MOST_FIELDS = 1_000
+
+
+class Form:
+    """The fields of a form, by name; text only."""
+
+    def __init__(self, fields: Mapping[str, list[str]]) -> None:
+        self._fields = fields
+
+    def text(self, name: str) -> str | None:
+        """What was typed, without white space around it; None for nothing."""
+        return next((one.strip() for one in self._fields.get(name, ()) if one.strip()), None)
+
+    def need(self, name: str) -> str:
+        """What was typed; raises `UsageError` for nothing."""
+        found = self.text(name)
+        if found is None:
+            raise UsageError(f"The field {name!r} is empty. Nothing was changed.")
+        return found
+
+    def many(self, name: str) -> list[str]:
+        """All that was chosen under one name."""
+        return [one for one in self._fields.get(name, ()) if one]
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """Lines such as `max_pages=100`, by what stands before the sign."""
+        lines = [line.strip() for line in (self.text(name) or "").splitlines() if line.strip()]
+        if wrong := next((line for line in lines if "=" not in line), None):
+            raise UsageError(f"{wrong!r} is no option.", hint="One in each line, such as max_pages=100.")
+        return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+
+
+async def read_form(request: Request) -> Form:
+    """The form that was sent."""
+    async with request.form(max_files=0, max_fields=_MOST_FIELDS) as sent:
+        fields: dict[str, list[str]] = {}
+        for name, value in sent.multi_items():
+            if isinstance(value, str):
+                fields.setdefault(name, []).append(value)
+    return Form(fields)

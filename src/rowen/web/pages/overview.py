@@ -1,0 +1,42 @@
+"""The front page: what is fresh, what needs somebody, what was saved; and for a newcomer, the first step."""
+
+from starlette.requests import Request
+
+from rowen.service import Rowen
+from rowen.service.tally import remarks_on_health
+from rowen.web.view import View
+
+__all__ = ["help_page", "overview"]
+
+# What fits the first screen beside the numbers.
+_SHOWN = 7
+
+
+async def overview(rowen: Rowen, request: Request) -> View:
+    """How everything is."""
+    state = await rowen.situation()
+    if not state.sources:
+        return View("welcome.html", "Welcome", facts={"state": state}, commands=("rowen add ADDRESS", "rowen demo"))
+    savings = await rowen.savings()
+    changes = await rowen.newest_changes(limit=_SHOWN)
+    needing = await rowen.standing_sources(needing=True, limit=_SHOWN)
+    runs = await rowen.runs(limit=3 * _SHOWN)
+    health = await rowen.health()
+    # What is said of a source stands beside it already.
+    named = {source.name for source in needing}
+    context = {
+        "savings": savings,
+        "changes": changes,
+        "needing": needing,
+        "live": [run for run in runs if run.status == "running"][:_SHOWN],
+        "recent": [run for run in runs if run.status != "running"][:_SHOWN],
+        "health": health,
+        "remarks": [one for one in remarks_on_health(health) if one.partition(":")[0] not in named][:_SHOWN],
+    }
+    facts = {"state": state, "savings": savings, "changes": changes, "needing": needing, "health": health}
+    return View("overview.html", "Overview", context, facts, ("rowen status", "rowen changes --since 1d"))
+
+
+async def help_page(rowen: Rowen, request: Request) -> View:
+    """The keys, and where things are."""
+    return View("help.html", "Help")

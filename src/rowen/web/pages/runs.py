@@ -1,0 +1,57 @@
+"""Runs: all of them, and one as it goes on."""
+
+from starlette.requests import Request
+
+from rowen.model.access import Scope
+from rowen.model.run import Run
+from rowen.service import Rowen
+from rowen.service.tally import cost, counts, noun, remarks, spared
+from rowen.web.view import Goto, View, need, text
+
+__all__ = ["cancel", "listing", "run"]
+
+_ROWS = 40
+_CHANGES = 20
+
+
+async def listing(rowen: Rowen, request: Request) -> View:
+    """The last runs, newest first."""
+    source = text(request, "source")
+    found = await rowen.runs(source, limit=_ROWS, after=text(request, "after"))
+    context = {"runs": found, "source": source, "next": found.next}
+    return View("runs.html", "Runs", context, {"runs": found, "next": found.next}, ("rowen runs",))
+
+
+async def run(rowen: Rowen, request: Request) -> View:
+    """One run: how far it is, what became of the items, what went wrong."""
+    held = await rowen.run(int(request.path_params["number"]))
+    expected = await rowen.items_of((await rowen.source(held.source, counted=False)).id)
+    troubles = await rowen.troubles(held.id) if held.tally.failed else []
+    changes = await rowen.newest_changes(run=held.id, limit=_CHANGES)
+    context = {
+        "run": held,
+        "expected": max(expected, held.tally.seen),
+        "counts": counts(held.tally),
+        "cost": cost(held.tally),
+        "spared": spared(held.tally, noun(held.kind)),
+        "remarks": list(remarks(held)),
+        "troubles": troubles,
+        "changes": changes,
+        "rungs": _rungs(held),
+    }
+    facts = {"run": held, "troubles": troubles, "changes": changes}
+    return View("run.html", f"Run {held.id} of {held.source}", context, facts, (f"rowen run {held.id}",))
+
+
+def _rungs(held: Run) -> list[tuple[str, int]]:
+    tally = held.tally
+    paid = tally.created + tally.updated + tally.amended
+    known = (tally.not_asked, tally.stopped_at_validator, tally.stopped_at_body, tally.stopped_at_content, paid)
+    return list(zip(("listing", "validator", "body", "content", "paid"), known, strict=True))
+
+
+async def cancel(rowen: Rowen, request: Request) -> Goto:
+    """Ask a live run to end; what it read is kept."""
+    need(request, Scope.WRITE)
+    await rowen.cancel(str(request.path_params["number"]))
+    return Goto(f"runs/{request.path_params['number']}")

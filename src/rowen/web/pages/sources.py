@@ -1,0 +1,123 @@
+"""Sources: all of them, and one with its items, changes, runs and settings."""
+
+from starlette.requests import Request
+
+from rowen.errors import NotFoundError
+from rowen.model.access import Scope
+from rowen.model.source import Source
+from rowen.service import Rowen
+from rowen.service.tally import remarks_on_source
+from rowen.web.forms import read_form
+from rowen.web.view import Goto, View, command, need, text
+
+__all__ = ["edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
+
+# With thirty bars each, so many rows make a page of 50 kB.
+_ROWS = 20
+_ITEMS = 40
+TABS = ("items", "changes", "runs", "settings")
+
+
+async def listing(rowen: Rowen, request: Request) -> View:
+    """All sources, by name."""
+    named = text(request, "q")
+    found = await rowen.standing_sources(named=named, limit=_ROWS, after=text(request, "after"))
+    runs = await rowen.last_runs([one.name for one in found])
+    context = {"sources": found, "runs": runs, "named": named, "next": found.next}
+    facts = {"sources": found, "next": found.next}
+    return View("sources.html", "Sources", context, facts, ("rowen sources", "rowen status"))
+
+
+async def source(rowen: Rowen, request: Request) -> View:
+    """One source: how it is doing, and one of its tabs."""
+    held = await _named(rowen, request.path_params["name"])
+    tab = text(request, "tab") if text(request, "tab") in TABS else "items"
+    standing = await rowen.standing(held.name)
+    runs = (await rowen.last_runs([held.name]))[held.name]
+    context = {
+        "source": held,
+        "standing": standing,
+        "runs": runs,
+        "remarks": list(remarks_on_source(standing)),
+        "tab": tab,
+        "following": await rowen.following(held.name) if held.kind in ("feed", "ldes") else None,
+        "schemas": await rowen.carried_schemas(held.name),
+    }
+    shown = await _tab(rowen, request, held, str(tab))
+    facts = {"source": held, "standing": standing, **shown}
+    commands = (command("show", held.name), command("sync", held.name), command("runs", held.name))
+    return View("source.html", held.name, {**context, **shown}, facts, commands)
+
+
+async def _named(rowen: Rowen, name: str) -> Source:
+    try:
+        return await rowen.source(name, counted=False)
+    except NotFoundError:
+        # The address of the page of a source `data.json` looks like that of the twin of a source `data`.
+        return await rowen.source(f"{name}.json", counted=False)
+
+
+async def _tab(rowen: Rowen, request: Request, held: Source, tab: str) -> dict[str, object]:
+    after = text(request, "after")
+    match tab:
+        case "items":
+            items = await rowen.browse(held.name, limit=_ITEMS, after=after)
+            return {"items": items, "next": items.next}
+        case "changes":
+            changes = await rowen.newest_changes(source=held.name, limit=_ITEMS, after=after)
+            return {"changes": changes, "next": changes.next}
+        case "runs":
+            runs = await rowen.runs(held.name, limit=_ITEMS, after=after)
+            return {"all_runs": runs, "next": runs.next}
+    return {"next": None}
+
+
+async def sync(rowen: Rowen, request: Request) -> Goto:
+    """Have a source synced by a worker, now."""
+    need(request, Scope.WRITE)
+    form = await read_form(request)
+    full, accepted = form.text("full") is not None, form.text("accept_deletions") is not None
+    job = await rowen.enqueue(request.path_params["name"], full=full, accept_deletions=accepted)
+    return Goto(f"jobs/{job.id}")
+
+
+async def pause(rowen: Rowen, request: Request) -> Goto:
+    """Leave a source out until it is resumed."""
+    need(request, Scope.WRITE)
+    await rowen.pause(request.path_params["name"])
+    return Goto(f"sources/{request.path_params['name']}")
+
+
+async def resume(rowen: Rowen, request: Request) -> Goto:
+    """Take a source in again."""
+    need(request, Scope.WRITE)
+    await rowen.resume(request.path_params["name"])
+    return Goto(f"sources/{request.path_params['name']}")
+
+
+async def edit_source(rowen: Rowen, request: Request) -> Goto:
+    """Change name, schedule or options of a source."""
+    need(request, Scope.WRITE)
+    form, name = await read_form(request), request.path_params["name"]
+    held = await rowen.source(name, counted=False)
+    given = form.pairs("options")
+    options = {**dict.fromkeys(held.options), **given}
+    rename = form.text("name")
+    when = {"every": form.text("every") or ("none" if held.schedule else None)}
+    if cron := form.text("cron"):
+        when = {"cron": cron}
+    edited = await rowen.edit(name, rename=rename if rename != name else None, options=options, **when)
+    return Goto(f"sources/{edited.name}?tab=settings")
+
+
+async def remove(rowen: Rowen, request: Request) -> View | Goto:
+    """Forget a source with all its items: asked for on a page of its own, and done when it is confirmed."""
+    name = request.path_params["name"]
+    need(request, Scope.ADMIN)
+    if request.method == "POST":
+        await rowen.remove(name)
+        return Goto("sources")
+    held = await rowen.source(name, counted=False)
+    items = await rowen.items_of(held.id)
+    context = {"source": held, "items": items}
+    return View("remove.html", f"Remove {name}", context, commands=(command("remove", name),))

@@ -1,0 +1,53 @@
+"""What it costs, how everything is doing, which feeds are followed; and how somebody likes the page to look."""
+
+from collections import defaultdict
+from datetime import timedelta
+
+from starlette.requests import Request
+
+from rowen.service import Rowen
+from rowen.service.tally import remarks_on_health, remarks_on_model
+from rowen.web.view import View, number, text
+
+__all__ = ["costs", "following", "health"]
+
+_DAYS = 30
+# A year of costs is the longest that anybody asks for.
+_MOST_DAYS = 366
+_FOLLOWED = ("feed", "ldes")
+# A page of 60 kB has room for so many; the list of sources has all.
+_MOST_FEEDS = 200
+
+
+async def costs(rowen: Rowen, request: Request) -> View:
+    """What paid calls cost, and what was avoided."""
+    days = min(number(text(request, "days")) or _DAYS, _MOST_DAYS)
+    told = await rowen.costs(timedelta(days=days))
+    savings = await rowen.savings(timedelta(days=days))
+    by_source: dict[str, float] = defaultdict(float)
+    for line in told.lines:
+        by_source[line.source or "no source"] += line.usd or 0.0
+    context = {"costs": told, "savings": savings, "days": days, "by_source": sorted(by_source.items())}
+    return View("costs.html", "Costs", context, {"costs": told, "savings": savings}, (f"rowen costs --since {days}d",))
+
+
+async def health(rowen: Rowen, request: Request) -> View:
+    """How everything is doing, as numbers."""
+    told, models, database = await rowen.health(), await rowen.embeddings(), await rowen.database()
+    context = {
+        "health": told,
+        "models": models,
+        "database": database,
+        "remarks": [*remarks_on_health(told), *(one for model in models for one in remarks_on_model(model))],
+    }
+    facts = {"health": told, "models": models, "database": database}
+    return View("health.html", "Health", context, facts, ("rowen status", "rowen doctor"))
+
+
+async def following(rowen: Rowen, request: Request) -> View:
+    """Feeds and event streams, and how far each is followed."""
+    feeds = [one for one in await rowen.standing_sources(limit=_MOST_FEEDS) if one.kind in _FOLLOWED]
+    found = [(one, told) for one in feeds if (told := await rowen.following(one.name)) is not None]
+    context = {"feeds": found, "subscriptions": await rowen.subscriptions()}
+    facts = {"feeds": [told for _, told in found]}
+    return View("following.html", "Feeds", context, facts, ("rowen show NAME", "rowen add ldes:URL --every auto"))

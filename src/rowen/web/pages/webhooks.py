@@ -1,0 +1,71 @@
+"""Webhooks: who is called when something changes, what became of the calls, and calling again."""
+
+from typing import get_args
+
+from starlette.requests import Request
+
+from rowen.model.access import Scope
+from rowen.model.run import ChangeKind
+from rowen.service import Rowen
+from rowen.web.forms import read_form
+from rowen.web.view import Goto, View, command, need, number
+
+__all__ = ["add", "remove", "replay", "set_state", "webhook", "webhooks"]
+
+_DELIVERIES = 50
+
+
+async def webhooks(rowen: Rowen, request: Request) -> View:
+    """All receivers."""
+    found, people = await rowen.webhooks(), await rowen.notices()
+    context = {"webhooks": found, "notices": people, "all_kinds": get_args(ChangeKind)}
+    facts = {"webhooks": found, "notices": people}
+    return View("webhooks.html", "Webhooks", context, facts, ("rowen webhooks", "rowen webhooks add NAME URL"))
+
+
+async def webhook(rowen: Rowen, request: Request) -> View:
+    """One receiver, and its last calls."""
+    name = request.path_params["name"]
+    deliveries = await rowen.deliveries(name, limit=_DELIVERIES)
+    held = next(one for one in (*await rowen.webhooks(), *await rowen.notices()) if one.name == name)
+    context = {"webhook": held, "deliveries": deliveries, "last": await rowen.last_change()}
+    facts = {"webhook": held, "deliveries": deliveries}
+    return View("webhook.html", name, context, facts, (command("webhooks", "log", name),))
+
+
+async def add(rowen: Rowen, request: Request) -> Goto:
+    """Call an address from now on."""
+    need(request, Scope.ADMIN)
+    form = await read_form(request)
+    kinds = [kind for kind in get_args(ChangeKind) if kind in form.many("kind")]
+    sources = [form.need("source")] if form.text("source") else []
+    made = await rowen.add_webhook(
+        form.need("name"), form.need("url"), secret=form.need("secret"), kinds=kinds, sources=sources
+    )
+    return Goto(f"webhooks/{made.name}")
+
+
+async def set_state(rowen: Rowen, request: Request) -> Goto:
+    """Pause a receiver, or call it again."""
+    need(request, Scope.ADMIN)
+    name, form = request.path_params["name"], await read_form(request)
+    if form.need("state") == "paused":
+        await rowen.pause_webhook(name)
+    else:
+        await rowen.resume_webhook(name)
+    return Goto(f"webhooks/{name}")
+
+
+async def replay(rowen: Rowen, request: Request) -> Goto:
+    """Send what followed a number once more."""
+    need(request, Scope.ADMIN)
+    name, form = request.path_params["name"], await read_form(request)
+    await rowen.resume_webhook(name, since=number(form.need("since")) or 0)
+    return Goto(f"webhooks/{name}")
+
+
+async def remove(rowen: Rowen, request: Request) -> Goto:
+    """Call it no more."""
+    need(request, Scope.ADMIN)
+    await rowen.remove_webhook(request.path_params["name"])
+    return Goto("webhooks")

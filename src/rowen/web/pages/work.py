@@ -1,0 +1,71 @@
+"""Jobs and workers: what waits, who does it; and one job, until it becomes a run."""
+
+from typing import get_args
+
+from starlette.requests import Request
+
+from rowen.model.access import Scope
+from rowen.model.job import JobState
+from rowen.service import Rowen
+from rowen.web.view import Goto, View, need, text
+
+__all__ = ["cancel", "job", "jobs", "pause", "resume", "retry"]
+
+_ROWS = 40
+
+
+async def jobs(rowen: Rowen, request: Request) -> View:
+    """The queue, and who works."""
+    asked, source = text(request, "state"), text(request, "source")
+    chosen = next((state for state in get_args(JobState) if state == asked), None)
+    found = await rowen.jobs(source, state=chosen, limit=_ROWS, after=text(request, "after"))
+    workers, depth = await rowen.workers(), await rowen.queue_depth()
+    context = {
+        "jobs": found,
+        "workers": workers,
+        "depth": depth,
+        "chosen": chosen,
+        "states": get_args(JobState),
+        "source": source,
+        "next": found.next,
+    }
+    facts = {"jobs": found, "workers": workers, "queue": depth, "next": found.next}
+    return View("jobs.html", "Jobs and workers", context, facts, ("rowen jobs", "rowen worker"))
+
+
+async def job(rowen: Rowen, request: Request) -> View | Goto:
+    """One job: until it begins it waits here, then its run is shown."""
+    held = await rowen.job(int(request.path_params["number"]))
+    if held.run is not None and not request.url.path.endswith(".json"):
+        return Goto(f"runs/{held.run}")
+    workers = await rowen.workers()
+    context = {"job": held, "workers": workers}
+    return View("job.html", f"Job {held.id}", context, {"job": held}, (f"rowen jobs show {held.id}", "rowen worker"))
+
+
+async def cancel(rowen: Rowen, request: Request) -> Goto:
+    """Take a job out of the queue."""
+    need(request, Scope.WRITE)
+    await rowen.cancel_job(int(request.path_params["number"]))
+    return Goto("jobs")
+
+
+async def retry(rowen: Rowen, request: Request) -> Goto:
+    """Begin a job again."""
+    need(request, Scope.WRITE)
+    made = await rowen.retry_job(int(request.path_params["number"]))
+    return Goto(f"jobs/{made.id}")
+
+
+async def pause(rowen: Rowen, request: Request) -> Goto:
+    """Begin no job until the queue is resumed."""
+    need(request, Scope.ADMIN)
+    await rowen.pause_queue()
+    return Goto("jobs")
+
+
+async def resume(rowen: Rowen, request: Request) -> Goto:
+    """Go on after a pause."""
+    need(request, Scope.ADMIN)
+    await rowen.resume_queue()
+    return Goto("jobs")

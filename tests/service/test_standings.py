@@ -1,0 +1,94 @@
+"""The state of everything in numbers that stay right, whatever comes and goes, and cost no second count."""
+
+from datetime import timedelta
+
+from rowen import Rowen
+from tests.conftest import House
+from tests.portals.site import Page, Site
+from tests.web.world import sites
+
+PLAIN = {"sitemap": False, "llms": False}
+
+
+async def counted(rowen: Rowen, house: House) -> bool:
+    """Whether the numbers are those of the tables."""
+    state, sources = await rowen.situation(), await rowen.standing_sources()
+    held = dict(
+        house.query("select source.name, count(item.id) from source left join item on source_id = source.id group by 1")
+    )
+    return state.items == sum(held.values()) and {one.name: one.items for one in sources} == held
+
+
+async def test_items_are_counted_once_and_then_by_the_log(house: House) -> None:
+    with sites() as there:
+        docs, valley = there["docs"], there["valley"]
+        async with house.open() as rowen:
+            right = [await counted(rowen, house)]
+            await rowen.add(docs.url + "/", name="docs", options=PLAIN)
+            await rowen.add(valley.address, name="valley")
+            await rowen.sync("docs")
+            right.append(await counted(rowen, house))
+            docs.put("/", "Handbook", "All.", links=("/p0", "/p1"))
+            await rowen.sync("docs", accept_deletions=True)
+            await rowen.sync("valley")
+            right.append(await counted(rowen, house))
+            await rowen.remove("docs")
+            valley.remove("set-01")
+            await rowen.sync("valley")
+            right.append(await counted(rowen, house))
+            house.execute("update item set title = 'x'")
+            whole = await rowen.items_of((await rowen.source("valley", counted=False)).id)
+
+    assert right == [True] * 4
+    assert whole == 45
+
+
+async def test_savings_tell_where_looks_ended_and_what_was_not_spent(house: House) -> None:
+    with sites() as there:
+        async with house.open() as rowen:
+            nothing = await rowen.savings()
+            await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
+            first = await rowen.sync("docs")
+            again = await rowen.sync("docs")
+            saved = await rowen.savings()
+            before = await rowen.savings(timedelta(days=-1))
+
+    assert (nothing.runs, before.runs, saved.runs) == (0, 0, 2)
+    assert (saved.paid, saved.validator) == (first.tally.created, again.tally.stopped_at_validator)
+    assert saved.requests == first.tally.requests + again.tally.requests
+    assert 0.5 < saved.bytes_spared / first.tally.bytes < 1.5
+    assert dict(saved.rungs)["paid"] == 25
+
+
+async def test_a_preview_shows_first_items_and_leaves_no_trace(house: House) -> None:
+    site = Site()
+    try:
+        site.grow(9)
+        site.pages["/p3"] = Page(b"", status=500)
+        async with house.open() as rowen:
+            few = await rowen.preview(site.url + "/", limit=2)
+            left = house.query(
+                "select (select count(*) from source), (select count(*) from item), (select count(*) from run)"
+            )
+            asked = len(site.asked())
+    finally:
+        site.close()
+
+    assert (few.kind, few.more, few.kept_as, few.trouble) == ("web", True, None, None)
+    assert [one.title for one in few.items] == ["Page 0", "Page 1"]
+    assert left == [(0, 0, 0)]
+    assert asked < 9
+
+
+async def test_troubles_are_grouped_by_their_reason(house: House) -> None:
+    with sites() as there:
+        docs = there["docs"]
+        for number in range(3):
+            docs.alter(f"/p{number}", body=b"%PDF-1.4 broken", headers={"Content-Type": "application/pdf"})
+        async with house.open() as rowen:
+            await rowen.add(docs.url + "/", name="docs", options=PLAIN)
+            run = await rowen.sync("docs")
+            groups = await rowen.troubles(run.id)
+
+    assert sum(one.items for one in groups) == run.tally.failed == 3
+    assert groups == sorted(groups, key=lambda one: -one.items)

@@ -1,0 +1,209 @@
+"""What forms do: each deed asks the service, leads on to where its outcome is seen, and says what it will do."""
+
+import asyncio
+import base64
+import re
+from contextlib import suppress
+from urllib.parse import quote
+
+import pytest
+
+from tests.conftest import House
+from tests.web.world import sell, served, sites
+
+PLAIN = {"sitemap": False, "llms": False}
+
+
+async def test_looking_at_an_address_keeps_nothing_and_keeping_it_queues_a_sync(house: House) -> None:
+    with sites() as there:
+        url = there["valley"].url
+        async with house.open(probe=True) as rowen, served(rowen) as door:
+            preview = (await door.get(f"/add.json?address={quote(url)}")).json()["preview"]
+            looked = house.query("select (select count(*) from source), (select count(*) from run)")
+            kept = await door.post("/add", address=url, name="valley", kind="ckan", every="6h")
+            job = (await door.get(f"{kept.headers['Location']}.json")).json()["job"]
+            waiting = await door.get(kept.headers["Location"])
+            source = await rowen.source("valley")
+            again = (await door.get(f"/add.json?address={quote(url)}")).json()["preview"]
+
+    assert (preview["kind"], len(preview["items"]), preview["more"]) == ("ckan", 5, True)
+    assert preview["items"][0]["title"] == "Soil samples of field 0"
+    assert looked == [(0, 0)]
+    assert (kept.status, job["task"], job["source"], job["state"]) == (303, "sync", "valley", "waiting")
+    assert "No worker runs" in waiting.text
+    assert (source.kind, source.schedule) == ("ckan", "every 6h")
+    assert again["kept_as"] == "valley"
+
+
+async def test_an_address_that_cannot_be_read_says_why_before_it_is_kept(house: House) -> None:
+    async with house.open() as rowen, served(rowen) as door:
+        down = (await door.get("/add.json?address=http%3A%2F%2F127.0.0.1%3A9%2F")).json()
+        nonsense = await door.get("/add?address=%3F%3F%3F")
+        secret = await door.get("/add?address=" + quote("https://user:hunter2@example.org/"))
+
+    assert "could not be read" in down["preview"]["trouble"]
+    assert "No kind of source recognises" in nonsense.text
+    assert "which would be stored in clear" in secret.text
+
+
+async def test_a_queued_sync_becomes_a_run_that_the_page_goes_on_to(house: House) -> None:
+    with sites() as there:
+        async with house.open() as rowen, served(rowen) as door:
+            await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
+            queued = await door.post("/sources/docs/sync")
+            working = asyncio.create_task(rowen.work(until_idle=True))
+            await asyncio.wait_for(working, 30)
+            plain = await door.get(queued.headers["Location"])
+            polled = await door.get(queued.headers["Location"], **{"HX-Request": "true"})
+            run = await door.get(plain.headers["Location"])
+
+    assert (plain.status, plain.headers["Location"]) == (303, "/runs/1")
+    assert (polled.status, polled.headers["HX-Redirect"]) == (204, "/runs/1")
+    assert "completed" in run.text
+    assert "hx-trigger" not in re.sub(r"<input[^>]*>", "", run.text)
+
+
+async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(house: House) -> None:
+    with sites() as there:
+        async with house.open() as rowen, served(rowen) as door:
+            await rowen.add(there["docs"].url + "/", name="docs", options={**PLAIN, "max_pages": 3}, every="6h")
+            await rowen.sync("docs")
+            edited = await door.post(
+                "/sources/docs/edit", name="handbook", cron="0 3 * * *", options="sitemap=false\nllms=false"
+            )
+            source = await rowen.source("handbook")
+            wrong = await door.post("/sources/handbook/edit", name="handbook", every="soon", options="")
+            await door.post("/sources/handbook/pause")
+            paused = await rowen.source("handbook")
+            page = await door.get("/sources/handbook")
+            await door.post("/sources/handbook/resume")
+            asked = await door.get("/sources/handbook/remove")
+            removed = await door.post("/sources/handbook/remove")
+            left = await rowen.sources()
+
+    assert edited.headers["Location"] == "/sources/handbook?tab=settings"
+    assert (source.schedule, dict(source.options)) == ("cron 0 3 * * *", PLAIN)
+    assert wrong.status == 400
+    assert "is no length of time" in wrong.text
+    assert paused.state == "paused"
+    assert ">Resume</button>" in page.text
+    assert "<strong>3 items</strong>" in asked.text
+    assert (removed.status, list(left)) == (303, [])
+
+
+async def test_held_deletions_are_kept_or_accepted_one_by_one(house: House) -> None:
+    with sites() as there:
+        docs = there["docs"]
+        async with house.open() as rowen, served(rowen) as door:
+            await rowen.add(docs.url + "/", name="docs", options=PLAIN)
+            await rowen.sync("docs")
+            docs.put("/", "Handbook", "All.", links=("/p0",))
+            await rowen.sync("docs")
+            kept = await door.post("/held", source="docs", url=f"{docs.url}/p5", decision="keep")
+            gone = await door.post("/held", source="docs", url=f"{docs.url}/p6", decision="accept")
+            nothing = await door.post("/held", source="docs", decision="accept")
+            odd = await door.post("/held", source="docs", url=f"{docs.url}/p7", decision="perhaps")
+            held = {one.url.rpartition("/")[2]: one for one in await rowen.held("docs")}
+            copy = await door.get(f"/item?url={quote(docs.url + '/p6')}")
+
+    assert (kept.status, gone.status, nothing.status, odd.status) == (303, 303, 400, 400)
+    assert held["p5"].kept_at is not None
+    assert "p6" not in held
+    assert len(held) == 22
+    assert "this is the last copy" in copy.text
+
+
+async def test_a_schema_is_carried_and_dropped(house: House) -> None:
+    with sites() as there:
+        shop = there["shop"]
+        async with house.open() as rowen, served(rowen) as door:
+            await rowen.add(shop.url + "/1", name="shop", options={**PLAIN, "max_pages": 1})
+            carried = await door.post("/extractions/carry", source="shop", schema="product@1.0.0", condition="price<5")
+            await rowen.sync("shop")
+            sell(shop, 1, 6.5)
+            await rowen.sync("shop")
+            page = await door.get("/extractions")
+            dropped = await door.post("/extractions/drop", source="shop", schema="product@1.0.0")
+            left = await rowen.carried_schemas()
+
+    assert (carried.status, dropped.status, left) == (303, 303, [])
+    assert 'aria-label="from 4.5 to 6.5 in 2 versions"' in page.text
+
+
+async def test_a_webhook_is_added_paused_replayed_and_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "whsec_" + base64.b64encode(b"s" * 24).decode())
+    async with house.open() as rowen, served(rowen) as door:
+        clear = await door.post("/webhooks", name="ours", url="https://example.org/h", secret="hunter2" * 5)
+        added = await door.post(
+            "/webhooks", name="ours", url="https://example.org/h", secret="env:HOOK_SECRET", kind="created"
+        )
+        await door.post("/webhooks/ours/state", state="paused")
+        paused = (await door.get("/webhooks/ours.json")).json()["webhook"]
+        replayed = await door.post("/webhooks/ours/replay", since="0")
+        page = await door.get("/webhooks/ours")
+        await door.post("/webhooks/ours/remove")
+        left = await rowen.webhooks()
+
+    assert (clear.status, added.status, replayed.status) == (400, 303, 303)
+    assert "hunter2" not in clear.text
+    assert (paused["state"], paused["kinds"]) == ("paused", ["created"])
+    assert "It was not called yet" in page.text
+    assert left == []
+
+
+async def test_the_queue_is_paused_and_jobs_are_cancelled_and_tried_again(house: House) -> None:
+    with sites() as there:
+        async with house.open() as rowen, served(rowen) as door:
+            await rowen.add(there["docs"].url + "/", name="docs", options=PLAIN)
+            await door.post("/jobs/pause")
+            job = await rowen.enqueue("docs")
+            paused = await door.get("/jobs")
+            await door.post(f"/jobs/{job.id}/cancel")
+            cancelled = await rowen.job(job.id)
+            again = await door.post(f"/jobs/{job.id}/retry")
+            await door.post("/jobs/resume")
+            depth = await rowen.queue_depth()
+
+    assert "the queue is paused" in paused.text
+    assert cancelled.state == "cancelled"
+    assert again.headers["Location"] == f"/jobs/{job.id}"
+    assert (depth.paused, depth.ready) == (False, 1)
+
+
+async def test_a_newcomer_is_led_to_the_first_source(house: House) -> None:
+    async with house.open() as rowen, served(rowen) as door:
+        page = await door.get("/")
+        empty = {path: (await door.get(path)).text for path in ("/changes", "/runs", "/sources", "/extractions")}
+
+    assert "What should be kept fresh?" in page.text
+    assert 'name="address"' in page.text
+    assert all('class="empty"' in text for text in empty.values())
+
+
+async def test_a_live_run_is_shown_as_it_goes_on_and_can_be_stopped(house: House) -> None:
+    with sites() as there:
+        docs, gate = there["docs"], asyncio.Event()
+        arrived = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        async def slow(request: object) -> object:
+            loop.call_soon_threadsafe(arrived.set)
+            await asyncio.sleep(30)
+            raise AssertionError(gate)
+
+        docs.alter("/p9", handler=slow)
+        async with house.open() as rowen, served(rowen) as door:
+            await rowen.add(docs.url + "/", name="docs", options=PLAIN)
+            syncing = asyncio.create_task(rowen.sync("docs"))
+            await asyncio.wait_for(arrived.wait(), 20)
+            page = await door.get("/runs/1")
+            stopped = await door.post("/runs/1/cancel")
+            rowen.stop()
+            with suppress(asyncio.CancelledError):
+                run = await asyncio.wait_for(syncing, 20)
+            after = await door.get("/runs/1")
+
+    assert 'hx-trigger="every 1s"' in page.text
+    assert "<progress" in page.text
+    assert (stopped.status, run.status) == (303, "cancelled")
+    assert 'hx-trigger="every 1s"' not in after.text

@@ -1,0 +1,271 @@
+"""Every page says what it should, escaped and small; its twin says the same; no reader is shown a deed."""
+
+import re
+import shlex
+from html import unescape
+from urllib.parse import quote
+
+import click
+import pytest
+
+from rowen.cli.app import app
+from rowen.model.access import Scope
+from rowen.web.routing import DEEDS, PAGES
+from tests.conftest import House
+from tests.web.world import Answer, addresses, served
+
+# What a page and its longest list may weigh; what a picture may.
+MOST_BYTES, MOST_SVG_BYTES = 60_000, 3_000
+INLINE = re.compile(
+    r"""<[^>]*\s(?:style|on\w+)\s*=|<style|<script(?![^>]*\ssrc=)|href=["']?\s*(?:javascript|data):""", re.IGNORECASE
+)
+
+
+def test_every_page_is_answered_small_and_without_inline_scripts(walked: dict[str, Answer]) -> None:
+    shapes = [re.compile(re.sub(r"\{.*?\}", "[^/?]+", path)) for path in PAGES]
+    unseen = [one.pattern for one in shapes if not any(one.fullmatch(path.partition("?")[0]) for path in walked)]
+    pictures = [svg for one in walked.values() for svg in re.findall(r"<svg.*?</svg>", one.text, re.DOTALL)]
+
+    assert unseen == ["/jobs/[^/?]+", "/webhooks/[^/?]+"]
+    assert {path: one.status for path, one in walked.items() if one.status != 200} == {}
+    assert {path: len(one.text) for path, one in walked.items() if len(one.text.encode()) > MOST_BYTES} == {}
+    assert {path: found[0] for path, one in walked.items() if (found := INLINE.search(one.text))} == {}
+    assert all("default-src 'none'" in one.headers["Content-Security-Policy"] for one in walked.values())
+    assert max(map(len, pictures)) <= MOST_SVG_BYTES
+
+
+async def test_every_page_has_a_twin_of_plain_facts(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        paths = [paths[0] for page, paths in (await addresses(rowen)).items() if page != "/help"]
+        twins = {path: await door.get(twin_of(path)) for path in paths}
+
+    assert {path: one.text[:200] for path, one in twins.items() if one.status != 200} == {}
+    assert all(isinstance(one.json(), dict) for one in twins.values())
+
+
+def twin_of(path: str) -> str:
+    place, mark, query = path.partition("?")
+    return ("/overview" if place == "/" else place) + ".json" + mark + query
+
+
+async def test_the_twin_says_what_the_page_says(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        overview = (await door.get("/overview.json")).json()
+        sources = (await door.get("/sources.json")).json()
+        found = (await door.get("/search.json?q=stiles")).json()
+        run = (await door.get("/runs/10.json")).json()
+
+    assert (overview["state"]["items"], overview["state"]["held"], overview["state"]["needs"]) == (79, 19, 2)
+    assert {one["name"]: one["items"] for one in sources["sources"]} == {
+        "docs": 25,
+        "gone-quiet": 0,
+        "notices": 3,
+        "shop": 4,
+        "valley": 47,
+    }
+    assert found["hits"][0]["title"] == "Footpaths of Quince End"
+    assert (run["run"]["deletions_held"], run["troubles"][0]["items"]) == (19, 1)
+
+
+async def test_hostile_titles_and_texts_are_shown_and_never_run(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        [hostile] = [one.url for one in await rowen.browse("docs", limit=100) if "script" in one.title]
+        found = await door.get("/search?q=claims")
+        pages = [
+            await door.get(path)
+            for path in (f"/item?url={quote(hostile)}", "/changes", "/sources/docs", "/sources/docs?tab=changes")
+        ]
+
+    assert "&lt;b onmouseover=alert(2)&gt;bold" in found.text
+    for page in pages:
+        assert "<script>document" not in page.text
+        assert "<img src=x" not in page.text
+        assert "&lt;script&gt;document" in page.text
+        assert "{{7*7}}" in page.text
+
+
+def test_links_to_others_are_web_addresses_that_learn_nothing_of_us(walked: dict[str, Answer]) -> None:
+    texts = [one.text for one in walked.values()]
+    links = [link for text in texts for link in re.findall(r"<a\s[^>]*href=\"([a-z]+:[^\"]*)\"[^>]*>", text)]
+    tags = [tag for text in texts for tag in re.findall(r"<a\s[^>]*href=\"[a-z]+:[^>]*>", text)]
+
+    assert len(links) > 100
+    assert {unescape(link).partition(":")[0] for link in links} == {"http", "https"}
+    assert all("noreferrer" in tag for tag in tags)
+
+
+async def test_whoever_may_only_read_is_shown_no_form_that_would_be_refused(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen, Scope.READ) as door:
+        texts = [(await door.get(paths[-1])).text for paths in (await addresses(rowen)).values()]
+        looked = await door.get("/add?address=https://example.org")
+        refused = {path: await door.post(filled(path)) for path in DEEDS}
+
+    posts = {
+        action for text in texts for action in re.findall(r"<form[^>]*method=\"post\"[^>]*action=\"([^\"]*)\"", text)
+    }
+    assert posts == {"/theme"}
+    assert looked.status == 403
+    assert {path: one.status for path, one in refused.items() if one.status != 403} == {}
+    assert all("Nothing was changed" in one.text for one in refused.values())
+    assert lived_in.query("select count(*) from source where state = 'paused'") == [(0,)]
+
+
+def filled(path: str) -> str:
+    return path.replace("{number:int}", "1").replace("{name}", "docs")
+
+
+async def test_a_writer_may_not_do_what_needs_an_administrator(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen, Scope.WRITE) as door:
+        asked = await door.get("/sources/docs/remove")
+        paths = [path for path in DEEDS if path.startswith(("/webhooks", "/jobs/pause")) or path.endswith("/remove")]
+        refused = {path: (await door.post(filled(path))).status for path in paths}
+
+    assert asked.status == 403
+    assert set(refused.values()) == {403}
+    assert len(refused) == 6
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/sources/nobody", 404, "not_found"),
+        ("/item?url=https%3A%2F%2Fnowhere.example%2F", 404, "not_found"),
+        ("/item", 400, "usage"),
+        ("/runs/999", 404, "not_found"),
+        ("/runs?after=nonsense", 400, "usage"),
+        ("/webhooks/nobody", 404, "not_found"),
+    ],
+)
+async def test_errors_have_the_words_and_the_code_of_the_terminal(
+    lived_in: House, path: str, status: int, code: str
+) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        page, twin = await door.get(path), await door.get(twin_of(path))
+
+    assert (page.status, twin.status, twin.json()["code"]) == (status, status, code)
+    assert f"<code>{code}</code>" in page.text
+    assert twin.json()["error"] in unescape(page.text)
+
+
+def test_the_commands_that_pages_show_can_be_typed(walked: dict[str, Answer]) -> None:
+    texts = [one.text for one in walked.values()]
+    told = {unescape(one) for text in texts for one in re.findall(r'<li><code class="cmd">(.*?)</code></li>', text)}
+
+    assert len(told) > 25
+    for command in told:
+        program, *words = shlex.split(command)
+        assert program == "rowen"
+        assert understood(app, words), command
+
+
+def understood(group: click.Group, words: list[str]) -> bool:
+    """Whether the terminal knows a command with these options."""
+    name, *rest = words
+    command = group.get_command(click.Context(group), name)
+    if isinstance(command, click.Group) and rest and command.get_command(click.Context(command), rest[0]):
+        return understood(command, rest)
+    known = {option for parameter in command.params for option in parameter.opts} if command else set()
+    return command is not None and {word for word in rest if word.startswith("--")} <= known
+
+
+async def test_below_another_path_all_addresses_begin_with_it(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen, root="/hay") as door:
+        page = await door.get("/sources/docs")  # a proxy takes the path away
+        css = re.search(r'rel="stylesheet" href="([^"]+)"', page.text)
+        assert css
+        style = await door.get(css[1].removeprefix("/hay"))
+
+    assert page.status == 200
+    assert style.status == 200
+    assert {
+        link for link in re.findall(r"(?:href|action|src)=\"(/[^\"]*)\"", page.text) if not link.startswith("/hay/")
+    } == set()
+
+
+async def test_files_are_kept_for_ever_and_nothing_else_is_served(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        page = await door.get("/help")
+        files = re.findall(r"/static/\w+/[\w.]+", page.text)
+        kept = [await door.get(path) for path in files]
+        same = await door.get(files[0], **{"If-None-Match": kept[0].headers["ETag"]})
+        others = [await door.get(path) for path in ("/static/x/NOTICE.txt", "/static/x/..%2Frouting.py")]
+
+    assert {one.status for one in kept} == {200}
+    assert all("immutable" in one.headers["Cache-Control"] for one in kept)
+    assert same.status == 304
+    assert {one.status for one in others} == {404}
+
+
+async def test_a_choice_of_colours_is_remembered_and_leads_nowhere_else(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen, Scope.READ) as door:
+        chosen = await door.post("/theme", theme="dark", back="/runs?source=docs")
+        dark = await door.get("/runs")
+        led = [(await door.post("/theme", theme="light", back=back)).headers["Location"] for back in AWAY]
+        await door.post("/theme", theme="system", back="/")
+        plain = await door.get("/runs")
+
+    assert (chosen.status, chosen.headers["Location"]) == (303, "/runs?source=docs")
+    assert 'data-theme="dark"' in dark.text
+    assert set(led) == {"/"}
+    assert "data-theme" not in plain.text
+
+
+AWAY = ("https://elsewhere.example/", "//elsewhere.example", "/\\elsewhere.example", "javascript:alert(1)", "")
+
+
+def row_of(page: Answer, words: str) -> str:
+    """The row of a table that has these words, without its markup."""
+    rows = re.findall(r"<tr>.*?</tr>", page.text, re.DOTALL)
+    return next(" ".join(re.sub(r"<[^>]+>", " ", unescape(row)).split()) for row in rows if words in row)
+
+
+async def test_sources_show_state_items_next_run_and_last_error(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        page = await door.get("/sources")
+
+    assert "19 deletions held" in row_of(page, "docs")
+    assert re.search(r"fresh 47 .* in \d+ (?:h|min)", row_of(page, ">valley<"))
+    assert "failed" in row_of(page, "gone-quiet")
+    assert "could not be read" in row_of(page, "gone-quiet")
+    assert 'aria-label="4 runs: 4 completed; 7 changes"' in page.text
+
+
+async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_feeds_beside(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        price = (await door.get("/changes.json?field=price&kind=extracted")).json()["changes"]
+        stiles = (await door.get("/changes.json?query=stiles")).json()["changes"]
+        page = await door.get("/changes?source=valley&query=stiles")
+        first = (await door.get("/changes.json?source=docs")).json()
+        second = (await door.get(f"/changes.json?source=docs&after={first['next']}")).json() if first["next"] else None
+
+    assert [one["diff"][0]["after"] for one in price[:3]] == [3.9, 4.25, 4.75]
+    assert {one["title"] for one in stiles} == {"Footpaths of Quince End"}
+    assert '"/sources/valley/feeds/atom?query=stiles"' in page.text
+    assert len(first["changes"]) + len(second["changes"] if second else []) == 27
+
+
+async def test_a_diff_shows_the_words_that_came_and_went(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
+        page = await door.get(f"/item?url={quote(url)}&tab=diff")
+
+    assert re.search(r'<li class="added" id="L1">.*stiles were mended</ins>', page.text)
+    assert "<del>Quince</del>" in page.text
+
+
+async def test_facts_are_a_table_with_the_history_of_each_number(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        page = await door.get("/extractions?schema=product&where=price%3C5")
+
+    assert "Six eggs 3.9" in row_of(page, "Six eggs")
+    assert 'aria-label="from 4.5 to 3.9 in 4 versions"' in page.text
+    assert "Honey" not in page.text
+
+
+async def test_a_run_groups_what_could_not_be_read_and_says_what_was_spared(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        page = await door.get("/runs/10")
+
+    assert "answered with status 500" in row_of(page, "status 500")
+    assert "Spared reading 3 items" in page.text
+    assert "19 items vanished and were kept" in page.text
