@@ -6,21 +6,17 @@ spend anything, nor lift a limit, whatever the value. A new setting is not, unle
 
 import os
 import re
-import stat
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, dataclass_transform
 from urllib.parse import urlsplit
 
 from rowen.errors import ConfigurationError
+from rowen.settings.files import FILE, folder_file, own_file, read, same
 from rowen.settings.values import Field, Harmless, Networks, SecretStr, SettingField, declared, parse
 
 __all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 
-FILE = "rowen.toml"
-# All settings with a comment each fill 10 kB. Ten times that is no list of settings.
-_FILE_BYTES = 100_000
 # Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
 _ALIKE = 0.8
 _PRICE = re.compile(r"^([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?(,\s*([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?)*$")
@@ -381,7 +377,7 @@ def misspelt() -> dict[str, str]:
 
 def _found(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, by the names of the settings: by flags, in the environment and in files."""
-    own = _own_file(given.get("config"))
+    own = own_file(given.get("config"))
     present = {variable.upper(): value for variable, value in os.environ.items()}
     set_there = {
         name: present[variable]
@@ -410,34 +406,13 @@ def _origin(name: str, flags: Mapping[str, Any]) -> str:
     present = {variable.upper() for variable in os.environ}
     if found := next((variable for variable in variables(name) if variable in present), None):
         return found
-    own = _own_file(flags.get("config"))
+    own = own_file(flags.get("config"))
     in_folder = {_setting(key) for key in _of_folder(own)}
-    return str(_folder_file() if name in in_folder else own.absolute())
-
-
-def _own_file(named: Any) -> Path:
-    """The user's own file. One that is named, by flag or by ROWEN_CONFIG, must be there."""
-    named = named or next((value for key, value in os.environ.items() if key.upper() == "ROWEN_CONFIG" and value), None)
-    if named is None:
-        import platformdirs
-
-        return Path(platformdirs.user_config_dir("rowen", appauthor=False), FILE)
-    path = Path(named).expanduser()
-    if not path.exists():
-        raise ConfigurationError(f"There is no file {path}, which ROWEN_CONFIG names.")
-    return path
-
-
-def _folder_file() -> Path:
-    try:
-        return Path(FILE).absolute()
-    except FileNotFoundError:
-        # The folder in which we stand was deleted.
-        return Path(FILE)
+    return str(folder_file() if name in in_folder else own.absolute())
 
 
 def _of_user(own: Path) -> dict[str, Any]:
-    given = _read(own)
+    given = read(own)
     for key in given:
         if _setting(key) == "config":
             raise ConfigurationError(f"{own}: 'config' cannot stand in a file.", hint="ROWEN_CONFIG names your file.")
@@ -446,10 +421,10 @@ def _of_user(own: Path) -> dict[str, Any]:
 
 def _of_folder(own: Path) -> dict[str, Any]:
     """What the current folder's file sets; if the user named that very file, it is his own and not read twice."""
-    path = _folder_file()
-    if _same(path, own):
+    path = folder_file()
+    if same(path, own):
         return {}
-    given = _read(path)
+    given = read(path)
     for key in given:
         name = _setting(key)
         if name is not None and not Settings.model_fields[name].harmless:
@@ -461,38 +436,12 @@ def _of_folder(own: Path) -> dict[str, Any]:
     return given
 
 
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
-
-
 def _setting(key: str) -> str | None:
     """The setting that a key in a file stands for, which may be one of its other names, in any case."""
     key = key.lower()
     if key in Settings.model_fields:
         return key
     return next((name for name in Settings.model_fields if key.upper() in variables(name)), None)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What stands in a file, if there is one. It may be anybody's: it is neither waited for nor read for ever."""
-    try:
-        # A pipe would keep a reader waiting until somebody writes.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            mode = os.fstat(descriptor).st_mode
-            if not (stat.S_ISREG(mode) or path == Path(os.devnull)):
-                raise ConfigurationError(f"{path} cannot be read: it is no ordinary file.")
-            text = file.read(_FILE_BYTES + 1)
-        if len(text) > _FILE_BYTES:
-            raise ConfigurationError(f"{path} cannot be read: it is larger than {_FILE_BYTES:,} bytes.")
-        return tomllib.loads(text.decode("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError, RecursionError) as problem:
-        raise ConfigurationError(f"{path} cannot be read: {problem}") from None
 
 
 def _wrong(name: str, problem: ValueError) -> ConfigurationError:
