@@ -12,7 +12,7 @@ from rowen.model.item import Raw
 CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
 
-# The number of the first one is that of two other processors; the others were looked through once.
+# The number of the first one is that of two other processors; the others are recorded from this one.
 PAGES = {
     "vendor-examples/voorbeeld-besluitenlijst-met-stemming.html": ("decision list", 44),
     "vendor-examples/voorbeeld-reglement.html": ("item", 39),

@@ -68,6 +68,14 @@ async def test_a_word_that_is_typed_again_in_any_form_weighs_more(house: House) 
         assert urls(await r.search("grafting pruning pruning"))[0] == "1"
 
 
+@pytest.mark.parametrize("asked", ["string", "List<String>", "zebra", "script", '"script tag"'])
+async def test_what_stands_in_angle_brackets_or_behind_a_script_is_text(house: House, asked: str) -> None:
+    async with house.open() as r:
+        await harvest(r, page(1, "A `List<String>` holds names. The <script> tag runs. A zebra is striped."))
+
+        assert urls(await r.search(asked)) == ["1"]
+
+
 async def test_prefixes_are_found(house: House) -> None:
     async with house.open() as r:
         await harvest(r, page(1, "pomology"), page(2, "botany"))
