@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowen.cli.demo_field import CHANGES, lay_out, next_day
+from rowen.cli.demo_place import demo_world
 from rowen.cli.demo_story import side_by_side
 from rowen.model.run import Tally
 from tests.cli.conftest import Cli
@@ -83,3 +84,17 @@ def test_counts_that_did_not_occur_have_no_line() -> None:
 
     labels = [line[0][0].strip() for line in lines]
     assert labels == ["", "created", "unchanged", "read", "time"]
+
+
+async def test_the_world_of_a_first_look_was_read_changed_and_read_again_and_can_still_be_asked(
+    house: House, tmp_path: Path
+) -> None:
+    async with house.open(host_delay_s=0.0) as r, demo_world(r, tmp_path / "hill"):
+        kinds = {change.kind for change in await r.changes()}
+        sources = {source.name: source.items for source in await r.sources()}
+        again = await r.sync("shop")
+
+    assert {"created", "updated", "amended", "deleted"} <= kinds
+    assert sources.keys() == {"farm", "shop", "valley"}
+    assert all(sources.values())
+    assert (again.status, again.tally.rows_written) == ("completed", 0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
+from rowen.cli.demo_place import demo_place, demo_settings, demo_world
 from rowen.cli.invocation import Invocation
 from rowen.errors import ConfigurationError
 
@@ -22,8 +23,9 @@ __all__ = ["COMMANDS"]
 @click.option("--host", metavar="ADDRESS", help="Listen here; default: 127.0.0.1. Any other requires tokens or OIDC.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port; default: 8400. 0: any free one.")
 @click.option("--no-worker", is_flag=True, help="Only answer: others keep everything fresh.")
+@click.option("--demo", is_flag=True, help="Serve a small world of its own, for a first look; it goes when you stop.")
 @click.option("--log-json", is_flag=True, help="Log each request on stderr, as JSON lines with its number.")
-def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool, log_json: bool) -> None:
+def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool, demo: bool, log_json: bool) -> None:
     """Answer over HTTP, and keep everything fresh, until told to stop.
 
     On 127.0.0.1 only this machine can ask, and needs no token. Ctrl-C lets what is in flight end.
@@ -52,7 +54,20 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
         for one in stops:
             one()
 
-    ask(settings, partial(serving, works=not no_worker, started=started), stop=stop)
+    serving_here = partial(serving, works=not no_worker, started=started)
+    if not demo:
+        ask(settings, serving_here, stop=stop)
+        return
+    with demo_place(call, keep=False) as (home, field):
+
+        async def asked(rowen: "Rowen") -> None:
+            call.out.say(
+                "A farm, its shop and the valley's open data portal are read, and read again after a night ..."
+            )
+            async with demo_world(rowen, field):
+                await serving_here(rowen)
+
+        ask(demo_settings(call, home, host=settings.host, port=settings.port), asked, stop=stop)
 
 
 COMMANDS = {"serve": serve}
