@@ -14,6 +14,7 @@ from rowen.model.library import Following
 from rowen.model.run import Run
 from rowen.model.source import AppliedSource, Source
 from rowen.service.apply import apply
+from rowen.service.beforehand import check_options, looks_like_an_address
 from rowen.service.discovery import Announce, confirm, discover, kept_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
@@ -56,6 +57,7 @@ class Sources(SourceList):
         """
         registry.refuse_secrets(options or {})
         schedule = wanted(None, when)
+        check_options(address, kind, options or {}, probes=self._settings.probe)
         named = registry.recognise(address, kind)[1]
         held = await self.every()
         ask = kind is None and self._settings.probe
@@ -125,7 +127,7 @@ class Sources(SourceList):
         try:
             return await self.get(target), False
         except NotFoundError:
-            if not _looks_like_an_address(target):
+            if not looks_like_an_address(target):
                 raise
         held = await self.every()
         kind, url = await self._recognise(target, None, held, found=found)
@@ -200,10 +202,6 @@ _USUAL = re.compile(
     r"|v?\d+(?:\.\d+)*(?:\.json)?|.*=.*",
     re.IGNORECASE,
 )
-
-
-def _looks_like_an_address(target: str) -> bool:
-    return any(mark in target for mark in "/\\:~.")
 
 
 def _free_name(url: str, taken: set[str]) -> str:

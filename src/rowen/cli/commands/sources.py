@@ -90,7 +90,10 @@ def add(
     The address tells the kind. One that may be any site's is asked whether it is a catalog. With a schedule,
     `rowen worker` keeps it fresh.
     """
+    from rowen.service.beforehand import check_options
+
     wanted, when, carried = parse_options(options), _times(more), _carried(more)
+    check_options(address, kind, wanted, probes=call.settings.probe)
 
     async def asked(rowen: "Rowen") -> "Source":
         for schema, _ in carried:

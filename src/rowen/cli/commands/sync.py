@@ -43,10 +43,13 @@ def sync(
     Without a name: all sources that are not paused, those first that are due. An address that is new is added first,
     so `rowen sync ./folder` needs nothing else. `rowen sync NAME --only URL URL` looks again at just these items.
     """
+    from rowen.service.beforehand import check_new_targets
+
     if only:
         targets, only = _one_source(targets, only)
     how = {"full": full, "accept_deletions": accept_deletions, "dry_run": dry_run, "only": only}
     report = _Report(call, dry=dry_run)
+    check_new_targets(call.settings, targets)
     call.ask(partial(_sync, call=call, targets=tuple(dict.fromkeys(targets)), report=report, how=how), gently=True)
     return report.end()
 
