@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $(DEMO) $@
 
 $(DEMO): pyproject.toml constraints.txt
-	@echo "Installing Rowen and what it needs into $(VENV): DEMO_MB MB, about half a minute."
+	@echo "Installing Rowen and what it needs into $(VENV): 340 MB, about half a minute."
 	$(MAKE_VENV)
 	$(INSTALL) .
 	@touch $@

@@ -152,7 +152,10 @@ class Settings(_Declared):
     )
     user_agent: str | None = Field(default=None, description="how requests name themselves; default: Rowen/<version>")
     host_delay_s: float = Field(
-        default=1.0, ge=0, description="least time between two requests to one host, of all processes of a database"
+        default=1.0,
+        ge=0,
+        description="least time between two requests to one host, of all processes of a database; where it is not set, "
+        "hosts of your own network that were allowed are asked without a pause",
     )
     host_concurrency: int = Field(default=3, ge=1, description="requests to one host at the same time")
     connect_limit_s: float = Field(default=10.0, gt=0, description="time to open a connection")
