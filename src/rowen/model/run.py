@@ -33,7 +33,8 @@ class Tally:
 
     `not_asked` counts items that the source's own listing spoke for; `truncated` what is known of beyond a limit;
     `generated` what documentation generators wrote for their own search, and was left out. `only` is how many items the
-    run was asked to look at, if it was a narrow look.
+    run was asked to look at, if it was a narrow look. `known` grows while a source is walked: how many items it is
+    known to have so far, 0 where only the end of the walk tells.
     """
 
     created: int = 0
@@ -53,6 +54,7 @@ class Tally:
     truncated: int = 0
     generated: int = 0
     only: int = 0
+    known: int = 0
 
     requests: int = 0
     not_modified: int = 0
