@@ -78,7 +78,7 @@ class ProgressBars:
 
 
 def progress_words(tally: "Tally", *, total: int, elapsed_s: float) -> str:
-    """How far a source is: what became of its items, how many there are, how fast it goes, and how long it will take."""
+    """How far a source is: what became of its items, how many there are, how fast it goes, how long it will take."""
     words = [text for text, _ in counts(tally)]
     words += [f"{tally.embedded:,} embedded"] if tally.embedded else []
     words += [f"{tally.seen:,} of {total:,} known"] if total > tally.seen else []

@@ -9,7 +9,21 @@ from rowen.errors import Hint, NotFoundError, action
 from rowen.settings import Settings
 from rowen.store.server_site import site_folder
 
-__all__ = ["check_new_targets", "check_options", "looks_like_an_address"]
+__all__ = ["check_new_targets", "check_options", "has_database", "kinds", "looks_like_an_address", "options_of"]
+
+kinds = registry.kinds
+"""The kinds of sources that there are."""
+
+
+def options_of(kind: str | None) -> list[str]:
+    """The names of a kind's options, or of all kinds'."""
+    asked = [kind] if kind in kinds() else kinds()
+    return sorted({name for one in asked for name in registry.connector(one).Options.model_fields})
+
+
+def has_database(settings: Settings) -> bool:
+    """Whether there is a database already, as far as this can be told without opening one."""
+    return settings.database_url is not None or site_folder(settings.home).exists()
 
 
 def looks_like_an_address(target: str) -> bool:
@@ -19,7 +33,7 @@ def looks_like_an_address(target: str) -> bool:
 
 def check_new_targets(settings: Settings, targets: Sequence[str]) -> None:
     """Refuse what cannot be read, where no database is there that could hold it: none is made for a misspelt path."""
-    if settings.database_url is not None or site_folder(settings.home).exists():
+    if has_database(settings):
         return
     for target in targets:
         if not looks_like_an_address(target):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import count, size
 
@@ -22,7 +23,14 @@ _path = click.Path(path_type=Path)
 @command("export")
 @click.argument("form", metavar="FORMAT", type=click.Choice(["parquet", "jsonl", "csv", "sqlite"]))
 @click.option("--to", type=_path, metavar="DIR", help="A new folder; default: rowen-FORMAT-DATE-TIME, here.")
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="Only this source; may be repeated.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=source_names,
+    help="Only this source; may be repeated.",
+)
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
 @click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
 @click.option("--withdrawn", is_flag=True, help="Also the last copies of items that were deleted not long ago.")

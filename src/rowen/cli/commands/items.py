@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
-_source = click.option("--source", metavar="NAME", help="Its copy in this source, where several have one.")
+_source = click.option(
+    "--source", metavar="NAME", shell_complete=source_names, help="Its copy in this source, where several have one."
+)
 _LINES = {"same": (" ", ""), "removed": ("-", "red"), "added": ("+", "green")}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.errors import Hint, NotFoundError, RowenError, UsageError, action
 from rowen.model.wording import count
@@ -23,7 +24,7 @@ Results = list["Run | Exception"]
 
 
 @command("sync")
-@click.argument("targets", nargs=-1, metavar="[NAME|URL|PATH]...")
+@click.argument("targets", nargs=-1, shell_complete=source_names, metavar="[NAME|URL|PATH]...")
 @click.option("--full-sync", "full", is_flag=True, help="Read everything again, whatever the validators say.")
 @click.option("--accept-deletions", is_flag=True, help="Let deletions through that were held back.")
 @click.option(

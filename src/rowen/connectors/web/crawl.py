@@ -122,7 +122,7 @@ class Crawl:
 
     @property
     def known(self) -> int:
-        """How many pages there are, as far as anybody can tell by now: those that were taken, and places still to see."""
+        """How many pages there are, as far as can be told by now: those that were taken, and places still to see."""
         return min(self._options.max_pages, self._count + len(self._met) - self._asked)
 
     @property
