@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
+from rowen.model.wording import brief, count
+
 __all__ = ["Change", "ChangeKind", "Mode", "Outcome", "Run", "Status", "Tally"]
 
 Mode: TypeAlias = Literal["full", "incremental"]
@@ -144,6 +146,11 @@ class Run:
             "job": self.job,
         }
 
+    def __repr__(self) -> str:
+        return brief(
+            self, self.source, self.status, count(self.tally.seen, "item"), count(self.tally.requests, "request")
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -162,3 +169,6 @@ class Change:
     moved_from: str | None = None
     schema: str | None = None
     diff: list[dict[str, Any]] | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, str(self.number), self.kind, self.title, self.url)

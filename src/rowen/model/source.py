@@ -1,16 +1,22 @@
 """Sources: the things we keep a copy of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from rowen.model.item import Cursor
+from rowen.model.wording import brief, count
 
-__all__ = ["AppliedSource", "Source", "SourceAction", "SourceState"]
+__all__ = ["AppliedSource", "Source", "SourceAction", "SourceState", "one_or_more"]
 
 SourceState: TypeAlias = Literal["active", "paused"]
 SourceAction: TypeAlias = Literal["added", "changed", "paused", "resumed", "unchanged", "removed"]
+
+
+def one_or_more(sources: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of sources, where one name may stand for itself instead of a list of its letters."""
+    return (sources,) if isinstance(sources, str) else tuple(sources or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,9 @@ class Source:
     def family(self) -> str:
         """What the versions of one package have in common: its address without a version."""
         return self.url.partition("@")[0] if self.url.startswith("pkg:") else self.url
+
+    def __repr__(self) -> str:
+        return brief(self, self.name, self.kind, self.url, count(self.items, "item"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.export import Export
+from rowen.model.source import one_or_more
 from rowen.store import sources as source_store
 from rowen.version import __version__
 
@@ -91,6 +92,7 @@ class Exports:
             raise UsageError(f"There is no format {form!r}.", hint=f"The formats are: {', '.join(FORMATS)}.")
         if excel and form != "csv":
             raise UsageError(f"{form} needs no care for spreadsheets.", hint="--excel goes with csv.")
+        sources = one_or_more(sources)
         await self._need(sources)
         earlier = await asyncio.to_thread(checked, previous) if previous is not None else None
         with new_folder(to) as folder:
@@ -116,6 +118,7 @@ class Exports:
         from rowen.store import changes
         from rowen.store.extractions import current_in_batches
 
+        sources = one_or_more(sources)
         await self._need(sources)
         name = None if schema is None else SchemaRef.parse(schema).name
         with new_folder(to) as folder:
