@@ -105,6 +105,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "quarantine": ("quarantine", "quarantine docs"),
     "held": ("held", "held docs"),
     "db": ("db status",),
+    "db dump": ("db dump rowen.dump",),
+    "db restore": ("db restore rowen.dump",),
     "db migrate": ("db migrate",),
     "db psql": ("db psql", "db psql -- -c 'select count(*) from item'"),
     "db status": ("db status",),

@@ -65,6 +65,11 @@ async def every(c: Connection, *, after: str | None = None, limit: int | None = 
     return await list_of(c, Source, _SELECT + where, {"after": after, "limit": limit})
 
 
+async def exist_any(c: Connection) -> bool:
+    """Whether there is a source at all."""
+    return bool(await all_rows(c, "select 1 from source limit 1"))
+
+
 async def get(c: Connection, name: str) -> Source:
     """The source of this name."""
     source = await first_of(c, Source, _SELECT + " where source.name = %s", [name])
