@@ -23,6 +23,7 @@ FILE = "rowen.toml"
 _FILE_BYTES = 100_000
 # Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
 _ALIKE = 0.8
+_LOG_FORM = re.compile("^(text|json)$")
 _PRICE = re.compile(r"^([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?(,\s*([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?)*$")
 
 
@@ -145,6 +146,7 @@ class Settings(_Declared):
     public_url: str | None = Field(
         default=None, description="where this is reached from outside: what hubs call, and what feeds and streams name"
     )
+    log: str = Field(default="text", pattern=_LOG_FORM, description="the form of log lines: text, or json for programs")
     probe: bool = Field(default=True, description="ask what is added what it is, and whether it is there")
     browser: Path | None = Field(
         default=None,
