@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.invocation import Invocation
+from rowen.errors import RowenError
 
 if TYPE_CHECKING:
     from rowen.service import Rowen
@@ -20,7 +21,7 @@ def source_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[str
     call.quiet = True
     try:
         names = call.ask(_names) if has_database(call.settings) else []
-    except Exception:  # noqa: BLE001 (whatever it is, the shell is no place to tell it)
+    except (RowenError, OSError):
         return []
     return [name for name in names if name.startswith(begun)]
 

@@ -1,6 +1,7 @@
 """get, diff, history."""
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,6 +9,7 @@ import click
 from rowen.cli.command import command
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
+from rowen.model.twins import DATASET
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ def get(call: Invocation, url: str, source: str | None) -> None:
         listed = [{"source": one.source, "url": one.url} for one in others]
         call.out.emit({**fact(entry), "original": group.original.url if group else None, "also_listed_by": listed})
         return
-    call.out.line(entry.text)
+    for line in _shown(entry):
+        call.out.line(line)
     for remark in entry.remarks:
         call.out.say(remark)
     _say_withdrawn(call, entry)
@@ -48,6 +51,20 @@ def get(call: Invocation, url: str, source: str | None) -> None:
         listed_by = ", ".join(f"{one.source} ({one.url})" for one in others)
         original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
         call.out.say(f"Also listed by {listed_by}. The original is {original}.")
+
+
+def _shown(entry: "Entry") -> Iterator[str]:
+    """The text; of a dataset with its title before it, and behind it the addresses of its files."""
+    files = entry.record.get("resources") if entry.media_type == DATASET else None
+    if entry.media_type == DATASET:
+        yield f"# {entry.title}\n"
+    yield entry.text
+    told = [one for one in files or () if isinstance(one, dict) and one.get("url")]
+    if told:
+        yield "\n## Files\n"
+    for one in told:
+        form = f" ({one['format']})" if one.get("format") else ""
+        yield f"- {one.get('name') or 'file'}{form}: {one['url']}"
 
 
 @command("diff")
