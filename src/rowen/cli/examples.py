@@ -54,7 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": ("diff docs/hay.md", "diff docs/hay.md --html > hay.html"),
     "history": ("history docs/hay.md",),
     "changes": ("changes", "changes --since 1d --source docs", "changes --follow"),
-    "export": ("export parquet", "export csv --excel --to hay", "export jsonl --previous hay"),
+    "export": ("export parquet", "export csv --excel --to hay", "export jsonl --to - --limit 10"),
     "feed": ("feed atom > changes.atom", "feed dcat > catalog.ttl"),
     "webhooks": ("webhooks",),
     "webhooks add": ("webhooks add shop https://shop.example.org/hook --secret env:SHOP_SECRET",),

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from rowen.publish.row import COLUMNS, ExportRow, Identity
 
-__all__ = ["WITHDRAWN", "CsvWriter", "JsonLinesWriter", "WithdrawnLines", "harmless"]
+__all__ = ["WITHDRAWN", "CsvWriter", "JsonLinesWriter", "WithdrawnLines", "harmless", "json_line"]
 
 WITHDRAWN = "withdrawn.jsonl"
 
@@ -64,7 +64,7 @@ class JsonLinesWriter(_Lines):
 
     def write(self, rows: Sequence[ExportRow]) -> None:
         """Write rows."""
-        self._out.writelines(map(_json_line, rows))
+        self._out.writelines(map(json_line, rows))
 
     def identify(self, identities: Sequence[Identity]) -> None:
         """Write which items these were."""
@@ -80,7 +80,7 @@ class WithdrawnLines:
 
     def write(self, rows: Sequence[tuple[ExportRow, datetime]]) -> None:
         """Write rows, each with the moment at which it was withdrawn."""
-        self._out.writelines(_json_line(row, withdrawn_at=_moment(at)) for row, at in rows)
+        self._out.writelines(json_line(row, withdrawn_at=_moment(at)) for row, at in rows)
         self.items += len(rows)
 
     def close(self) -> None:
@@ -88,7 +88,8 @@ class WithdrawnLines:
         self._out.close()
 
 
-def _json_line(row: ExportRow, **more: str) -> str:
+def json_line(row: ExportRow, **more: str) -> str:
+    """A row as one line of JSON."""
     facts: dict[str, Any] = {**row, "first_seen": _moment(row["first_seen"]), "updated_at": _moment(row["updated_at"])}
     facts |= more
     # The record is JSON as it comes from the database, and need not be read to be written.

@@ -140,6 +140,7 @@ class Rowen:
     search_news = _Asked(lambda parts: parts.saved.news)
 
     export = _Asked(lambda parts: parts.exports.export)
+    export_lines = _Asked(lambda parts: parts.exports.lines)
     export_extractions = _Asked(lambda parts: parts.exports.export_extractions)
 
     schemas = _Asked(lambda parts: parts.schemas.every)

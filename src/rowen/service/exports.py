@@ -133,6 +133,28 @@ class Exports:
             size_bytes = sum(path.stat().st_size for path in folder.iterdir())
         return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
 
+    async def lines(self, *, sources: Sequence[str] = (), limit: int | None = None) -> AsyncGenerator[str]:
+        """All items, or those of some sources, as lines of JSON; at most so many."""
+        from rowen.publish.lines import json_line
+        from rowen.publish.row import StoredRow, row_of
+        from rowen.store.exports import snapshot
+
+        names = one_or_more(sources)
+        await self._need(names)
+        told = 0
+        async with snapshot(self._database) as index:
+            await index.find_twins()
+            for source in await index.sources():
+                if names and source.name not in names:
+                    continue
+                async with aclosing(index.rows(source.id)) as batches:
+                    async for rows in batches:
+                        for row in rows:
+                            if limit is not None and told >= limit:
+                                return
+                            told += 1
+                            yield json_line(row_of(StoredRow(*row), source.name, source.kind))
+
     async def _need(self, names: Sequence[str]) -> None:
         async with self._database.connection() as c:
             for name in names:
