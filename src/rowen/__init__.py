@@ -364,3 +364,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,5 +1,6 @@
 """status, runs, run, db, doctor, and what happens when the database is not there."""
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -126,3 +127,16 @@ def test_doctor_sees_a_home_that_cannot_be_written(cli: Cli) -> None:
 
 def _nobody(cli: Cli) -> str:
     return f"host={cli.folder} port=1 dbname=none user=nobody"
+
+
+def test_logs_are_json_lines_for_those_who_collect_them(docs: Cli) -> None:
+    done = docs("sync", "-v", "-q", ROWEN_LOG="json")
+
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    closed = next(line for line in lines if line["event"] == "run closed")
+    assert (closed["level"], closed["logger"], closed["source"]) == ("info", "rowen.harvest.run", "docs")
+    assert closed["at"].endswith("+00:00")
+
+
+def test_a_form_of_logs_that_there_is_not_is_refused(docs: Cli) -> None:
+    assert docs("sources", ROWEN_LOG="xml").code == 2

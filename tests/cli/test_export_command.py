@@ -77,3 +77,12 @@ def test_a_killed_export_leaves_no_half_snapshot_and_the_next_one_clears_up(docs
     assert done.code == 0
     assert [path.name for path in docs.folder.iterdir() if "out" in path.name] == ["out"]
     assert json.loads((docs.folder / "out/manifest.json").read_text())["items"] == 3
+
+
+def test_items_go_to_stdout_and_no_more_than_were_wanted(docs: Cli) -> None:
+    few, all_of_them = docs("export", "jsonl", "--to", "-", "--limit", "2"), docs("export", "jsonl", "--to", "-")
+    refused = docs("export", "csv", "--to", "-")
+
+    assert (len(few.facts), len(all_of_them.facts), few.facts[0]["source"]) == (2, 3, "docs")
+    assert all_of_them.facts[:2] == few.facts
+    assert (refused.code, refused.out) == (2, "")

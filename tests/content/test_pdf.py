@@ -136,4 +136,4 @@ def test_without_the_extra_the_error_names_the_command(monkeypatch):
         body(pdf([["Hay"]]))
 
     assert caught.value.hint
-    assert "pip install 'rowen[documents]'" in caught.value.hint
+    assert "pypdfium2" in caught.value.hint

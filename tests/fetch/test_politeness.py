@@ -2,6 +2,7 @@ import asyncio
 import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import ResolveResult
 
+from rowen.fetch.client import Client
 from rowen.fetch.politeness import Throttle, backoff_s, retry_after_s
 
-from .world import FakeTime, Names, client, run, serve
+from .world import FakeTime, Names, client, run, serve, settings
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -161,6 +163,7 @@ def test_two_processes_do_not_retry_in_step():
 
 _WAITS = """
 import asyncio
+from rowen.fetch.client import Client
 from rowen.fetch.client import Client
 from rowen.fetch.politeness import Throttle
 from rowen.settings import Settings
@@ -319,3 +322,36 @@ def test_a_request_leaves_when_its_connection_is_there():
 
     assert first == 1030.0
     assert second >= 1035.0
+
+
+async def _pauses_s(asked: Callable[[str], str], **changes: Any) -> list[float]:
+    """How long three requests to a server on loopback waited for their turn."""
+    time = FakeTime()
+    wanted = settings(**changes)
+    if "host_delay_s" not in changes:
+        unset = wanted.model_fields_set - {"host_delay_s"}
+        wanted = wanted.model_copy(update={"host_delay_s": 1.0, "model_fields_set": unset})
+    resolver = Names(farm_test=[["127.0.0.1"]])
+
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="hay")
+
+    async with serve(answer) as url, Client(wanted, clock=time.clock, sleep=time.sleep, resolver=resolver) as asking:
+        for _ in range(3):
+            await asking.get(asked(url))
+    return time.slept
+
+
+def test_allowed_hosts_of_ones_own_network_are_asked_without_a_pause():
+    named = {"allow_addresses_for": {"farm.test": "127.0.0.0/8"}}
+
+    assert run(_pauses_s(str)) == []
+    assert run(_pauses_s(lambda url: url.replace("127.0.0.1", "farm.test"), **named)) == []
+
+
+def test_a_pause_that_was_set_by_hand_is_kept_on_ones_own_network_too():
+    assert len(run(_pauses_s(str, host_delay_s=1.0))) == 2
+
+
+def test_a_host_that_is_not_ones_own_is_asked_with_pauses():
+    assert len(run(_pauses_s(lambda url: url.replace("127.0.0.1", "farm.test")))) == 2

@@ -72,6 +72,10 @@ _SECTIONS = {
         "quarantine": ("runs", "List what could not be read, and why."),
         "held": ("held", "List deletions that were held back, or decide about some."),
         "db": ("db", "Look at the database itself."),
+        "completion": (
+            "completion",
+            "Print the script by which a shell completes commands, options, names of sources and kinds.",
+        ),
         "doctor": ("doctor", "Check that everything works, and say what to do if not."),
     },
 }

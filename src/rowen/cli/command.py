@@ -65,6 +65,22 @@ class _Sharing(click.Command):
         _describe("Options", (o for o in options if not isinstance(o, Shared)), ctx, formatter)
         _describe("Options of every command", (o for o in options if isinstance(o, Shared)), ctx, formatter)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples that can be pasted; for `add` an address of each kind, for `export` what its formats are for."""
+        path = ctx.command_path.partition(" ")[2]
+        if not path:
+            return
+        from rowen.cli.examples import EXAMPLES, FORMATS, KINDS
+
+        tables = {"add": ("Kinds, and an address of each", KINDS), "export": ("Formats", FORMATS)}
+        if path in tables:
+            heading, rows = tables[path]
+            with formatter.section(heading):
+                formatter.write_dl(list(rows.items()))
+        with formatter.section("Examples"):
+            for example in EXAMPLES.get(path, ()):
+                formatter.write(f"  rowen {example}\n")
+
 
 def _describe(
     heading: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter

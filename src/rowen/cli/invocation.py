@@ -38,10 +38,11 @@ class Invocation:
         from rowen.cli.logs import start_logging
         from rowen.settings import load, misspelt
 
-        start_logging(self.verbose)
         for variable, meant in misspelt().items():
             self.out.say(f"{variable} sets nothing; {meant} is a setting.")
-        return load(home=self.home, database_url=self.database_url)
+        found = load(home=self.home, database_url=self.database_url)
+        start_logging(self.verbose, as_json=found.log == "json")
+        return found
 
     def ask(self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False) -> T:
         """Open Rowen, ask, and close it. `gently`: the first Ctrl-C lets live runs end properly."""

@@ -1,7 +1,9 @@
 """The log on stderr, for those who ask for it with -v."""
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 
 from rowen.cli.words import escaped, one_line
 
@@ -23,8 +25,22 @@ class _Line(logging.Formatter):
         return one_line(" ".join([line, *told]))
 
 
-def start_logging(verbose: int) -> None:
+class _JsonLine(logging.Formatter):
+    """The same as one JSON object: what happened under `event`, when, where, and its fields beside them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        told = {"at": at, "level": record.levelname.lower(), "logger": record.name, "event": record.getMessage()}
+        if record.exc_info:
+            told["traceback"] = self.formatException(record.exc_info)
+        fields = {name: value for name, value in (getattr(record, "fields", None) or {}).items() if name not in told}
+        # Only ASCII, so that nothing from outside can end a line or speak to a terminal.
+        return json.dumps({**told, **fields}, default=str)
+
+
+def start_logging(verbose: int, *, as_json: bool = False) -> None:
     """Write logs to stderr: errors only, everything that happened (-v), or every detail (-vv)."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Line("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    usual = _Line("%(asctime)s %(name)s: %(message)s", "%H:%M:%S")
+    handler.setFormatter(_JsonLine() if as_json else usual)
     logging.basicConfig(level=_LEVELS[min(verbose, 2)], handlers=[handler])

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rowen.cli.tally import counts
+from rowen.model.wording import seconds
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from rowen.model.run import Tally
     from rowen.model.source import Source
 
-__all__ = ["ProgressBars", "progress"]
+__all__ = ["ProgressBars", "progress", "progress_words"]
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def _bars() -> "Progress":
 
 
 class ProgressBars:
-    """Bars by source. The number of items of the last run is a good guess at this one's."""
+    """Bars by source. What a walk knows of, or else the number of items of the last run, is a good guess at the end."""
 
     def __init__(self, bars: "Progress") -> None:
         self._bars = bars
@@ -67,15 +68,28 @@ class ProgressBars:
             self._tasks[source.id] = self._bars.add_task(source.name, total=source.items or None, told="")
         task = self._tasks[source.id]
         elapsed_s = next(t.elapsed for t in self._bars.tasks if t.id == task) or 0.0
+        total = max(source.items, tally.known)
         self._bars.update(
             task,
             completed=tally.seen,
-            total=max(source.items, tally.seen) if source.items else None,
-            told=_told(tally, elapsed_s),
+            total=max(total, tally.seen) if total else None,
+            told=progress_words(tally, total=total, elapsed_s=elapsed_s),
         )
 
 
-def _told(tally: "Tally", elapsed_s: float) -> str:
-    rate = f"  {tally.seen / elapsed_s:,.0f}/s" if elapsed_s > 0.5 else ""
-    embedded = f" · {tally.embedded:,} embedded" if tally.embedded else ""
-    return " · ".join(text for text, _ in counts(tally)) + embedded + rate
+def progress_words(tally: "Tally", *, total: int, elapsed_s: float) -> str:
+    """How far a source is: what became of its items, how many there are, how fast it goes, how long it will take."""
+    words = [text for text, _ in counts(tally)]
+    words += [f"{tally.embedded:,} embedded"] if tally.embedded else []
+    words += [f"{tally.seen:,} of {total:,} known"] if total > tally.seen else []
+    # Before that, a rate says more about how it began than about how it goes on.
+    if elapsed_s > 0.5 and tally.seen:
+        rate = tally.seen / elapsed_s
+        words.append(f"{rate:,.1f}/s" if rate < 10 else f"{rate:,.0f}/s")
+        words += [f"{_left((total - tally.seen) / rate)} left"] if total > tally.seen else []
+    return " · ".join(words)
+
+
+def _left(time_s: float) -> str:
+    """A guess at a length of time: whole seconds are exact enough."""
+    return f"{time_s:.0f} s" if time_s < 60 else seconds(time_s)

@@ -103,11 +103,12 @@ class KnowsFeed(Known, Protocol):
 
 @dataclass(slots=True)
 class Meter:
-    """What a connector spends, counted where it is spent."""
+    """What a connector spends, counted where it is spent; `known` is how many items it knows of, met or not yet."""
 
     requests: int = 0
     not_modified: int = 0
     bytes: int = 0
+    known: int = 0
 
 
 def _utc_now() -> datetime:

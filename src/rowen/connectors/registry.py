@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ __all__ = [
     "kinds",
     "recognise",
     "refuse_secrets",
+    "refuse_unknown_options",
     "register",
 ]
 
@@ -144,6 +146,18 @@ def refuse_secrets(options: Mapping[str, Any]) -> None:
             f"Option {name} holds a credential in clear, which would be stored. Nothing was changed.",
             hint="Say where it is found: env:NAME or file:PATH, also after a scheme: Bearer env:NAME.",
         )
+
+
+def refuse_unknown_options(options: Mapping[str, Any]) -> None:
+    """Refuse an option that no kind has; one that is close is named."""
+    having = {kind: connector(kind).Options.model_fields for kind in kinds()} if options else {}
+    every = {name for fields in having.values() for name in fields}
+    for name in options:
+        if name not in every:
+            close = get_close_matches(name, sorted(every), n=1)
+            owners = ", ".join(kind for kind, fields in having.items() if close and close[0] in fields)
+            hint = f"Did you mean {close[0]!r} (of {owners})?" if close else "`rowen add --help` lists the kinds."
+            raise UsageError(f"No kind of source has an option {name!r}. Nothing was added.", hint=hint)
 
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:

@@ -19,6 +19,7 @@ from yarl import URL
 from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
 from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
+from rowen.fetch.guard import is_own
 from rowen.fetch.politeness import Pace, Permit, Throttle, backoff_s
 from rowen.fetch.request import Defaults, Request, RequestOptions, prepare
 from rowen.fetch.response import Hop, RequestMeter, Response, Stream, respond
@@ -94,6 +95,9 @@ class Client:
         self.breakers = breakers if breakers is not None else Breakers(CircuitLimits.of(settings), clock=clock)
         self._defaults = Defaults(settings.body_limit_bytes, settings.total_limit_s, settings.fetch_tries)
         self._usual_timeout = _timeout(settings, settings.total_limit_s)
+        # Hosts of one's own need no pause, unless one was set by hand: for all of them, or for the source.
+        self._spares_own = "host_delay_s" not in settings.model_fields_set
+        self._paced: set[str] = set()
         self._proxy = proxy
         self._resolver = resolver
         self._tls = tls
@@ -129,7 +133,10 @@ class Client:
         crawl_delay_s: float | None = None,
     ) -> None:
         """Set the pace of the host of a URL."""
-        self.throttle.pace(parse(url).host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
+        host = parse(url).host
+        if delay_s is not None:
+            self._paced.add(host)
+        self.throttle.pace(host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
 
     async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response:
         """Fetch a URL; with validators, `not_modified` tells that it is unchanged."""
@@ -242,6 +249,8 @@ class Client:
         host = wanted.target.host
         breaker = self.breakers.of(host)
         breaker.admit()
+        if self._spares_own and host not in self._paced and is_own(host, self._settings):
+            self.throttle.pace(host, delay_s=0.0)
         permit = await self.throttle.enter(host)
         try:
             # While this request waited for its turn, others may have opened the circuit.

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import ada_url
 
 from rowen.errors import AddressRefusedError
+from rowen.settings import Settings
 
-__all__ = ["REFUSED", "AddressGuard", "address_refused", "plain_name", "refusal"]
+__all__ = ["REFUSED", "AddressGuard", "address_refused", "is_own", "plain_name", "refusal"]
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -113,13 +114,27 @@ class AddressGuard:
         name = plain_name(host)
         if name is None:
             raise address_refused(host, "nothing that can be checked")
-        local = name in _LOCAL_NAMES or name.endswith(".localhost")
-        try:
-            address = ip_address("127.0.0.1" if local else name)
-        except ValueError:
-            return
-        if why := refusal(address, self._allowed):
+        address = _named_address(name)
+        if address is not None and (why := refusal(address, self._allowed)):
             raise address_refused(host, f"{address} ({why})")
+
+
+def is_own(host: str, settings: Settings) -> bool:
+    """Whether a host is one of the user's own network: not public, and allowed by its name or address."""
+    name = plain_name(host) or ""
+    address = _named_address(name)
+    if address is None:
+        return name in settings.allow_addresses_for
+    return _special(address) is not None and refusal(address, settings.allow_addresses) is None
+
+
+def _named_address(name: str) -> Address | None:
+    """The address that a plain name says itself, without asking anybody."""
+    local = name in _LOCAL_NAMES or name.endswith(".localhost")
+    try:
+        return ip_address("127.0.0.1" if local else name)
+    except ValueError:
+        return None
 
 
 def plain_name(host: str) -> str | None:

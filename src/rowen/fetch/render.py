@@ -20,6 +20,7 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.programs import find
+from rowen.version import how_to_install
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -147,7 +148,7 @@ class Browser:
             except ImportError:
                 raise UsageError(
                     "Pages cannot be rendered: Playwright is not installed.",
-                    hint="Install it (pip install 'rowen[render]'), or set the option render=never.",
+                    hint=f"Install it (`{how_to_install('render')}`), or set the option render=never.",
                 ) from None
             path = find_chromium(self._client.settings.browser)
             try:

@@ -476,6 +476,7 @@ class Harvest:
         self.tally.requests = self._meter.requests
         self.tally.not_modified = self._meter.not_modified
         self.tally.bytes = self._meter.bytes
+        self.tally.known = self._meter.known
 
     def _report(self) -> None:
         if self._observe is not None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rowen.model.wording import brief, count
+
 __all__ = ["Case", "Entry", "Following", "FoundVersion", "HeldDeletion", "Overview", "Revision"]
 
 
@@ -27,6 +29,9 @@ class Entry:
     updated_at: datetime
     checked_at: datetime
     withdrawn_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, self.title, self.source, self.url, count(len(self.text), "character"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, overload
 
 from rowen.model.condition import Condition
 from rowen.model.text import normalise
+from rowen.model.wording import brief, count
 
 __all__ = [
     "Answer",
@@ -221,6 +222,9 @@ class Hit:
         """The URL that leads to a place in the item."""
         return f"{self.url}#{anchor}" if anchor and self.url.startswith(("http", "file:")) else self.url
 
+    def __repr__(self) -> str:
+        return brief(self, self.title, self.source, self.link)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer(Sequence[Hit]):
@@ -245,3 +249,6 @@ class Answer(Sequence[Hit]):
 
     def __len__(self) -> int:
         return len(self.hits)
+
+    def __repr__(self) -> str:
+        return brief(self, count(len(self.hits), "hit"), *(hit.title for hit in self.hits[:3]))

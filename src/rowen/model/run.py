@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
 
+from rowen.model.wording import brief, count
+
 __all__ = ["Change", "ChangeKind", "Mode", "Outcome", "Run", "Status", "Tally"]
 
 Mode: TypeAlias = Literal["full", "incremental"]
@@ -33,7 +35,8 @@ class Tally:
 
     `not_asked` counts items that the source's own listing spoke for; `truncated` what is known of beyond a limit;
     `generated` what documentation generators wrote for their own search, and was left out. `only` is how many items the
-    run was asked to look at, if it was a narrow look.
+    run was asked to look at, if it was a narrow look. `known` grows while a source is walked: how many items it is
+    known to have so far, 0 where only the end of the walk tells.
     """
 
     created: int = 0
@@ -53,6 +56,7 @@ class Tally:
     truncated: int = 0
     generated: int = 0
     only: int = 0
+    known: int = 0
 
     requests: int = 0
     not_modified: int = 0
@@ -145,6 +149,11 @@ class Run:
             "job": self.job,
         }
 
+    def __repr__(self) -> str:
+        return brief(
+            self, self.source, self.status, count(self.tally.seen, "item"), count(self.tally.requests, "request")
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -163,3 +172,6 @@ class Change:
     moved_from: str | None = None
     schema: str | None = None
     diff: list[dict[str, Any]] | None = None
+
+    def __repr__(self) -> str:
+        return brief(self, str(self.number), self.kind, self.title, self.url)

@@ -1,17 +1,23 @@
 """Sources: the things we keep a copy of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from urllib.parse import unquote
 
 from rowen.model.item import Cursor
+from rowen.model.wording import brief, count
 
-__all__ = ["AppliedSource", "Source", "SourceAction", "SourceState"]
+__all__ = ["AppliedSource", "Source", "SourceAction", "SourceState", "one_or_more"]
 
 SourceState: TypeAlias = Literal["active", "paused"]
 SourceAction: TypeAlias = Literal["added", "changed", "paused", "resumed", "unchanged", "removed"]
+
+
+def one_or_more(sources: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of sources, where one name may stand for itself instead of a list of its letters."""
+    return (sources,) if isinstance(sources, str) else tuple(sources or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,9 @@ class Source:
     def release(self) -> str | None:
         """Its version: the one that its connector told, or what stands after the `@` of its name."""
         return self.version or self.name[1:].partition("@")[2] or None
+
+    def __repr__(self) -> str:
+        return brief(self, self.name, self.kind, self.url, count(self.items, "item"))
 
 
 @dataclass(frozen=True, slots=True)

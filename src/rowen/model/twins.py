@@ -140,6 +140,12 @@ def marks_of(record: Mapping[str, Any], *, url: str, text: str, content_hash: Ha
     return tuple(sorted({*map(_number, strong[:MOST_STRONG]), *(-_number(name) for name in weak)}))
 
 
+def page_mark(url: str) -> int | None:
+    """The mark that datasets have whose landing page this is, or whose URL; None for what is no address."""
+    address = _address(url)
+    return -_number(f"page {address}") if address else None
+
+
 def named_hosts(record: Mapping[str, Any]) -> frozenset[str]:
     """The hosts that a record's identifiers and pages lie on: a copy points to where it was taken from."""
     said = [_word(record.get("identifier")), _word(record.get("landing_page"))]

@@ -2,9 +2,19 @@
 
 from datetime import datetime
 
-__all__ = ["age", "count", "moment", "percent", "seconds", "size"]
+__all__ = ["age", "brief", "count", "moment", "percent", "seconds", "size"]
 
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+# A line of a notebook holds two of them.
+_LONGEST_BRIEF = 60
+
+
+def brief(what: object, *parts: str) -> str:
+    """A short form for people who look at a value in a notebook: its type and what tells it from others."""
+    cut = (part if len(part) <= _LONGEST_BRIEF else f"{part[: _LONGEST_BRIEF - 1]}…" for part in parts if part)
+    return f"<{type(what).__name__} {' · '.join(cut)}>"
 
 
 def count(number: int, noun: str) -> str:

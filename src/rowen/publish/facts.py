@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from rowen.errors import UsageError
 from rowen.model.extraction import Extraction, flattened
 from rowen.publish.lines import harmless
+from rowen.version import how_to_install
 
 __all__ = ["FACT_FORMATS", "FactFiles", "FactFormat"]
 
@@ -92,7 +93,7 @@ def _as_parquet(lines: Path, columns: list[str]) -> None:
     except ImportError:
         raise UsageError(
             "Parquet needs the package pyarrow, which is not installed. Nothing was written.",
-            hint="pip install 'rowen[export]'; JSON lines and CSV need nothing.",
+            hint=f"`{how_to_install('export')}` installs it; JSON lines and CSV need nothing.",
         ) from None
     rows = list(_rows(lines))
     made = {column: _column([row.get(column) for row in rows]) for column in dict.fromkeys(columns)}

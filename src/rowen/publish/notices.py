@@ -15,6 +15,7 @@ from rowen.errors import ConfigurationError, FetchError
 from rowen.model.publication import PublishedChange
 from rowen.publish.diffs import as_text
 from rowen.publish.syndication import diff_of_change, field_lines, summary
+from rowen.version import how_to_install
 
 __all__ = ["MOST_IN_A_NOTICE", "notice", "send"]
 
@@ -70,7 +71,9 @@ async def send(
         case "sent":
             return
         case "missing":
-            raise ConfigurationError("Messages to people need Apprise.", hint="pip install 'rowen[notify]'")
+            raise ConfigurationError(
+                "Messages to people need Apprise.", hint=f"`{how_to_install('notify')}` installs it."
+            )
         case "unreadable":
             raise ConfigurationError("The address of the notice is none that Apprise understands.")
         case refused if refused.startswith("refused "):

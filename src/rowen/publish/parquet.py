@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowen.errors import UsageError
 from rowen.publish.row import COLUMNS, ExportRow, Identity
+from rowen.version import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ try:
 except ImportError as missing:
     raise UsageError(
         "Parquet needs the package pyarrow, which is not installed. Nothing was written.",
-        hint="pip install 'rowen[export]'; JSON lines, CSV and SQLite need nothing.",
+        hint=f"`{how_to_install('export')}` installs it; JSON lines, CSV and SQLite need nothing.",
     ) from missing
 
 __all__ = ["ParquetWriter", "identities"]

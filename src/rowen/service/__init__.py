@@ -205,6 +205,8 @@ class Rowen:
     database = _Asked(lambda parts: parts.maintenance.database)
     conninfo = _Asked(lambda parts: parts.maintenance.conninfo)
     client_call = _Asked(lambda parts: parts.maintenance.client_call)
+    dump = _Asked(lambda parts: parts.maintenance.dump)
+    restore = _Asked(lambda parts: parts.maintenance.restore)
     check_vectors = _Asked(lambda parts: parts.maintenance.check_vectors)
     check_workers = _Asked(lambda parts: parts.maintenance.check_workers)
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, Unpack
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
 
 from rowen.model.library import Entry
 from rowen.model.query import Answer, Narrowing
@@ -22,9 +22,42 @@ T = TypeVar("T")
 class BlockingRowen:
     """What scripts need most; everything else is reached by `call`."""
 
-    def __init__(self, rowen: Rowen, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, rowen: Rowen) -> None:
         self.rowen = rowen
-        self._loop = loop
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rowen", daemon=True)
+        self._thread.start()
+        try:
+            self.call(rowen.start())
+        except BaseException:
+            self._end_loop()
+            raise
+        _close_at_exit(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<BlockingRowen {'closed' if self._loop.is_closed() else 'open'}>"
+
+    def close(self) -> None:
+        """End worker processes and close the database; again, it does nothing."""
+        if self._loop.is_closed():
+            return
+        try:
+            self.call(self.rowen.close())
+        finally:
+            self._end_loop()
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait for any coroutine of `rowen`, such as `r.call(r.rowen.history(url))`."""
@@ -40,6 +73,10 @@ class BlockingRowen:
     ) -> Source:
         """Keep a copy of something from now on."""
         return self.call(self.rowen.add(address, name=name, kind=kind, options=options))
+
+    def sources(self) -> list[Source]:
+        """All sources."""
+        return self.call(self.rowen.sources())
 
     def sync(self, target: str, *, full: bool = False, accept_deletions: bool = False) -> Run:
         """Bring one source up to date."""
@@ -66,20 +103,17 @@ class BlockingRowen:
         return self.call(self.rowen.changes(since=since, source=source))
 
 
-@contextmanager
-def open_blocking(settings: Settings | None = None, **flags: Any) -> Iterator[BlockingRowen]:
-    """Open Rowen for a script: `with rowen.open_blocking() as r: r.sync("./docs")`."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="rowen", daemon=True)
-    thread.start()
-    face = BlockingRowen(Rowen(settings or load(**flags)), loop)
-    try:
-        face.call(face.rowen.start())
-        try:
-            yield face
-        finally:
-            face.call(face.rowen.close())
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+def _close_at_exit(opened: BlockingRowen) -> None:
+    """Close it when the program ends.
+
+    What `atexit` has is called when threads can no longer be started, and closing needs some.
+    """
+    threading._register_atexit(opened.close)  # type: ignore[attr-defined]  # noqa: SLF001 (there is no public way)
+
+
+def open_blocking(settings: Settings | None = None, **flags: Any) -> BlockingRowen:
+    """Open Rowen for a script or a notebook: `r = rowen.open_blocking()`, then `r.sync("./docs")`.
+
+    It closes when the program ends; before that with `r.close()`, or at the end of `with rowen.open_blocking() as r:`.
+    """
+    return BlockingRowen(Rowen(settings or load(**flags)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.export import Export
+from rowen.model.source import one_or_more
 from rowen.store import sources as source_store
 from rowen.version import __version__
 
@@ -91,6 +92,7 @@ class Exports:
             raise UsageError(f"There is no format {form!r}.", hint=f"The formats are: {', '.join(FORMATS)}.")
         if excel and form != "csv":
             raise UsageError(f"{form} needs no care for spreadsheets.", hint="--excel goes with csv.")
+        sources = one_or_more(sources)
         await self._need(sources)
         earlier = await asyncio.to_thread(checked, previous) if previous is not None else None
         with new_folder(to) as folder:
@@ -116,6 +118,7 @@ class Exports:
         from rowen.store import changes
         from rowen.store.extractions import current_in_batches
 
+        sources = one_or_more(sources)
         await self._need(sources)
         name = None if schema is None else SchemaRef.parse(schema).name
         with new_folder(to) as folder:
@@ -130,22 +133,26 @@ class Exports:
             size_bytes = sum(path.stat().st_size for path in folder.iterdir())
         return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
 
-    async def lines(self, *, sources: Sequence[str] = ()) -> AsyncGenerator[bytes]:
-        """All items as JSON lines, as they are read: a snapshot that needs no room on any disk."""
+    async def lines(self, *, sources: str | Sequence[str] = (), limit: int | None = None) -> AsyncGenerator[bytes]:
+        """Items as JSON lines, as they are read, at most so many: a snapshot that needs no room on any disk."""
         from rowen.publish.lines import json_line
         from rowen.publish.row import StoredRow, row_of
         from rowen.store.exports import snapshot
 
-        await self._need(sources)
+        names, left = one_or_more(sources), limit
+        await self._need(names)
         async with snapshot(self._database) as index:
             await index.find_twins()
             for source in await index.sources():
-                if sources and source.name not in sources:
+                if names and source.name not in names:
                     continue
                 async with aclosing(index.rows(source.id)) as batches:
                     async for rows in batches:
-                        made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows]
+                        made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows[:left]]
                         yield "".join(map(json_line, made)).encode("utf-8", "replace")
+                        left = None if left is None else left - len(made)
+                        if left == 0:
+                            return
 
     async def _need(self, names: Sequence[str]) -> None:
         async with self._database.connection() as c:

@@ -2,9 +2,11 @@
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
@@ -12,10 +14,11 @@ from rowen.model.diff import DiffForm, ItemDiff, hunks_of
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Revision
 from rowen.model.standing import ItemDetail
-from rowen.model.twins import TwinGroup
+from rowen.model.twins import TwinGroup, page_mark
 from rowen.model.url import file_url, key
 from rowen.store import library, standing, withdrawn
 from rowen.store import twins as twin_store
+from rowen.store.database import Connection
 
 __all__ = ["Items", "diff_of", "key_of"]
 
@@ -28,7 +31,10 @@ class Items:
         self._withdrawn_days = engine.settings.withdrawn_kept_days
 
     async def get(self, url: str, *, source: str | None = None) -> Entry:
-        """One item by its URL, or the path of its file; the last copy of one that was deleted not long ago."""
+        """One item by its URL, or the path of its file; the last copy of one that was deleted not long ago.
+
+        The landing page of a dataset will do, a path within a source, or the name of a source that has one item.
+        """
         async with self._database.connection() as c:
             held = await library.entries(c, key_of(url))
             if not held and "#" in url:
@@ -38,6 +44,8 @@ class Items:
             if not found:
                 copies = await withdrawn.entries(c, key_of(url), days=self._withdrawn_days)
                 found = [entry for entry in copies if source in (None, entry.source)]
+            if not found:
+                found = [entry for entry in await _meant(c, url) if source in (None, entry.source)]
         if not found:
             raise NotFoundError(
                 f"Nothing is held of {url!r}.", hint=Hint(action("search"), " finds items by their words.")
@@ -100,6 +108,32 @@ class Items:
         entry = await self.get(url, source=source)
         before, after = _two(url, await self.history(url, source=source), older, newer)
         return diff_of(entry, before, after)
+
+
+async def _meant(c: Connection, given: str) -> list[Entry]:
+    """What people mean by something that is no item's own URL: a landing page, the name of a source, a path within."""
+    if "://" in given:
+        mark = page_mark(given)
+        return await library.at_page(c, mark) if mark is not None else []
+    if alone := await library.first_of_source(c, given):
+        if len(alone) > 1:
+            raise UsageError(
+                f"{given!r} is a source with more than one item.",
+                hint=Hint(action("search", source=given), " finds one of them by its words."),
+            )
+        return alone
+    found = await library.entries(c, *_within(given, await library.source_urls(c)))
+    if len({entry.url for entry in found}) > 1:
+        raise UsageError(f"{given!r} may be {' or '.join(entry.url for entry in found[:3])}: say which.")
+    return found
+
+
+def _within(path: str, sources: Mapping[str, str]) -> Iterator[Hash]:
+    """The keys that a path has in each source: below its URL, with or without its name before it."""
+    for name, url in sources.items():
+        for inner in {path, path.removeprefix(f"{name}/")}:
+            with suppress(ValueError):
+                yield key(f"{url.rstrip('/')}/{quote(inner)}")
 
 
 def diff_of(entry: Entry, before: Revision, after: Revision) -> ItemDiff:

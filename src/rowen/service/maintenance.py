@@ -1,6 +1,7 @@
 """The database, the worker processes and the kinds: what they are, and whether they work."""
 
 import asyncio
+from pathlib import Path
 
 from rowen.connectors import registry
 from rowen.errors import StoreError
@@ -56,6 +57,18 @@ class Maintenance:
     async def client_call(self) -> tuple[str, dict[str, str]]:
         """The same for a program that is started: what may stand in its command line, and the variables it needs."""
         return without_password(await self.conninfo())
+
+    async def dump(self, path: Path) -> int:
+        """Write the whole database into a new file; returns its size in bytes."""
+        from rowen.store.dumps import dump
+
+        return await dump(self._database, await self.conninfo(), path)
+
+    async def restore(self, path: Path) -> None:
+        """Put what a dump holds into a database without sources, whole or not at all; open it again afterwards."""
+        from rowen.store.dumps import restore
+
+        await restore(self._database, await self.conninfo(), path)
 
     async def check_vectors(self) -> None:
         """Compute a few distances; raises where the server's pgvector does not fit its processor."""

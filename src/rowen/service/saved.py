@@ -6,6 +6,7 @@ from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.query import Query
 from rowen.model.saved import SavedNews, SavedSearch
+from rowen.model.source import one_or_more
 from rowen.store import saved
 from rowen.store import sources as source_store
 
@@ -29,6 +30,7 @@ class SavedSearches:
             raise UsageError(f"{name!r} is no name for a saved search.")
         if not Query.parse(query):
             raise UsageError(f"There are no words to follow in {query!r}.")
+        sources = one_or_more(sources)
         async with self._database.transaction() as c:
             for source in sources:
                 await source_store.get(c, source)

@@ -10,7 +10,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.condition import Condition
 from rowen.model.excerpt import within
 from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, language_code, plain
-from rowen.model.source import Source
+from rowen.model.source import Source, one_or_more
 from rowen.model.version import VersionSpec
 from rowen.model.wording import percent
 from rowen.service.items import Items
@@ -62,6 +62,7 @@ class Search:
         `2.x`, only sources that have one answer: of each package the highest that is meant. A budget bounds the
         characters of all passages together. `after` is the `next` of the answer before.
         """
+        sources = one_or_more(sources) or None
         query = Query.parse(words)
         if not query:
             return Answer(notes=("There is no word to search for.",) if words.strip() else ())
@@ -95,7 +96,7 @@ class Search:
             query = Query(lexemes=tuple(await terms.telling(c, entry.id, limit=TELLING_WORDS)))
             model = await embeddings.active(c)
             vector = await search.item_vector(c, entry.id, model.id) if model is not None else None
-            filters = replace(await _filters(c, sources, None, narrowing), without_item=entry.id)
+            filters = replace(await _filters(c, one_or_more(sources) or None, None, narrowing), without_item=entry.id)
             answer, _ = await _answer(c, query, QuestionVector(vector, model), filters=filters, limit=limit)
         hits = tuple(hit for hit in answer.hits if hit.url != entry.url)
         return replace(answer, hits=hits if budget is None else within(hits, budget))

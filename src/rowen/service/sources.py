@@ -15,6 +15,7 @@ from rowen.model.run import Run
 from rowen.model.source import AppliedSource, Source
 from rowen.model.version import VersionSpec
 from rowen.service.apply import apply, reaches
+from rowen.service.beforehand import check_options, looks_like_an_address
 from rowen.service.discovery import Announce, confirm, discover, kept_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
@@ -78,6 +79,7 @@ class Sources(SourceList):
         schedule = wanted(None, when)
         if not trust and address.strip().lower().startswith(_LOCAL):
             raise _not_outside(address)
+        check_options(address, kind, options or {}, probes=self._settings.probe)
         recognised, named = registry.recognise(address, kind)
         if not trust:
             _refuse_reach(recognised, named, options or {})
@@ -152,7 +154,7 @@ class Sources(SourceList):
         try:
             return await self.get(target), False
         except NotFoundError:
-            if not _looks_like_an_address(target):
+            if not looks_like_an_address(target):
                 raise
         held = await self.every()
         kind, url = await self._recognise(target, None, held, found=found)
@@ -255,10 +257,6 @@ _USUAL = re.compile(
     r"|v?\d+(?:\.\d+)*(?:\.json)?|.*=.*",
     re.IGNORECASE,
 )
-
-
-def _looks_like_an_address(target: str) -> bool:
-    return any(mark in target for mark in "/\\:~.")
 
 
 def _free_name(url: str, taken: set[str]) -> str:

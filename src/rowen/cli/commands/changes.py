@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.cli.since import SinceParam
 from rowen.model.wording import moment
@@ -31,7 +32,7 @@ _STYLES |= {"failing": "bold red", "recovered": "green"}
 
 @command("changes")
 @click.option("--since", type=SinceParam(), help="After this number, since so long, or since this date.")
-@click.option("--source", metavar="NAME", help="Only of this source.")
+@click.option("--source", metavar="NAME", shell_complete=source_names, help="Only of this source.")
 @click.option(
     "--limit", type=click.IntRange(min=1), help="At most so many lines: the newest, or with --since the first."
 )

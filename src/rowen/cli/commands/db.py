@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +13,7 @@ import click
 from rowen.cli.command import CommandGroup, command
 from rowen.cli.invocation import Invocation
 from rowen.errors import NotFoundError, RefusedError
+from rowen.model.wording import count, size
 from rowen.programs import find
 
 if TYPE_CHECKING:
@@ -90,6 +92,30 @@ def tidy(call: Invocation) -> None:
     call.out.answer(fact(tidied), f"{tidied.dropped:,} vectors dropped, {tidied.kept:,} kept for when they come back")
 
 
+@command("dump")
+@click.argument("file", type=click.Path(path_type=Path))
+def dump(call: Invocation, file: Path) -> None:
+    """Write the whole database into a new file, as it is at this moment; sources, items, history, vectors.
+
+    Whatever runs may go on. Credentials are not in it, since they are never stored. `rowen db restore FILE` reads it.
+    """
+    size_bytes = call.ask(lambda rowen: rowen.dump(file))
+    call.out.answer({"file": str(file), "bytes": size_bytes}, f"{file}\t{size(size_bytes)}")
+
+
+@command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+def restore(call: Invocation, file: Path) -> None:
+    """Put what `rowen db dump` wrote into a database that has no sources: all of it, or nothing is changed.
+
+    A dump is as trusted as a program: it may define functions. Restore only those of your own.
+    """
+    call.ask(lambda rowen: rowen.restore(file))
+    # Opened anew, it gets what newer versions of the program added.
+    found = len(call.ask(lambda rowen: rowen.sources()))
+    call.out.answer({"file": str(file), "sources": found}, f"{file}\t{count(found, 'source')}")
+
+
 @command("stop")
 def stop(call: Invocation) -> None:
     """Stop the embedded server at once, where it stays up for a while or was left behind by a killed process."""
@@ -118,7 +144,7 @@ def _show(call: Invocation, database: "DatabaseStatus") -> None:
     call.out.card(fact(database), lines)
 
 
-for _command in (status, url, psql, migrate, tidy, stop):
+for _command in (status, url, psql, dump, restore, migrate, tidy, stop):
     db.add_command(_command)
 
 COMMANDS = {"db": db}

@@ -25,7 +25,7 @@ __all__ = ["COMMANDS"]
 @click.option("--max-chars", type=click.IntRange(min=1), help="Let them read only so much of each page.")
 @click.option("--pages", "by_page", is_flag=True, help="List each page, not each model.")
 def evaluate(call: Invocation, folder: Path, by_page: bool, budget: str | None, **how: Any) -> int:
-    """Compare models on pages of yours: what is valid, right, grounded, how fast, for how much.
+    """Compare models on pages of yours: valid, right, grounded, fast, cheap.
 
     FOLDER has pages, and what they should yield in files beside them: lamp.html, lamp.expected.json.
     """

@@ -1,5 +1,8 @@
 """export."""
 
+import sys
+from collections.abc import Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,33 +10,56 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
     from rowen.model.export import Export
     from rowen.publish.formats import Format
+    from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
 
 _path = click.Path(path_type=Path)
+_STDOUT = Path("-")
 
 
 @command("export")
 @click.argument("form", metavar="FORMAT", type=click.Choice(["parquet", "jsonl", "csv", "sqlite"]))
-@click.option("--to", type=_path, metavar="DIR", help="A new folder; default: rowen-FORMAT-DATE-TIME, here.")
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="Only this source; may be repeated.")
+@click.option("--to", type=_path, metavar="DIR", help="A new folder, or - for stdout; default: a folder here.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="With --to -: at most so many items.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=source_names,
+    help="Only this source; may be repeated.",
+)
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
 @click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
 @click.option("--withdrawn", is_flag=True, help="Also the last copies of items that were deleted not long ago.")
 @click.option("--extractions", is_flag=True, help="The facts that were extracted, instead of the items.")
 @click.option("--schema", metavar="NAME", help="With --extractions: only those of this schema.")
 def export(
-    call: Invocation, form: "Format", to: Path | None, extractions: bool, schema: str | None, **how: Any
+    call: Invocation,
+    form: "Format",
+    to: Path | None,
+    limit: int | None,
+    extractions: bool,
+    schema: str | None,
+    **how: Any,
 ) -> None:
     """Write a snapshot of all items into a new folder, or of all facts."""
     from rowen.service.facts import fact
 
+    if to == _STDOUT or limit is not None:
+        others = [*(value for name, value in how.items() if name != "sources"), extractions, schema]
+        if form != "jsonl" or to != _STDOUT or any(others):
+            raise click.UsageError("stdout takes items as jsonl: `rowen export jsonl --to -`, with --source, --limit.")
+        call.ask(lambda rowen: _print_lines(rowen, sources=how["sources"], limit=limit))
+        return
     now = datetime.now(UTC)
     target = to or Path(f"rowen-{form}-{now:%Y%m%d-%H%M%S}")
     if extractions or schema:
@@ -46,6 +72,12 @@ def export(
         return
     done = call.ask(lambda rowen: rowen.export(form, target, **how, now=now))
     call.out.answer({**fact(done), "seconds": round((datetime.now(UTC) - now).total_seconds(), 3)}, _line(done))
+
+
+async def _print_lines(rowen: "Rowen", *, sources: Sequence[str], limit: int | None) -> None:
+    async with aclosing(rowen.export_lines(sources=sources, limit=limit)) as lines:
+        async for some in lines:
+            sys.stdout.write(some.decode())
 
 
 def _line(done: "Export") -> str:

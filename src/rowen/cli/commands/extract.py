@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.fact_formats import FORMATS, print_facts
 from rowen.cli.invocation import Invocation
 from rowen.cli.since import SinceParam
@@ -32,7 +33,12 @@ _OF_PAGE = ("grounding", "instructions", "max_chars", "render", "proxy", "fetch_
 
 @command("extract")
 @click.argument("address", metavar="[URL|PATH]", required=False)
-@click.option("--source", metavar="NAME", help="What changed in this source since the last time, instead of one page.")
+@click.option(
+    "--source",
+    metavar="NAME",
+    shell_complete=source_names,
+    help="What changed in this source since the last time, instead of one page.",
+)
 @click.option(
     "--schema", metavar="NAME[@V]", help="As what: product@1, article@latest; of a source default: all it has."
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _OPTIONS = {"atom": {"query", "before"}, "json": {"query", "before"}, "ldes": {"
 
 @command("feed")
 @click.argument("form", metavar="FORM", type=click.Choice(_FORMS))
-@click.option("--source", metavar="NAME", help="Only of this source.")
+@click.option("--source", metavar="NAME", shell_complete=source_names, help="Only of this source.")
 @click.option("--query", metavar="WORDS", help="Atom and JSON Feed: only changes of items that have these words.")
 @click.option(
     "--before", type=click.IntRange(min=1), metavar="N", help="Atom and JSON Feed: what came before a number."

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
@@ -16,7 +17,7 @@ __all__ = ["COMMANDS"]
 
 
 @command("held")
-@click.argument("name", required=False)
+@click.argument("name", shell_complete=source_names, required=False)
 @click.option("--accept", multiple=True, metavar="URL", help="Delete this item after all; may be repeated.")
 @click.option(
     "--keep", multiple=True, metavar="URL", help="Keep this item until its source shows it again; may be repeated."

@@ -1,13 +1,16 @@
 """get, diff, history."""
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.errors import UsageError
+from rowen.model.twins import DATASET
 from rowen.model.wording import count, moment
 
 if TYPE_CHECKING:
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
-_source = click.option("--source", metavar="NAME", help="Its copy in this source, where several have one.")
+_source = click.option(
+    "--source", metavar="NAME", shell_complete=source_names, help="Its copy in this source, where several have one."
+)
 _LINES = {"same": (" ", ""), "removed": ("-", "red"), "added": ("+", "green")}
 
 
@@ -39,7 +44,8 @@ def get(call: Invocation, url: str, source: str | None) -> None:
         listed = [{"source": one.source, "url": one.url} for one in others]
         call.out.emit({**fact(entry), "original": group.original.url if group else None, "also_listed_by": listed})
         return
-    call.out.line(entry.text)
+    for line in _shown(entry):
+        call.out.line(line)
     for remark in entry.remarks:
         call.out.say(remark)
     _say_withdrawn(call, entry)
@@ -47,6 +53,20 @@ def get(call: Invocation, url: str, source: str | None) -> None:
         listed_by = ", ".join(f"{one.source} ({one.url})" for one in others)
         original = "this one" if group.original.id == entry.id else f"that of {group.original.source}"
         call.out.say(f"Also listed by {listed_by}. The original is {original}.")
+
+
+def _shown(entry: "Entry") -> Iterator[str]:
+    """The text; of a dataset with its title before it, and behind it the addresses of its files."""
+    files = entry.record.get("resources") if entry.media_type == DATASET else None
+    if entry.media_type == DATASET:
+        yield f"# {entry.title}\n"
+    yield entry.text
+    told = [one for one in files or () if isinstance(one, dict) and one.get("url")]
+    if told:
+        yield "\n## Files\n"
+    for one in told:
+        form = f" ({one['format']})" if one.get("format") else ""
+        yield f"- {one.get('name') or 'file'}{form}: {one['url']}"
 
 
 @command("diff")

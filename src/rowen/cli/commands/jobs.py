@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from rowen.cli.command import CommandGroup, command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
 from rowen.model.job import JobState
@@ -21,7 +22,7 @@ _STYLES = {"waiting": "", "running": "cyan", "done": "green", "failed": "bold re
 
 @click.command("jobs", cls=CommandGroup, invoke_without_command=True)
 @click.option("--state", type=click.Choice(get_args(JobState)), help="Only those.")
-@click.option("--source", metavar="NAME", help="Only those of one source.")
+@click.option("--source", metavar="NAME", shell_complete=source_names, help="Only those of one source.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 @click.pass_context
 def jobs(ctx: click.Context, state: JobState | None, source: str | None, limit: int) -> None:

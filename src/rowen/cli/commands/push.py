@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import CommandGroup, command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import count, moment
 
@@ -16,7 +17,7 @@ __all__ = ["COMMANDS"]
 
 
 @command("poke")
-@click.argument("targets", nargs=-1, required=True, metavar="URL|NAME...")
+@click.argument("targets", nargs=-1, shell_complete=source_names, required=True, metavar="URL|NAME...")
 def poke(call: Invocation, targets: tuple[str, ...]) -> None:
     """Say that something changed: a worker looks at it before all that is due.
 
@@ -62,7 +63,7 @@ def push(ctx: click.Context) -> None:
 
 
 @command("subscribe")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 @click.option("--topic", metavar="URL", help="A page or feed of the source that names a hub; default: its address.")
 def subscribe(call: Invocation, name: str, topic: str | None) -> None:
     """Have the hub of a source tell us what changed; renewed by workers before it ends."""
@@ -70,7 +71,7 @@ def subscribe(call: Invocation, name: str, topic: str | None) -> None:
 
 
 @command("unsubscribe")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 def unsubscribe(call: Invocation, name: str) -> None:
     """Have the hub of a source tell us no more."""
     call.ask(lambda rowen: rowen.unsubscribe(name))
@@ -78,7 +79,7 @@ def unsubscribe(call: Invocation, name: str) -> None:
 
 
 @command("secret")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 def secret(call: Invocation, name: str) -> None:
     """Show where senders of a source call, and the secret that they sign with."""
     from rowen.service.facts import fact

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
 from rowen.model.wording import age, moment, seconds
@@ -19,7 +20,7 @@ _STATUS = {"completed": "green", "partial": "yellow", "cancelled": "yellow", "fa
 
 
 @command("runs")
-@click.argument("name", required=False)
+@click.argument("name", shell_complete=source_names, required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
 def runs(call: Invocation, name: str | None, limit: int) -> None:
     """List the last runs, newest first."""
@@ -72,7 +73,7 @@ def cancel(call: Invocation, target: str) -> None:
 
 
 @command("quarantine")
-@click.argument("name", required=False)
+@click.argument("name", shell_complete=source_names, required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
 def quarantine(call: Invocation, name: str | None, limit: int) -> None:
     """List what could not be read, and why."""

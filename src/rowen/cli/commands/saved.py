@@ -3,6 +3,7 @@
 import click
 
 from rowen.cli.command import CommandGroup, command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import moment
 
@@ -37,7 +38,14 @@ def saved(ctx: click.Context) -> None:
 @command("add")
 @click.argument("name")
 @click.argument("query", metavar="WORDS")
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="Only in this source; may be repeated.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=source_names,
+    help="Only in this source; may be repeated.",
+)
 def add(call: Invocation, name: str, query: str, sources: tuple[str, ...]) -> None:
     """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
     from rowen.service.facts import fact

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import kind_names, source_names
 from rowen.cli.invocation import Invocation
 from rowen.cli.since import SinceParam
 
@@ -28,8 +29,22 @@ _MARKED = "bold yellow"
 @command("search")
 @click.argument("words", nargs=-1)
 @click.option("--similar", metavar="URL", help="Find what is most like this item, instead of words.")
-@click.option("--source", "sources", multiple=True, metavar="NAME", help="Only in this source; may be repeated.")
-@click.option("--kind", "kinds", multiple=True, metavar="K", help="Only in sources of this kind; may be repeated.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=source_names,
+    help="Only in this source; may be repeated.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    shell_complete=kind_names,
+    metavar="K",
+    help="Only in sources of this kind; may be repeated.",
+)
 @click.option("--tag", "tags", multiple=True, metavar="T", help="Only items with this tag; may be repeated.")
 @click.option("--language", "languages", multiple=True, metavar="CODE", help="Only items in this language: de, pt-BR.")
 @click.option("--publisher", metavar="P", help="Only datasets whose publisher's name has this in it.")

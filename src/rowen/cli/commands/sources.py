@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import kind_names, option_names, source_names
 from rowen.cli.invocation import Invocation
 from rowen.errors import RefusedError, UsageError
 from rowen.model.wording import age, count, moment, seconds
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS"]
 
 _option = click.option(
-    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of its kind; may be repeated."
+    "--option",
+    "options",
+    multiple=True,
+    shell_complete=option_names,
+    metavar="KEY=VALUE",
+    help="An option of its kind; may be repeated.",
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -77,7 +83,7 @@ def _carried(facts: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 @command("add")
 @click.argument("address", metavar="URL|PATH")
-@click.option("--kind", help="The kind of source, where the address does not tell.")
+@click.option("--kind", shell_complete=kind_names, help="The kind of source, where the address does not tell.")
 @click.option("--name", help="Its name from now on; default: made from the address.")
 @_option
 @_scheduled
@@ -90,7 +96,10 @@ def add(
     The address tells the kind. One that may be any site's is asked whether it is a catalog. With a schedule,
     `rowen worker` keeps it fresh.
     """
+    from rowen.service.beforehand import check_options
+
     wanted, when, carried = parse_options(options), _times(more), _carried(more)
+    check_options(address, kind, wanted, probes=call.settings.probe)
 
     async def asked(rowen: "Rowen") -> "Source":
         for schema, _ in carried:
@@ -133,7 +142,7 @@ def sources(call: Invocation) -> None:
 
 
 @command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 def show(call: Invocation, name: str) -> None:
     """Show all that is known of one source."""
     from rowen.fetch.credentials import shown
@@ -186,7 +195,7 @@ def _followed(following: "Following") -> dict[str, str]:
 
 
 @command("edit")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 @click.option("--rename", metavar="NEW", help="A new name.")
 @_option
 @click.option("--reset", multiple=True, metavar="KEY", help="Set an option back to its default; may be repeated.")
@@ -230,7 +239,7 @@ def edit(
 
 
 @command("pause")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 def pause(call: Invocation, name: str) -> None:
     """Leave a source out of sync until it is resumed."""
 
@@ -243,7 +252,7 @@ def pause(call: Invocation, name: str) -> None:
 
 
 @command("resume")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 def resume(call: Invocation, name: str) -> None:
     """Take a paused source in again."""
 
@@ -256,7 +265,7 @@ def resume(call: Invocation, name: str) -> None:
 
 
 @command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=source_names)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def remove(call: Invocation, name: str, yes: bool) -> None:
     """Forget a source with all its items."""

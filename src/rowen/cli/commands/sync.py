@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.errors import Hint, NotFoundError, RowenError, UsageError, action
 from rowen.model.wording import count
@@ -23,7 +24,7 @@ Results = list["Run | Exception"]
 
 
 @command("sync")
-@click.argument("targets", nargs=-1, metavar="[NAME|URL|PATH]...")
+@click.argument("targets", nargs=-1, shell_complete=source_names, metavar="[NAME|URL|PATH]...")
 @click.option("--full-sync", "full", is_flag=True, help="Read everything again, whatever the validators say.")
 @click.option("--accept-deletions", is_flag=True, help="Let deletions through that were held back.")
 @click.option(
@@ -43,10 +44,13 @@ def sync(
     Without a name: all sources that are not paused, those first that are due. An address that is new is added first,
     so `rowen sync ./folder` needs nothing else. `rowen sync NAME --only URL URL` looks again at just these items.
     """
+    from rowen.service.beforehand import check_new_targets
+
     if only:
         targets, only = _one_source(targets, only)
     how = {"full": full, "accept_deletions": accept_deletions, "dry_run": dry_run, "only": only}
     report = _Report(call, dry=dry_run)
+    check_new_targets(call.settings, targets)
     call.ask(partial(_sync, call=call, targets=tuple(dict.fromkeys(targets)), report=report, how=how), gently=True)
     return report.end()
 

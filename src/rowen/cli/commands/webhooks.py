@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import CommandGroup, command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
 from rowen.model.wording import count, moment, seconds
@@ -31,7 +32,12 @@ def wanted(function: "Callable[..., None]") -> "Callable[..., None]":
         click.option("--query", metavar="WORDS", help="Only changes of items that have these words."),
         click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only such: created, updated, deleted …"),
         click.option(
-            "--source", "sources", multiple=True, metavar="NAME", help="Only of this source; may be repeated."
+            "--source",
+            "sources",
+            multiple=True,
+            metavar="NAME",
+            shell_complete=source_names,
+            help="Only of this source; may be repeated.",
         ),
     ):
         function = option(function)
@@ -80,7 +86,12 @@ def _wants(one: "Webhook") -> str:
 @click.argument("url")
 @_secret
 @click.option(
-    "--source", "sources", multiple=True, metavar="NAME", help="Only changes of this source; may be repeated."
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=source_names,
+    help="Only changes of this source; may be repeated.",
 )
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only such changes: created, updated, deleted …")
 @click.option("--query", metavar="WORDS", help="Only changes of items that have these words.")

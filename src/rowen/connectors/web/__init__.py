@@ -83,7 +83,9 @@ class Web:
             )
             async with aclosing(crawl.walk(hints.seeds)) as observations:
                 async for observation in observations:
+                    self._tools.meter.known = crawl.known
                     yield observation
+            self._tools.meter.known = crawl.known
         crawl.memory.as_of = visitor.site_time
         crawl.memory.sitemap_trust = dates.trust
         if not crawl.refused:

@@ -121,6 +121,11 @@ class Crawl:
         self._front = Interstitials(known.losable if known.losable < known.count else None)
 
     @property
+    def known(self) -> int:
+        """How many pages there are, as far as can be told by now: those that were taken, and places still to see."""
+        return min(self._options.max_pages, self._count + len(self._met) - self._asked)
+
+    @property
     def refused(self) -> bool:
         """Whether pages were refused because something stands in front of them: then nothing is to be remembered."""
         return self._front.why is not None

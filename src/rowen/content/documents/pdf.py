@@ -13,6 +13,7 @@ from rowen.content.documents import DamagedError
 from rowen.content.documents.facts import Facts, facts_of, record_of
 from rowen.content.documents.pdf_pages import Bookmark, markdown
 from rowen.model.budget import spend
+from rowen.version import how_to_install
 
 __all__ = ["read_pdf"]
 
@@ -42,7 +43,7 @@ def _opened(body: bytes) -> Any:
     except ImportError as problem:
         raise DamagedError(
             "is a PDF, and the program that reads those is not installed.",
-            hint="Run `pip install 'rowen[documents]'`, or exclude such files.",
+            hint=f"Run `{how_to_install('documents')}`, or exclude such files.",
         ) from problem
     try:
         return pypdfium2.PdfDocument(body)

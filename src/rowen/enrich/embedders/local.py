@@ -185,5 +185,5 @@ def _sums_overflow() -> bool:
 def _missing(why: str) -> EmbeddingError:
     return EmbeddingError(
         f"The local embedder cannot work: {why}.",
-        hint="`pip install --force-reinstall rowen` brings what is missing; ROWEN_EMBEDDER names another one.",
+        hint="Installing Rowen again brings what is missing; ROWEN_EMBEDDER names another one.",
     )

@@ -1,0 +1,53 @@
+"""What somebody types into a notebook: no `with`, one name, values that fit a line."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import rowen
+from tests.conftest import House
+
+SCRIPT = """
+import rowen, sys
+r = rowen.open_blocking()
+run = r.sync(sys.argv[1])
+answer = r.search("hay", sources="docs")
+print([run, answer, answer[0], *r.sources(), r.get(sys.argv[1] + "/hay.md"), *r.changes()])
+print(rowen.Run.__module__, r)
+"""
+
+
+def test_the_api_is_shown_by_dir() -> None:
+    assert set(dir(rowen)) == set(rowen.__all__)
+
+
+def test_it_is_open_without_with_and_closed_when_the_program_ends(house: House, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "hay.md").write_text("# Hay\n\n" + "Cut it dry. " * 300)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("ROWEN_")},
+        "ROWEN_DATABASE_URL": house.conninfo,
+        "ROWEN_WORKERS": "0",
+        "ROWEN_EMBEDDER": "none",
+        "ROWEN_CONFIG": os.devnull,
+        "ROWEN_HOME": str(tmp_path / "home"),
+    }
+
+    command = [sys.executable, "-W", "error", "-c", SCRIPT, str(docs)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "<Run docs · completed · 1 item · 0 requests>" in done.stdout
+    assert "<Answer 1 hit · Hay>" in done.stdout
+    assert "<BlockingRowen open>" in done.stdout
+    assert max(map(len, done.stdout.split(", <"))) < 250
+
+
+def test_closing_twice_is_closing_once(house: House) -> None:
+    with rowen.open_blocking(house.settings()) as r:
+        assert r.sources() == []
+        r.close()
+
+    assert repr(r) == "<BlockingRowen closed>"
