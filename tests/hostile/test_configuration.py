@@ -36,6 +36,7 @@ SAMPLES: dict[str, Any] = {
     "llm_model": "theirs",
     "llm_price": "1/2",
     "llm_url": "https://stranger.example/v1",
+    "log": "json",
     "model_hub": "https://stranger.example",
     "push_key": "env:STRANGERS_KEY",
     "no_proxy": "*",

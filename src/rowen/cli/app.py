@@ -35,13 +35,16 @@ _SECTIONS = {
     "Look at it": {
         "search": ("search", "Find the items that answer best, by words and by meaning."),
         "get": ("items", "Print the text of one item, as Markdown."),
-        "diff": ("items", "Show what changed between two texts of an item, by line and by word."),
+        "diff": (
+            "items",
+            "Show what changed between two texts of an item, by line and by word, or in its record, by field.",
+        ),
         "history": ("items", "List all texts that an item had, or all facts."),
         "changes": ("changes", "Read the change log, or follow it."),
         "export": ("export", "Write a snapshot of all items into a new folder, or of all facts."),
         "feed": ("feed", "Write the change log as a feed, or all datasets as a catalog."),
         "announced": ("announced", "List the documents that a feed announced, with their jobs and outcomes."),
-        "statements": ("statements", "Take what pages state in RDFa elsewhere: show, dump, deltas, push."),
+        "statements": ("statements", "Take what pages state in RDFa elsewhere."),
         "webhooks": ("webhooks", "List who is called when something changes; add, pause, replay."),
         "notify": ("notify", "List people who are told of changes, by mail or chat; add, pause."),
         "saved": ("saved", "List searches that are followed, and see what newly matches."),

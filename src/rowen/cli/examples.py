@@ -22,6 +22,7 @@ KINDS = {
     "sdmx": "https://stats.example.org/rest",
     "feed": "https://example.org/feed.atom",
     "ldes": "https://example.org/stream",
+    "announced": "announced:https://council.example.org/publications",
 }
 """An address of each kind, as it is given to `rowen add`."""
 
@@ -56,6 +57,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "changes": ("changes", "changes --since 1d --source docs", "changes --follow"),
     "export": ("export parquet", "export csv --excel --to hay", "export jsonl --to - --limit 10"),
     "feed": ("feed atom > changes.atom", "feed dcat > catalog.ttl"),
+    "announced": ("announced council", "announced council --outcome failed"),
+    "statements": ("statements show council",),
+    "statements deltas": ("statements deltas council --to deltas",),
+    "statements dump": ("statements dump council --to council.nq",),
+    "statements push": ("statements push council https://store.example.org/sparql",),
+    "statements show": ("statements show council",),
     "webhooks": ("webhooks",),
     "webhooks add": ("webhooks add shop https://shop.example.org/hook --secret env:SHOP_SECRET",),
     "webhooks deliver": ("webhooks deliver shop",),
@@ -113,6 +120,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "db stop": ("db stop",),
     "db tidy": ("db tidy",),
     "db url": ("db url",),
+    "mcp": ("mcp", "mcp --allow-writes"),
+    "serve": ("serve", "serve --demo", "serve --host 0.0.0.0 --no-worker"),
+    "token": ("token list",),
+    "token add": ("token add dashboard", "token add editor --scope write --days 30"),
+    "token list": ("token list",),
+    "token revoke": ("token revoke dashboard",),
     "doctor": ("doctor",),
     "completion": ("completion zsh", 'completion bash > "$HOME/.rowen-completion"'),
 }

@@ -89,7 +89,7 @@ def diff(
     fields: bool,
     schema: str | None,
 ) -> None:
-    """Show what changed between two texts of an item, by line and by word, or in its record, by field."""
+    """Show what changed between two texts of an item, by line and word, or in its record."""
     if fields or schema is not None:
         if older is not None or newer is not None:
             raise UsageError("--from and --to number texts: records and facts are compared with the ones before.")
