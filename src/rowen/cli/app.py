@@ -35,10 +35,7 @@ _SECTIONS = {
     "Look at it": {
         "search": ("search", "Find the items that answer best, by words and by meaning."),
         "get": ("items", "Print the text of one item, as Markdown."),
-        "diff": (
-            "items",
-            "Show what changed between two texts of an item, by line and by word, or in its record, by field.",
-        ),
+        "diff": ("items", "Show what changed between two texts of an item, by line and word, or in its record."),
         "history": ("items", "List all texts that an item had, or all facts."),
         "changes": ("changes", "Read the change log, or follow it."),
         "export": ("export", "Write a snapshot of all items into a new folder, or of all facts."),
