@@ -288,7 +288,8 @@ async def test_a_crawl_delay_is_honoured(house: House, site: Site) -> None:
         run = await keep(r, site)
 
     assert run.tally.requests == 14
-    assert time.at - 1000 == pytest.approx(12 * 7)
+    # A request that leaves late moves the next one, and this clock only moves while somebody waits.
+    assert 12 * 7 <= time.at - 1000 <= 14 * 7
 
 
 async def test_requests_overlap_up_to_the_number_that_is_allowed(house: House, site: Site) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
@@ -48,9 +47,9 @@ def cut(text: str, budget: int) -> str:
         end -= max(1, over)
     whole = text[:end]
     # A line or a word is given up only if that leaves most of what fits.
-    for gap in (r"\n(?=[^\n]*\Z)", r"\s(?=\S*\Z)"):
-        if (found := re.search(gap, whole)) and found.start() > len(whole) // 2:
-            return whole[: found.start()]
+    for gaps in ("\n", " \t\n"):
+        if (last := max(map(whole.rfind, gaps))) > len(whole) // 2:
+            return whole[:last]
     return whole
 
 

@@ -20,7 +20,8 @@ __all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 # Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
 _ALIKE = 0.8
 _LOG_FORM = re.compile("^(text|json)$")
-_PRICE = re.compile(r"^([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?(,\s*([^,=]+=)?\d+(\.\d+)?(/\d+(\.\d+)?)?)*$")
+_AMOUNTS = r"\d++(?:\.\d++)?(?:/\d++(?:\.\d++)?)?"
+_PRICE = re.compile(rf"^(?:[^,=]++=)?{_AMOUNTS}(?:,(?:[^,=]++=)?\s*+{_AMOUNTS})*+$")
 
 
 def _default_home() -> Path:

@@ -102,7 +102,7 @@ def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:
     if share is None:
         return
     if call.out.json:
-        call.out.emit({"freshness": {"stale": share}})
+        call.out.emit({"freshness": {"stale": round(share, 3)}})
         return
     told = ("freshness", f"{percent(share)} of all items are expected to be stale by now")
     call.out.line((", " if call.out.terminal else "\t").join(told))

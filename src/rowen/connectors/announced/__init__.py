@@ -1,6 +1,6 @@
 """Documents that a feed announces: each job visits what is new, and the documents that those lead to."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ class Announced:
         self._tools = tools
 
     @staticmethod
-    def told(cursor: Any) -> dict[str, Any]:
+    def told(cursor: Any, _notes: Mapping[str, int]) -> dict[str, Any]:
         """What a cursor tells people of how the feed is followed: whether anything was collected yet."""
         return {"is_whole": AnnouncedCursor.of(cursor).number > 0}
 

@@ -244,7 +244,7 @@ class Progress:
             unidentified=self.unidentified.kept(),
             passed=sorted(self.passing) or None,
             handles=self.handles or None,
-            page=max((walk.followed for walk in self.walks), default=0) or None,
+            page=max((walk.followed for walk in self.walks), default=0) or self.cursor.page,
             items=kept,
             tokens=self.listing.tokens if is_remembered else None,
             failed=failed if self.listing.tokens and is_remembered and failed else None,

@@ -105,6 +105,7 @@ class Walk:
         """Take over what another part of the same walk leaves in doubt."""
         self.doubt = self.doubt or other.doubt
         self.unshown += other.unshown
+        self.followed = max(self.followed, self._before, other.followed)
         self.repeated = self.repeated or other.repeated
         # A source that ignores the place shows its beginning in both parts.
         self.restarted = self.restarted or other.restarted or _begins_as(other.beginning, self.beginning)

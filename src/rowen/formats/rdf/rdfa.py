@@ -27,15 +27,15 @@ _DIGITS = r"-?\d{4,}"
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)?"
 # HTML+RDFa 1.1, section 3.1: what `datetime` says tells its own type.
 _TIMES = [
-    (re.compile(form), Iri(f"{XSD}{name}"))
-    for name, form in (
-        ("dateTime", rf"{_DIGITS}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?{_ZONE}"),
-        ("date", rf"{_DIGITS}-\d\d-\d\d{_ZONE}"),
-        ("time", rf"\d\d:\d\d:\d\d(?:\.\d+)?{_ZONE}"),
-        ("gYearMonth", rf"{_DIGITS}-\d\d"),
-        ("gYear", _DIGITS),
-        ("duration", r"-?P(?=\d|T)(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?"),
-    )
+    (re.compile(rf"{_DIGITS}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?{_ZONE}"), Iri(f"{XSD}dateTime")),
+    (re.compile(rf"{_DIGITS}-\d\d-\d\d{_ZONE}"), Iri(f"{XSD}date")),
+    (re.compile(rf"\d\d:\d\d:\d\d(?:\.\d+)?{_ZONE}"), Iri(f"{XSD}time")),
+    (re.compile(rf"{_DIGITS}-\d\d"), Iri(f"{XSD}gYearMonth")),
+    (re.compile(_DIGITS), Iri(f"{XSD}gYear")),
+    (
+        re.compile(r"-?P(?=\d|T)(?:\d+Y)?(?:\d+M)?(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?)?"),
+        Iri(f"{XSD}duration"),
+    ),
 ]
 _SPEAKING = frozenset(
     [
