@@ -17,6 +17,7 @@ from rowen.service import Rowen
 from tests.cli.conftest import Cli
 from tests.conftest import House
 from tests.harvest.embedded import pages, sync
+from tests.portals.council import CouncilSite, Paper
 from tests.portals.embedder import Provider
 from tests.portals.packages import NpmRegistry, PythonIndex
 from tests.portals.scripted import Scripted
@@ -118,7 +119,8 @@ def redirecting(site: Site, stranger: Site) -> None:
     site.default = Page(handler=elsewhere)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in WITH_HEADERS if kind not in ("npm", "pypi")])
+# Packages have registries, and what is announced comes from a feed that is a source of its own.
+@pytest.mark.parametrize("kind", [kind for kind in WITH_HEADERS if kind not in ("npm", "pypi", "announced")])
 async def test_a_redirect_to_another_origin_does_not_take_the_secret_along(
     house: House, site: Site, stranger: Site, kind: str
 ) -> None:
@@ -131,6 +133,25 @@ async def test_a_redirect_to_another_origin_does_not_take_the_secret_along(
     assert received(site)
     assert stranger.log
     assert not received(stranger)
+
+
+async def test_documents_that_a_feed_announces_elsewhere_are_asked_without_the_secret(
+    house: House, stranger: Site
+) -> None:
+    with closing(CouncilSite()) as council:
+        council.publish("/own", Paper("Own"))
+        council.pages["/moved"] = Page(status=307, headers={"Location": f"{stranger.url}/moved"})
+        council.publish("/moved")
+        council.publish("/theirs", location=f"{stranger.url}/theirs")
+        async with house.open() as r:
+            await r.add(council.feed, name="feed")
+            await r.add(council.documents, name="papers", options={"headers": HEADERS, "robots": False})
+            await r.sync("feed")
+            await r.sync("papers")
+
+        assert received(council)
+        assert {asked.path for asked in stranger.log} == {"/moved", "/theirs"}
+        assert not received(stranger)
 
 
 async def test_github_s_token_stays_with_its_api(house: House, site: Site, stranger: Site) -> None:

@@ -165,14 +165,17 @@ async def test_an_endpoint_that_refuses_or_lies_in_a_private_network_is_an_error
     assert (house.query("select count(*) from statement_target"), endpoint.updates) == ([(0,)], [])
 
 
-async def test_a_removed_source_takes_back_what_its_pages_stated(
+async def test_a_source_that_is_renamed_or_removed_and_added_again_loses_no_delta(
     house: House, council: CouncilSite, tmp_path: Path
 ) -> None:
     council.publish("/a", Paper("Cameras"))
     async with house.open() as r:
         await follow(r, council)
-        await r.statement_deltas("papers", tmp_path)
-        await r.remove("papers")
-        await r.statement_deltas("papers", tmp_path)
+        await r.edit("papers", rename="council")
+        renamed = await r.statement_deltas("council", tmp_path)
+        await r.remove("council")
+        await r.add(council.documents, name="council")
+        await r.statement_deltas("council", tmp_path)
 
+    assert renamed.parts == 1
     assert consumed(sorted(tmp_path.iterdir())) == set()

@@ -51,13 +51,20 @@ async def append(
 
 
 async def changed(c: Connection, source: str, *, after: int, limit: int) -> list[StatementChange]:
-    """How the statements of a source changed after a number, in order; also of one that was removed since."""
+    """How the statements of a source changed after a number, in order: under its former names, and of former sources
+    of its name as well.
+    """
     return await list_of(
         c,
         StatementChange,
-        "select number, run_id as run, page, at, added, removed from statement_change"
-        " where source = %s and number > %s order by number limit %s",
-        [source, after, limit],
+        """
+        select number, run_id as run, page, at, added, removed from statement_change
+         where number > %(after)s
+           and source_id in (select id from source where name = %(source)s
+                              union select source_id from statement_change where source = %(source)s)
+         order by number limit %(limit)s
+        """,
+        {"source": source, "after": after, "limit": limit},
     )
 
 

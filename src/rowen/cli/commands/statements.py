@@ -21,7 +21,7 @@ _graph = click.option("--graph", metavar="IRI", help="One graph for all; default
 
 @click.command("statements", cls=CommandGroup)
 def statements() -> None:
-    """Take what pages state in RDFa elsewhere."""
+    """Take what pages state in RDFa elsewhere: show, dump, deltas, push."""
 
 
 @command("show")

@@ -11,7 +11,8 @@ create table statement_change (
     kept      integer not null,
     at        timestamptz not null default now()
 );
-create index statement_change_source on statement_change (source_id, number);
+create index statement_change_number on statement_change (source_id, number);
+create index statement_change_source on statement_change (source, source_id);
 
 -- Which pages state something, so that what one page no longer states is not taken from those that still do.
 create index item_statements on item using gin ((record -> 'rdfa' -> 'statements') jsonb_path_ops)
