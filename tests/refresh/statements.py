@@ -10,8 +10,8 @@ OF_THE_POOL = ("set search_path to", "set timezone to")
 
 
 @contextlib.contextmanager
-def failing_at(statement: int) -> Iterator[None]:
-    """The connection breaks at the n-th statement."""
+def failing_at(statement: int | str) -> Iterator[None]:
+    """The connection breaks at the n-th statement, or at the first that contains some words."""
 
     def fail() -> None:
         raise psycopg.OperationalError("the network went away")

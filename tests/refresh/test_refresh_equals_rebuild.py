@@ -14,7 +14,7 @@ from tests.refresh.soak import summary
 from tests.refresh.workers import WorkerMachine
 
 # For each kind: two or three new examples in each build. Twice as long costs a build of 2 cores two minutes more.
-SECONDS = float(os.environ.get("ROWEN_TEST_REFRESH_S", "10"))
+SECONDS = float(os.environ.get("ROWEN_TEST_REFRESH_S", "6"))
 
 # Seeds of a record that is edited, and of one that is created, while it cannot be read.
 EDITED, NEW = 8, 0

@@ -23,7 +23,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 _USES = "http://www.w3.org/ns/rdfa#usesVocabulary"
 _TYPE, _FIRST, _REST, _NIL = (f"{RDF}{name}" for name in ("type", "first", "rest", "nil"))
 _XML, _HTML = f"{RDF}XMLLiteral", f"{RDF}HTML"
-_DIGITS = r"-?\d{4,}"
+_DIGITS = r"-?\d{4,9}"  # of a year: more are no date that anybody means, and would be looked through again and again
 _ZONE = r"(?:Z|[+-]\d\d:\d\d)?"
 # HTML+RDFa 1.1, section 3.1: what `datetime` says tells its own type.
 _TIMES = [
