@@ -87,7 +87,7 @@ async def test_a_network_can_be_opened_for_the_sources_of_one_host(house: House,
 
     assert (mine.status, mine.tally.created) == ("completed", 1)
     assert (other.status, len(trusted.log)) == ("failed", asked)
-    assert "ROWEN_ALLOW_ADDRESSES_FOR" in str(other)
+    assert "ROWEN_ALLOW_ADDRESSES_FOR" in str(other.to_json())
 
 
 async def test_a_stranger_s_source_is_not_led_into_a_network_that_is_open_to_another(
