@@ -1,6 +1,7 @@
 """Commands that are imported when they are called, and the options that every command takes."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import click
 
 from rowen.cli.invocation import Invocation
 
-__all__ = ["Command", "CommandGroup", "LazyCommandGroup", "command"]
+__all__ = ["Command", "CommandGroup", "LazyCommandGroup", "command", "listing_group"]
 
 Sections = Mapping[str, Mapping[str, tuple[str, str]]]
 
@@ -144,5 +145,19 @@ def command(name: str) -> Callable[[Callable[..., Any]], Command]:
 
     def declare(function: Callable[..., Any]) -> Command:
         return click.command(name, cls=Command)(click.pass_obj(function))
+
+    return declare
+
+
+def listing_group(name: str) -> Callable[[Callable[..., None]], CommandGroup]:
+    """Declare a group whose function, called without one of its commands, lists what there is."""
+
+    def declare(function: Callable[..., None]) -> CommandGroup:
+        @wraps(function)
+        def listing(ctx: click.Context, /, **options: Any) -> None:
+            if ctx.invoked_subcommand is None:
+                function(ctx.obj, **options)
+
+        return click.command(name, cls=CommandGroup, invoke_without_command=True)(click.pass_context(listing))
 
     return declare

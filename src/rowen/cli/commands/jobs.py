@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from rowen.cli.command import CommandGroup, command
+from rowen.cli.command import command, listing_group
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
@@ -20,17 +20,12 @@ __all__ = ["COMMANDS"]
 _STYLES = {"waiting": "", "running": "cyan", "done": "green", "failed": "bold red", "cancelled": "yellow"}
 
 
-@click.command("jobs", cls=CommandGroup, invoke_without_command=True)
+@listing_group("jobs")
 @click.option("--state", type=click.Choice(get_args(JobState)), help="Only those.")
 @click.option("--source", metavar="NAME", shell_complete=source_names, help="Only those of one source.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
-@click.pass_context
-def jobs(ctx: click.Context, state: JobState | None, source: str | None, limit: int) -> None:
+def jobs(call: Invocation, state: JobState | None, source: str | None, limit: int) -> None:
     """List what waits and what was done, newest first; cancel, retry, pause, resume."""
-    if ctx.invoked_subcommand is not None:
-        return
-    call = ctx.find_object(Invocation)
-    assert call is not None  # noqa: S101 (every call has one)
     found = call.ask(lambda rowen: rowen.jobs(source, state=state, limit=limit))
     now = datetime.now(UTC)
     call.out.listing(

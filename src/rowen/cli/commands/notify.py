@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.cli.command import CommandGroup, command
+from rowen.cli.command import command, listing_group
 from rowen.cli.commands.webhooks import CARE, list_receivers, show_receiver, wanted
 from rowen.cli.invocation import Invocation
 
@@ -14,14 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS"]
 
 
-@click.command("notify", cls=CommandGroup, invoke_without_command=True)
-@click.pass_context
-def notify(ctx: click.Context) -> None:
+@listing_group("notify")
+def notify(call: Invocation) -> None:
     """List people who are told of changes, by mail or chat; add, pause."""
-    if ctx.invoked_subcommand is not None:
-        return
-    call = ctx.find_object(Invocation)
-    assert call is not None  # noqa: S101 (every call has one)
     list_receivers(call, call.ask(lambda rowen: rowen.notices()), "`rowen notify add NAME env:ADDRESS`")
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.cli.command import CommandGroup, command
+from rowen.cli.command import command, listing_group
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import count, moment
@@ -37,15 +37,9 @@ def poke(call: Invocation, targets: tuple[str, ...]) -> None:
         call.out.say("No worker runs at the moment. `rowen worker --until-idle` does what is due now, and ends.")
 
 
-@click.command("push", cls=CommandGroup, invoke_without_command=True)
-@click.pass_context
-def push(ctx: click.Context) -> None:
+@listing_group("push")
+def push(call: Invocation) -> None:
     """List subscriptions to hubs; subscribe, unsubscribe, show what senders sign with."""
-    if ctx.invoked_subcommand is not None:
-        return
-
-    call = ctx.find_object(Invocation)
-    assert call is not None  # noqa: S101 (every call has one)
     found = call.ask(lambda rowen: rowen.subscriptions())
     call.out.listing(
         found,

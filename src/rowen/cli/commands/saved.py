@@ -2,7 +2,7 @@
 
 import click
 
-from rowen.cli.command import CommandGroup, command
+from rowen.cli.command import command, listing_group
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.model.wording import moment
@@ -12,15 +12,9 @@ __all__ = ["COMMANDS"]
 _STYLES = {"matches": "green", "no longer matches": "red"}
 
 
-@click.command("saved", cls=CommandGroup, invoke_without_command=True)
-@click.pass_context
-def saved(ctx: click.Context) -> None:
+@listing_group("saved")
+def saved(call: Invocation) -> None:
     """List searches that are followed, and see what newly matches."""
-    if ctx.invoked_subcommand is not None:
-        return
-
-    call = ctx.find_object(Invocation)
-    assert call is not None  # noqa: S101 (every call has one)
     found = call.ask(lambda rowen: rowen.saved_searches())
     call.out.listing(
         found,

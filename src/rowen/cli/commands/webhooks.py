@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rowen.cli.command import CommandGroup, command
+from rowen.cli.command import command, listing_group
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.cli.output import Piece
@@ -44,14 +44,9 @@ def wanted(function: "Callable[..., None]") -> "Callable[..., None]":
     return function
 
 
-@click.command("webhooks", cls=CommandGroup, invoke_without_command=True)
-@click.pass_context
-def webhooks(ctx: click.Context) -> None:
+@listing_group("webhooks")
+def webhooks(call: Invocation) -> None:
     """List who is called when something changes; add, pause, replay."""
-    if ctx.invoked_subcommand is not None:
-        return
-    call = ctx.find_object(Invocation)
-    assert call is not None  # noqa: S101 (every call has one)
     list_receivers(call, call.ask(lambda rowen: rowen.webhooks()), "`rowen webhooks add NAME URL --secret env:NAME`")
 
 
