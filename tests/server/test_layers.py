@@ -9,6 +9,7 @@ import pytest
 
 from rowen.server.limits import Buckets
 from rowen.server.logs import JsonLine
+from rowen.server.requests import place_of
 from tests.conftest import House
 from tests.server.doors import door
 
@@ -206,3 +207,19 @@ async def test_what_nobody_foresaw_tells_nothing(house: House, monkeypatch: pyte
 
     assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
     assert ("secret" in answer.text, answer.json()["code"]) == (False, "error")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("203.0.113.7", "203.0.113.8", False),
+        ("2001:db8::1", "2001:db8::ffff", True),
+        ("2001:db8:0:0:1::", "2001:db8::", True),
+        ("2001:db8:0:1::1", "2001:db8::1", False),
+        ("::ffff:203.0.113.7", "::ffff:203.0.113.8", False),
+    ],
+)
+def test_whoever_has_many_addresses_is_counted_as_one(one: str, other: str, is_same: bool) -> None:
+    first, second = (place_of({"type": "http", "client": (address, 1)}) for address in (one, other))
+
+    assert (first == second) is is_same

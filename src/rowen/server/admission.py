@@ -3,7 +3,6 @@
 import base64
 import binascii
 import logging
-from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
 from starlette.responses import RedirectResponse
@@ -27,6 +26,7 @@ from rowen.server.requests import (
     is_loopback,
     origin_host,
     path_of,
+    place_of,
 )
 from rowen.service import Rowen
 
@@ -94,14 +94,14 @@ class Admission:
         if method not in SAFE:
             self._check_origin(scope)
         if path.startswith(OPEN) or path in _OWN:
-            self._rates.take(_place(client_of(scope)))
+            self._rates.take(place_of(scope))
             return None
         if method == "OPTIONS" and headers_of(scope).get("origin") in self._cors:
             return PUBLIC
         # Known before it is refused: who tried to write is written down too.
         scope["state"]["principal"] = principal = await self._identified(scope)
         if principal != LOCAL:
-            self._rates.take(_place(client_of(scope)) if principal == PUBLIC else f"@{principal.name}")
+            self._rates.take(place_of(scope) if principal == PUBLIC else f"@{principal.name}")
         if not path.startswith(_MCP):
             reads = method in SAFE or path in _HARMLESS
             require(Scope.READ if reads else Scope.WRITE).check(principal)
@@ -141,7 +141,7 @@ class Admission:
     async def _identified(self, scope: Asked) -> Principal:
         secret = _secret(scope)
         if secret is not None:
-            address = _place(client_of(scope))
+            address = place_of(scope)
             self._wrong.check(address)
             principal = await self._identify(secret)
             if principal is None:
@@ -190,12 +190,7 @@ def _wants_page(scope: Asked) -> bool:
     return scope["method"] == "GET" and "text/html" in headers.get("accept", "") and "authorization" not in headers
 
 
-def _place(address: str) -> str:
-    """Who an address stands for: of IPv6, all that one customer has."""
-    return ":".join(address.split(":")[:4]) if ":" in address else address
-
-
-def allowed_next(path: str, bases: Sequence[str] = ()) -> str:
+def allowed_next(path: str) -> str:
     """Where to go after a login: a path of ours, and no address of anybody else's."""
     parts = urlsplit(path)
     plain = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.scheme and not parts.netloc

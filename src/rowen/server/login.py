@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from rowen.model.access import NewSession
 from rowen.server.admission import COOKIES, allowed_next
 from rowen.server.limits import Buckets
-from rowen.server.requests import client_of
+from rowen.server.requests import place_of
 from rowen.service import Rowen
 
 __all__ = ["login_routes"]
@@ -52,7 +52,7 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         return _form(request, allowed_next(request.query_params.get("next", "/")), rowen=rowen)
 
     async def log_in(request: Request) -> Response:
-        tries.take(client_of(request.scope))
+        tries.take(place_of(request.scope))
         given = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=10)
         wanted = allowed_next(given.get("next", ["/"])[0])
         session = await rowen.open_session(given.get("token", [""])[0].strip())

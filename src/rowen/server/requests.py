@@ -8,12 +8,23 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-__all__ = ["REQUEST_ID", "SAFE", "client_of", "headers_of", "host_of", "is_loopback", "origin_host", "path_of"]
+__all__ = [
+    "REQUEST_ID",
+    "SAFE",
+    "client_of",
+    "headers_of",
+    "host_of",
+    "is_loopback",
+    "origin_host",
+    "path_of",
+    "place_of",
+]
 
 REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
 """The request that is being answered, for the log."""
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_CUSTOMER_BITS = 64  # the least that a provider gives to one customer, and so one of many addresses of a guesser
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost."})
 
 
@@ -32,6 +43,14 @@ def client_of(scope: Scope) -> str:
     """The address that a request came from; empty where that is not known."""
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def place_of(scope: Scope) -> str:
+    """Who the address of a request stands for: of IPv6, all that one customer has."""
+    address = _address(client_of(scope))
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.IPv6Network((address, _CUSTOMER_BITS), strict=False))
+    return client_of(scope)
 
 
 def host_of(scope: Scope) -> str:
