@@ -223,3 +223,36 @@ def test_whoever_has_many_addresses_is_counted_as_one(one: str, other: str, is_s
     first, second = (place_of({"type": "http", "client": (address, 1)}) for address in (one, other))
 
     assert (first == second) is is_same
+
+
+async def test_a_person_meets_a_page_and_a_program_a_problem(house: House) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    async with door(house) as it:
+        strange = await it.http.get("/no<such>", headers=browser)
+        asked = await it.http.get("/nosuch")
+        api = await it.http.get("/api/v1/nosuch", headers=browser)
+        written = await it.http.post("/", headers=browser)
+        foreign = await it.http.post("/jobs/pause", headers={**browser, "Sec-Fetch-Site": "cross-site"})
+
+    kinds = [one.headers["content-type"].partition(";")[0] for one in (strange, asked, api, written, foreign)]
+    assert kinds == ["text/html", *["application/problem+json"] * 2, *["text/html"] * 2]
+    assert [one.status_code for one in (strange, asked, api, written, foreign)] == [404, 404, 404, 405, 403]
+    assert "There is nothing at /no" in strange.text
+    assert "<such>" not in strange.text
+    assert set(written.headers["allow"].split(", ")) == {"GET", "HEAD"}
+    assert "comes from a page of another site" in foreign.text
+
+
+async def test_what_nobody_foresaw_is_a_page_too_and_keeps_its_words_to_the_log(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the words of a secret")
+
+    async with door(house) as it:
+        monkeypatch.setattr(type(it.rowen), "standing_sources", broken)
+        found = await it.http.get("/sources", headers={"Accept": "text/html"})
+
+    assert (found.status_code, found.headers["content-type"]) == (500, "text/html; charset=utf-8")
+    assert "Something unexpected happened" in found.text
+    assert "secret" not in found.text

@@ -17,6 +17,8 @@ __all__ = ["MEDIA_TYPE_PROBLEM", "ProblemDetails", "install", "problem_of", "res
 
 MEDIA_TYPE_PROBLEM = "application/problem+json"
 
+_NOWHERE = "The page at / leads to all others; /api/docs lists what programs can ask for."
+
 # What an action is over HTTP, where that is one request; other actions keep the words of the command line.
 _REQUESTS = {
     "cancel": "POST /api/v1/runs/{}/cancel",
@@ -116,7 +118,7 @@ async def _http_error(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, HTTPException)  # noqa: S101 (what it was registered for)
     match problem.status_code:
         case 404:
-            told: RowenError = NotFoundError(f"There is nothing at {request.url.path}.", hint="/api/docs lists all.")
+            told: RowenError = NotFoundError(f"There is nothing at {request.url.path}.", hint=_NOWHERE)
         case 405:
             told = _MethodError(f"{request.method} is not for {request.url.path}.", hint="/api/docs lists what is.")
         case 400:

@@ -16,6 +16,7 @@ from rowen.errors import RefusedError, RowenError, UnauthenticatedError, UsageEr
 from rowen.hints import Hint, action
 from rowen.model.access import Principal, Scope
 from rowen.server.limits import Buckets
+from rowen.server.problem_pages import wants_page
 from rowen.server.requests import (
     SAFE,
     client_of,
@@ -77,7 +78,7 @@ class Admission:
         try:
             state["principal"] = await self._admit(scope)
         except UnauthenticatedError as problem:
-            if not _wants_page(scope):
+            if scope["method"] != "GET" or not wants_page(scope):
                 return await response_of(problem)(scope, receive, send)
             wanted = quote(path_of(scope), safe="/")
             login = RedirectResponse(f"{scope.get('root_path', '')}/login?next={wanted}", 303)
@@ -182,12 +183,6 @@ def _secret(scope: Asked) -> str | None:
         except (binascii.Error, ValueError):
             return ""
     return None
-
-
-def _wants_page(scope: Asked) -> bool:
-    """Whether a person looks at the answer: a browser went there, and asks for a page."""
-    headers = headers_of(scope)
-    return scope["method"] == "GET" and "text/html" in headers.get("accept", "") and "authorization" not in headers
 
 
 def allowed_next(path: str) -> str:

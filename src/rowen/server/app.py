@@ -21,6 +21,7 @@ from rowen.server.heads import Heads
 from rowen.server.journal import Journal
 from rowen.server.limits import BodyLimit
 from rowen.server.login import login_routes
+from rowen.server.problem_pages import ProblemPages
 from rowen.server.repeats import Repeats
 from rowen.service import Rowen
 
@@ -60,7 +61,7 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
     inner.router.lifespan_context = lambda _: _beside(rowen, assistants, works=works)
     layers: ASGIApp = Repeats(Heads(inner), rowen)
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)
-    layers = Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies)
+    layers = ProblemPages(Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies))
     if settings.cors_origins:
         layers = _with_cors(layers, settings.cors_origins)
     layers = Journal(layers, rowen)

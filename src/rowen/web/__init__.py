@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.routing import BaseRoute
 
     from rowen.service import Rowen
 
-__all__ = ["routes"]
+__all__ = ["problem_page", "routes"]
 
 
 def routes(rowen: "Rowen") -> "list[BaseRoute]":
@@ -15,3 +17,10 @@ def routes(rowen: "Rowen") -> "list[BaseRoute]":
     from rowen.web.routing import all_routes
 
     return all_routes(rowen)
+
+
+def problem_page(request: "Request", problem: bytes) -> "Response":
+    """What an RFC 9457 problem says, as a page."""
+    from rowen.web.drawing import drawn, told_trouble
+
+    return drawn(request, told_trouble(problem), None)

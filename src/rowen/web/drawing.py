@@ -17,9 +17,9 @@ from rowen.version import __version__
 from rowen.web import charts, words
 from rowen.web.addresses import PageAddresses, outside
 from rowen.web.files import address_of
-from rowen.web.view import View, may
+from rowen.web.view import ToldProblem, View, may
 
-__all__ = ["THEMES", "drawn", "in_json", "plain", "trouble"]
+__all__ = ["THEMES", "drawn", "in_json", "plain", "told_trouble", "trouble"]
 
 THEMES = ("light", "dark")
 
@@ -102,6 +102,12 @@ def trouble(problem: RowenError) -> View:
     return View(
         "trouble.html", "That did not work", {"problem": problem}, problem.to_json(), status=problem.http_status
     )
+
+
+def told_trouble(problem: bytes) -> View:
+    """The same of a problem that another door has put into JSON."""
+    told = msgspec.json.decode(problem, type=ToldProblem)
+    return View("trouble.html", "That did not work", {"problem": told}, status=told.status)
 
 
 def _twin(request: Request, at: PageAddresses) -> str:

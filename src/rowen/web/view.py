@@ -10,7 +10,7 @@ from starlette.requests import Request
 from rowen.errors import RefusedError
 from rowen.model.access import Principal, Scope
 
-__all__ = ["Goto", "View", "command", "may", "need", "number", "text"]
+__all__ = ["Goto", "ToldProblem", "View", "command", "may", "need", "number", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,19 @@ class View:
     facts: Any = None
     commands: Sequence[str] = ()
     status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ToldProblem:
+    """What went wrong, as another door has told it."""
+
+    detail: str
+    code: str
+    status: int
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return self.detail
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from rowen.model.library import Overview
 from rowen.model.schedule import Schedule
 from rowen.model.snippet import snippet
 from rowen.model.wording import age, count, percent, seconds, size
+from rowen.web.view import ToldProblem
 
 __all__ = ["FILTERS", "Mark", "checked_at", "state_of"]
 
@@ -151,7 +152,7 @@ def pieces(hint: str | None, of: str | None = None) -> list[tuple[str, Action | 
     return [(first[:1].upper() + first[1:] if of else first, told[0][1]), *told[1:]]
 
 
-def code_of(problem: RowenError) -> str:
+def code_of(problem: RowenError | ToldProblem) -> str:
     """The name of an error, the same at every door."""
     return problem.code
 
