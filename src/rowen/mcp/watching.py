@@ -54,7 +54,7 @@ class ChangeWatch:
             return await self._listen(ctx, params)
 
     async def subscribe(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-        """ChangeWatch a resource for the one client of a process that speaks the protocol before 2026-07-28."""
+        """Watch a resource for the one client of a process that speaks the protocol before 2026-07-28."""
         ResourceAddress.parse(uri)
         if uri in self._subscribed:
             return
@@ -78,7 +78,7 @@ class ChangeWatch:
         await self._ready()
 
     def unsubscribe(self, uri: str) -> None:
-        """ChangeWatch it no longer."""
+        """Watch it no longer."""
         if end := self._subscribed.pop(uri, None):
             end()
 
@@ -100,7 +100,7 @@ class ChangeWatch:
 
     @contextmanager
     def _watching(self, uris: Iterable[str]) -> Iterator[None]:
-        """ChangeWatch resources; an address that names nothing is kept quiet about, as one that never changes."""
+        """Watch resources; an address that names nothing is kept quiet about, as one that never changes."""
         mine = []
         for uri in uris:
             with suppress(NotFoundError):
