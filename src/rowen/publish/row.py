@@ -4,6 +4,8 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
+from rowen.model.record_kinds import record_kind_of
+
 __all__ = ["COLUMNS", "ExportResource", "ExportRow", "Identity", "StoredRow", "row_of"]
 
 
@@ -56,6 +58,7 @@ class ExportRow(TypedDict):
     spatial: str | None
     temporal: str | None
     landing_page: str | None
+    record_kind: str | None
     resources: list[ExportResource]
     language: str | None
     media_type: str | None
@@ -103,6 +106,7 @@ def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
         "spatial": _text(facts, "spatial"),
         "temporal": _text(facts, "temporal"),
         "landing_page": _text(facts, "landing_page"),
+        "record_kind": record_kind_of(facts, stored.media_type),
         "resources": [_resource(one) for one in _list(facts, "resources") if isinstance(one, dict)],
         "language": stored.language,
         "media_type": stored.media_type,

@@ -6,6 +6,7 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, word, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import size_of
 from rowen.connectors.catalog.rows import Json, listed, without
 from rowen.connectors.catalog.text import plain
@@ -75,6 +76,7 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
         temporal=_period(record.get("time")) or _period(facts.get("timeInfo")),
         landing_page=url,
         resources=tuple(_resources(facts, url)),
+        record_kind=kind_named([word(facts.get("type"))]) or ("other" if word(facts.get("type")) else None),
         texts=said.others,
         source=steady(record),
     )

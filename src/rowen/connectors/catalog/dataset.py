@@ -10,6 +10,7 @@ from rowen.connectors.catalog.licences import licence_in
 from rowen.connectors.catalog.resource_text import Resource, resource_text
 from rowen.connectors.catalog.text import one_line
 from rowen.model.item import Document, Validators
+from rowen.model.record_kinds import USUAL
 from rowen.model.twins import DATASET
 
 __all__ = ["Dataset", "Resource", "place_of"]
@@ -25,7 +26,8 @@ class Dataset:
 
     `url` is built from the portal's own identifier, so that a renamed dataset stays itself; `landing_page` is where
     people go. `texts` holds title and description in further languages. `source` is the complete record as the
-    portal gave it, without what moves by itself (views, followers, counts of neighbours).
+    portal gave it, without what moves by itself (views, followers, counts of neighbours). `record_kind` is what the
+    record describes, a dataset where nothing else is told.
     """
 
     url: str
@@ -42,6 +44,7 @@ class Dataset:
     temporal: str = ""
     landing_page: str = ""
     resources: tuple[Resource, ...] = ()
+    record_kind: str | None = None
     texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -78,6 +81,7 @@ class Dataset:
             "spatial": self.spatial,
             "temporal": self.temporal,
             "landing_page": self.landing_page,
+            "record_kind": self.record_kind if self.record_kind != USUAL else None,
             "resources": [resource._asdict() for resource in self.resources],
         }
         return {**{name: value for name, value in facts.items() if value}, "source": self.source}

@@ -8,6 +8,7 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.model.hashes import body_hash, canonical_json
@@ -43,6 +44,7 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
             *(_resource(one, said.language) for one in _objects(record.get("distribution"))),
             *_endpoints(record),
         ),
+        record_kind=kind_named(_words(record.get("@type"))),
         texts=said.others,
         source=record,
     )

@@ -7,6 +7,7 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import word, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.socrata.address import item
@@ -60,6 +61,7 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         temporal=_told(told, _PERIODS),
         landing_page=word(record.get("link")) or word(record.get("permalink")),
         resources=tuple(_resources(resource, site, identifier)),
+        record_kind=kind_named([word(resource.get("type"))]),
         texts=said.others,
         source=steady(record),
     )

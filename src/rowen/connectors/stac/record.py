@@ -36,6 +36,8 @@ def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
         temporal=", ".join(_periods(record)),
         landing_page=_page(record, base),
         resources=tuple(_resource(name, asset, base) for name, asset in _assets(record)),
+        # As the profile of ISO 19115 for Earth observation has it: a collection is a series of products.
+        record_kind="series",
         source=record,
     )
 
