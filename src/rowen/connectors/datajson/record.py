@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from rowen.connectors.catalog.columns import columns_of_schema
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
@@ -97,6 +98,7 @@ def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
         format=format_named(_label(one.get("format"), language)) or format_of(media_type, url),
         media_type=media_type,
         size_bytes=size_of(_bare(one.get("byteSize"))),
+        columns=columns_of_schema(one, language),
     )
 
 
