@@ -104,7 +104,7 @@ async def test_a_dataset_is_stored_whole(house: House, portal: OpenDataSoftPorta
 
     [(url, title, text, tags, record)] = house.query("select url, title, text, tags, record from item")
     assert (url, title, tags) == (f"{portal.url}/explore/dataset/hay-1/", "Hay", ["Environment", "hay"])
-    assert text == "All about hay-1.\n\n## Resources\n\n- Manual (PDF)"
+    assert text == "All about hay-1.\n\n## Resources\n\n- Manual (PDF)\n\n## Columns\n\na"
     assert (record["publisher"], record["licence"], record["languages"]) == ("The Farm", "CC0", ["de", "fr"])
     assert (record["issued"], record["modified"]) == ("2020-01-31", "2024-01-01T02:00:00Z")
     assert (record["spatial"], record["temporal"]) == ("A, B", "2020-01-01/")

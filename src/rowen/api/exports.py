@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from rowen.api.access import Service, require
 from rowen.api.examples import Responses
 from rowen.model.access import Scope
+from rowen.model.record_kinds import RECORD_KINDS, check_record_kinds
 
 __all__ = ["router"]
 
@@ -25,17 +26,22 @@ _PIECE_BYTES = 256 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
 Only = Annotated[list[str] | None, Query(description="only these sources")]
+OfKind = Annotated[
+    list[str] | None, Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
+]
 Form = Annotated[Literal["parquet", "jsonl", "csv", "sqlite"], InPath(description="the format of the files")]
 _LINES: Responses = {200: {"content": {"application/jsonl": {"example": '{"source":"guide","title":"Haymaking"}\n'}}}}
 _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
 @router.get("/exports/items.jsonl", response_class=Response, responses=_LINES)
-async def export_lines(rowen: Service, source: Only = None) -> Response:
+async def export_lines(rowen: Service, source: Only = None, record_kind: OfKind = None) -> Response:
     """All items as JSON lines, of one moment, sent while they are read."""
     for name in source or ():
         await rowen.source(name)
-    return StreamingResponse(rowen.export_lines(sources=source or ()), media_type="application/jsonl")
+    check_record_kinds(record_kind or ())
+    lines = rowen.export_lines(sources=source or (), record_kinds=record_kind or ())
+    return StreamingResponse(lines, media_type="application/jsonl")
 
 
 @router.get("/exports/extractions/{form}", response_class=Response, responses=_TAR)
@@ -59,13 +65,20 @@ async def export_snapshot(
     source: Only = None,
     excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
     withdrawn: Annotated[bool, Query(description="also the last copies of deleted items")] = False,
+    record_kind: OfKind = None,
 ) -> Response:
     """A snapshot of all items as a tar archive: the files of `rowen export`, with manifest and coverage.
 
     It is written before it is sent: the first byte of a large one takes its time.
     """
     with _Folder(f"rowen-{form}") as folder:
-        await rowen.export(form, folder.path, sources=source or (), excel=excel, withdrawn=withdrawn)
+        await rowen.export(
+            *(form, folder.path),
+            sources=source or (),
+            excel=excel,
+            withdrawn=withdrawn,
+            record_kinds=record_kind or (),
+        )
         return folder.packed()
 
 

@@ -12,6 +12,7 @@ from rowen.api.items import MARKDOWN, Link, WhichSource, prefers_markdown
 from rowen.api.shapes import shape
 from rowen.api.times import moment_of
 from rowen.model.query import Answer
+from rowen.model.record_kinds import RECORD_KINDS
 from rowen.service.facts import fact
 from rowen.service.markdown import markdown
 
@@ -28,6 +29,9 @@ async def _narrowing(
     kind: Annotated[list[str] | None, Query(description="only in sources of these kinds")] = None,
     tag: Annotated[list[str] | None, Query(description="only items with one of these tags")] = None,
     language: Annotated[list[str] | None, Query(description="only items in these languages: `de`, `pt-BR`")] = None,
+    record_kind: Annotated[
+        list[str] | None, Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
+    ] = None,
     publisher: Annotated[str | None, Query(description="only datasets whose publisher's name has this in it")] = None,
     since: Annotated[str | None, Query(description="modified since a date, or in the last `2h`, `1d`, `4w`")] = None,
     until: Annotated[str | None, Query(description="not modified after a date")] = None,
@@ -38,6 +42,7 @@ async def _narrowing(
         "kinds": kind or (),
         "tags": tag or (),
         "languages": language or (),
+        "record_kinds": record_kind or (),
         "publisher": publisher,
         "since": moment_of(since),
         "until": moment_of(until),

@@ -135,6 +135,7 @@ class Narrowing(TypedDict, total=False):
     kinds: Sequence[str]
     tags: Sequence[str]
     languages: Sequence[str]
+    record_kinds: Sequence[str]
     publisher: str | None
     since: datetime | None
     until: datetime | None
@@ -149,6 +150,7 @@ class Filters:
     source_ids: Sequence[int] | None = None
     tags: Sequence[str] = ()
     languages: Sequence[str] = ()
+    record_kinds: Sequence[str] = ()
     publisher: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -185,7 +187,7 @@ class Hit:
 
     `words` are those of the query that were found, `similarity` is that of the nearest passage by meaning; the ranks
     are those of each part alone, and None where it did not find the item. `held` says that the source no longer shows
-    the item, whose deletion was held back.
+    the item, whose deletion was held back. `record_kind` is what a record of a catalog describes.
     """
 
     url: str
@@ -202,6 +204,7 @@ class Hit:
     vector_rank: int | None = None
     kind: str = ""
     language: str | None = None
+    record_kind: str | None = None
     held: bool = False
     further: tuple[Passage, ...] = ()
     twins: tuple[Twin, ...] = ()

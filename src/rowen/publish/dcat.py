@@ -13,6 +13,9 @@ from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment
 __all__ = ["catalog_page"]
 
 _WEB = ("http://", "https://")
+# DCAT has classes for these only: all else that catalogs list is a dataset to it.
+_CLASSES = {"series": "dcat:DatasetSeries", "service": "dcat:DataService"}
+_RELATIONS = {"service": "dcat:service"}
 
 
 def catalog_page(addresses: PublicAddresses, page: CatalogPage, *, after: str | None, total: int) -> Publication:
@@ -20,7 +23,9 @@ def catalog_page(addresses: PublicAddresses, page: CatalogPage, *, after: str | 
     told = [*_head(addresses, page, after, total)]
     catalog = NamedNode(addresses.catalog("dcat"))
     for dataset in page.datasets:
-        told.append(Triple(catalog, name("dcat:dataset"), iri(dataset.url)))
+        told.append(
+            Triple(catalog, name(_RELATIONS.get(dataset.said("record_kind") or "", "dcat:dataset")), iri(dataset.url))
+        )
         told += _dataset(dataset)
     return Publication(turtle(told), MEDIA_TYPE_TURTLE)
 
@@ -47,7 +52,7 @@ def _dataset(listed: ListedDataset) -> Iterator[Triple]:
     def told(property_name: str, value: Thing) -> Triple:
         return Triple(dataset, name(property_name), value)
 
-    yield told("rdf:type", name("dcat:Dataset"))
+    yield told("rdf:type", name(_CLASSES.get(listed.said("record_kind") or "", "dcat:Dataset")))
     yield told("dcterms:title", _words(listed.title, listed.language))
     yield told("dcterms:description", _words(listed.text, listed.language))
     yield told("dcterms:identifier", Literal(listed.said("identifier") or listed.url))

@@ -36,10 +36,12 @@ _RESOURCE = pa.struct(
         ("size_bytes", pa.int64()),
     ]
 )
+_COLUMN = pa.struct([(name, pa.string()) for name in ("name", "label", "type")])
 _TYPES = {
     "tags": pa.list_(pa.string()),
     "languages": pa.list_(pa.string()),
     "resources": pa.list_(_RESOURCE),
+    "columns": pa.list_(_COLUMN),
     "first_seen": _MOMENT,
     "updated_at": _MOMENT,
 }

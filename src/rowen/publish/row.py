@@ -4,7 +4,9 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
-__all__ = ["COLUMNS", "ExportResource", "ExportRow", "Identity", "StoredRow", "row_of"]
+from rowen.model.record_kinds import record_kind_of
+
+__all__ = ["COLUMNS", "ExportColumn", "ExportResource", "ExportRow", "Identity", "StoredRow", "row_of"]
 
 
 class StoredRow(NamedTuple):
@@ -38,6 +40,14 @@ class ExportResource(TypedDict):
     size_bytes: int | None
 
 
+class ExportColumn(TypedDict):
+    """One column of a table."""
+
+    name: str
+    label: str
+    type: str
+
+
 class ExportRow(TypedDict):
     """One line of an export. `record` is the complete record of the source, as JSON text."""
 
@@ -56,7 +66,9 @@ class ExportRow(TypedDict):
     spatial: str | None
     temporal: str | None
     landing_page: str | None
+    record_kind: str | None
     resources: list[ExportResource]
+    columns: list[ExportColumn]
     language: str | None
     media_type: str | None
     first_seen: datetime
@@ -103,7 +115,9 @@ def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
         "spatial": _text(facts, "spatial"),
         "temporal": _text(facts, "temporal"),
         "landing_page": _text(facts, "landing_page"),
+        "record_kind": record_kind_of(facts, stored.media_type),
         "resources": [_resource(one) for one in _list(facts, "resources") if isinstance(one, dict)],
+        "columns": _columns(facts),
         "language": stored.language,
         "media_type": stored.media_type,
         "first_seen": stored.first_seen,
@@ -124,6 +138,21 @@ def _text(facts: dict[str, Any], name: str) -> str | None:
 def _list(facts: dict[str, Any], name: str) -> list[Any]:
     value = facts.get(name)
     return value if isinstance(value, list) else []
+
+
+def _columns(facts: dict[str, Any]) -> list[ExportColumn]:
+    """The columns of a dataset and of its resources, each name once."""
+    held = [facts, *(one for one in _list(facts, "resources") if isinstance(one, dict))]
+    told = [column for one in held for column in _list(one, "columns") if isinstance(column, dict)]
+    return list({column["name"]: column for column in map(_column, told)}.values())
+
+
+def _column(one: dict[str, Any]) -> ExportColumn:
+    return {
+        "name": str(one.get("name") or ""),
+        "label": str(one.get("label") or ""),
+        "type": str(one.get("type") or ""),
+    }
 
 
 def _resource(one: dict[str, Any]) -> ExportResource:

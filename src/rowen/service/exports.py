@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.export import Export
+from rowen.model.record_kinds import check_record_kinds
 from rowen.model.source import one_or_more
 from rowen.store import sources as source_store
 from rowen.version import __version__
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rowen.publish.formats import Format, SnapshotWriter
     from rowen.publish.lines import WithdrawnLines
     from rowen.publish.manifest import Earlier
-    from rowen.store.exports import Exported, Snapshot
+    from rowen.store.exports import Exported
 
 __all__ = ["Exports"]
 
@@ -75,13 +76,14 @@ class Exports:
         previous: Path | None = None,
         excel: bool = False,
         withdrawn: bool = False,
+        record_kinds: Sequence[str] = (),
         now: datetime | None = None,
     ) -> Export:
         """Write all items, or those of some sources, into a new folder, which is there whole or not at all.
 
         `previous` is the folder of an earlier export: what changed since then is written as well. `excel` makes CSV
         safe for spreadsheets. With `withdrawn`, the last copies of items that were deleted not long ago are written
-        into a file of their own.
+        into a file of their own. With `record_kinds`, only records of catalogs that describe one of these are written.
         """
         from rowen.publish.folder import new_folder
         from rowen.publish.formats import FORMATS, writer
@@ -92,6 +94,9 @@ class Exports:
             raise UsageError(f"There is no format {form!r}.", hint=f"The formats are: {', '.join(FORMATS)}.")
         if excel and form != "csv":
             raise UsageError(f"{form} needs no care for spreadsheets.", hint="--excel goes with csv.")
+        check_record_kinds(record_kinds := one_or_more(record_kinds))
+        if record_kinds and (previous is not None or withdrawn):
+            raise UsageError("Some kinds of records cannot be compared with an export of all, nor with what is gone.")
         sources = one_or_more(sources)
         await self._need(sources)
         earlier = await asyncio.to_thread(checked, previous) if previous is not None else None
@@ -99,7 +104,7 @@ class Exports:
             work = _Work(form, folder, writer(form, folder, excel=excel), now or datetime.now(UTC))
             work.withdrawn = WithdrawnLines(folder) if withdrawn else None
             try:
-                await self._fill(work, frozenset(sources))
+                await self._fill(work, frozenset(sources), record_kinds)
             except BaseException:
                 work.writer.abandon()
                 raise
@@ -133,12 +138,15 @@ class Exports:
             size_bytes = sum(path.stat().st_size for path in folder.iterdir())
         return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
 
-    async def lines(self, *, sources: str | Sequence[str] = (), limit: int | None = None) -> AsyncGenerator[bytes]:
+    async def lines(
+        self, *, sources: str | Sequence[str] = (), limit: int | None = None, record_kinds: Sequence[str] = ()
+    ) -> AsyncGenerator[bytes]:
         """Items as JSON lines, as they are read, at most so many: a snapshot that needs no room on any disk."""
         from rowen.publish.lines import json_line
         from rowen.publish.row import StoredRow, row_of
         from rowen.store.exports import snapshot
 
+        check_record_kinds(record_kinds := one_or_more(record_kinds))
         names, left = one_or_more(sources), limit
         await self._need(names)
         async with snapshot(self._database) as index:
@@ -146,7 +154,7 @@ class Exports:
             for source in await index.sources():
                 if names and source.name not in names:
                     continue
-                async with aclosing(index.rows(source.id)) as batches:
+                async with aclosing(index.rows(source.id, record_kinds=record_kinds)) as batches:
                     async for rows in batches:
                         made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows[:left]]
                         yield "".join(map(json_line, made)).encode("utf-8", "replace")
@@ -159,7 +167,7 @@ class Exports:
             for name in names:
                 await source_store.get(c, name)
 
-    async def _fill(self, work: _Work, names: frozenset[str]) -> None:
+    async def _fill(self, work: _Work, names: frozenset[str], record_kinds: Sequence[str]) -> None:
         from rowen.store.exports import snapshot
 
         async with snapshot(self._database) as index:
@@ -168,17 +176,18 @@ class Exports:
             taken: set[str] = set(_RESERVED)
             for source in await index.sources():
                 if not names or source.name in names:
-                    await _write_source(work, index, source, _file_name(source.name, taken))
+                    rows = index.rows(source.id, record_kinds=record_kinds)
+                    await _write_source(work, rows, source, _file_name(source.name, taken))
                     await _write_withdrawn(work, index.withdrawn(source.id, days=self._withdrawn_days), source)
         await _in_thread(work.writer.close)
 
 
-async def _write_source(work: _Work, index: Snapshot, source: Exported, file: str) -> None:
+async def _write_source(work: _Work, items: AsyncGenerator[list[tuple[Any, ...]]], source: Exported, file: str) -> None:
     from rowen.publish.coverage import Coverage
 
     written = _Written(source, work.writer.begin(source.name, file), Coverage())
     work.written.append(written)
-    async with aclosing(index.rows(source.id)) as batches, aclosing(_ahead(batches)) as ahead:
+    async with aclosing(items) as batches, aclosing(_ahead(batches)) as ahead:
         async for rows in ahead:
             await _in_thread(_write, work.writer, written, rows)
 

@@ -103,6 +103,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "passages": hit.passages,
         "kind": hit.kind,
         "language": hit.language,
+        "record_kind": hit.record_kind,
         "held": hit.held,
         "words": list(hit.words),
         "similarity": hit.similarity,

@@ -10,6 +10,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.condition import Condition
 from rowen.model.excerpt import within
 from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, language_code, plain
+from rowen.model.record_kinds import check_record_kinds
 from rowen.model.source import Source, one_or_more
 from rowen.model.version import VersionSpec
 from rowen.model.wording import percent
@@ -209,6 +210,7 @@ async def _filters(c: Connection, names: Sequence[str] | None, version: str | No
     rest: dict[str, Any] = dict(narrowing)
     kinds = rest.pop("kinds", None)
     rest["where"] = [Condition.parse(text) for text in rest.pop("where", ())]
+    check_record_kinds(narrowing.get("record_kinds") or ())
     if narrowing.get("languages"):
         _check_languages(narrowing["languages"], await filter_store.languages(c))
     if not names and not kinds and version is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rowen.model import twins
 from rowen.store.database import Connection, Database
+from rowen.store.filters import RECORD_KIND
 from rowen.store.rows import all_rows, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 from rowen.store.twins import MAKE_LISTING, group_of, listing
@@ -70,20 +71,21 @@ class Snapshot:
         )
         return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
 
-    async def rows(self, source_id: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
-        """The items of a source in batches, by key; `find_twins` must have been called."""
+    async def rows(self, source_id: int, *, record_kinds: Sequence[str] = ()) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """The items of a source in batches, by key, or those that describe this; `find_twins` must have been called."""
         await self._c.execute("set local enable_sort = off")
         async with self._c.cursor(name="export", binary=True) as cursor:
             await cursor.execute(
-                """
+                f"""
                 select item.key, item.url, item.title, item.text, item.tags, (item.record - 'source')::text,
                        coalesce(item.record -> 'source', item.record)::text, item.language, item.media_type,
                        item.created_at, item.updated_at, item.content_hash, item.record_hash,
                        twin_of.original_key, twin_of.original_url
                   from item left join twin_of on twin_of.item_id = item.id
-                 where item.source_id = %s order by item.key
-                """,
-                [source_id],
+                 where item.source_id = %(source)s and (%(kinds)s::text[] is null or {RECORD_KIND} = any(%(kinds)s))
+                 order by item.key
+                """,  # noqa: S608 (constants)
+                {"source": source_id, "kinds": list(record_kinds) or None},
             )
             while rows := await cursor.fetchmany(_BATCH):
                 yield rows

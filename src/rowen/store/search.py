@@ -136,6 +136,7 @@ def _found(rows: list[Row]) -> RankedItem:
         vector_rank=row["meaning_rank"],
         kind=row["kind"],
         language=row["language"],
+        record_kind=row["record_kind"],
         further=tuple(further),
     )
     return RankedItem(row["item"], row["dataset"], hit, row["score"])

@@ -12,6 +12,7 @@ import click
 from rowen.cli.command import command
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
+from rowen.model.record_kinds import RECORD_KINDS
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ _STDOUT = Path("-")
     shell_complete=source_names,
     help="Only this source; may be repeated.",
 )
+@click.option(
+    "--record-kind",
+    "record_kinds",
+    multiple=True,
+    type=click.Choice(RECORD_KINDS),
+    help="Only records of catalogs that describe this; may be repeated.",
+)
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
 @click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
 @click.option("--withdrawn", is_flag=True, help="Also the last copies of items that were deleted not long ago.")
@@ -55,16 +63,24 @@ def export(
     from rowen.service.facts import fact
 
     if to == _STDOUT or limit is not None:
-        others = [*(value for name, value in how.items() if name != "sources"), extractions, schema]
+        others = [
+            *(value for name, value in how.items() if name not in ("sources", "record_kinds")),
+            extractions,
+            schema,
+        ]
         if form != "jsonl" or to != _STDOUT or any(others):
-            raise click.UsageError("stdout takes items as jsonl: `rowen export jsonl --to -`, with --source, --limit.")
-        call.ask(lambda rowen: _print_lines(rowen, sources=how["sources"], limit=limit))
+            raise click.UsageError(
+                "stdout takes items as jsonl: `rowen export jsonl --to -`, with --source, --record-kind, --limit."
+            )
+        call.ask(
+            lambda rowen: _print_lines(rowen, sources=how["sources"], record_kinds=how["record_kinds"], limit=limit)
+        )
         return
     now = datetime.now(UTC)
     target = to or Path(f"rowen-{form}-{now:%Y%m%d-%H%M%S}")
     if extractions or schema:
-        if how["previous"] or how["withdrawn"]:
-            raise click.UsageError("--previous and --withdrawn are for items.")
+        if how["previous"] or how["withdrawn"] or how["record_kinds"]:
+            raise click.UsageError("--previous, --withdrawn and --record-kind are for items.")
         asked = {"schema": schema, "sources": how["sources"], "excel": how["excel"]}
         done = call.ask(lambda rowen: rowen.export_extractions(form, target, **asked))
         told = f"{done.to}\tfacts of {count(done.items, 'item')}, {size(done.bytes)}"
@@ -74,8 +90,10 @@ def export(
     call.out.answer({**fact(done), "seconds": round((datetime.now(UTC) - now).total_seconds(), 3)}, _line(done))
 
 
-async def _print_lines(rowen: "Rowen", *, sources: Sequence[str], limit: int | None) -> None:
-    async with aclosing(rowen.export_lines(sources=sources, limit=limit)) as lines:
+async def _print_lines(
+    rowen: "Rowen", *, sources: Sequence[str], record_kinds: Sequence[str], limit: int | None
+) -> None:
+    async with aclosing(rowen.export_lines(sources=sources, record_kinds=record_kinds, limit=limit)) as lines:
         async for some in lines:
             sys.stdout.write(some.decode())
 

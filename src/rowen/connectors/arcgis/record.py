@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rowen.connectors.catalog.columns import Column, columns_in, together
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, word, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import size_of
-from rowen.connectors.catalog.rows import Json, listed, without
+from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.catalog.text import plain
 
 __all__ = ["dataset_of", "facts_of", "identifier_of", "steady"]
@@ -75,9 +77,17 @@ def dataset_of(record: Json, url: str, *, language: str | None = None) -> Datase
         temporal=_period(record.get("time")) or _period(facts.get("timeInfo")),
         landing_page=url,
         resources=tuple(_resources(facts, url)),
+        columns=_columns(facts),
+        record_kind=kind_named([word(facts.get("type"))]) or ("other" if word(facts.get("type")) else None),
         texts=said.others,
         source=steady(record),
     )
+
+
+def _columns(facts: Json) -> tuple[Column, ...]:
+    """The fields of a layer, or of all layers of a service, where the listing has them."""
+    layers = [facts, facts.get("layer"), *objects(facts.get("layers")), *objects(facts.get("tables"))]
+    return together(one for layer in layers if isinstance(layer, Mapping) for one in columns_in(layer.get("fields")))
 
 
 def _first(facts: Json, *names: str) -> str:

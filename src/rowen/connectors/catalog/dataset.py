@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rowen.connectors.catalog.columns import Column, column_text, together
 from rowen.connectors.catalog.languages import code_of, one_of, word
 from rowen.connectors.catalog.licences import licence_in
 from rowen.connectors.catalog.resource_text import Resource, resource_text
 from rowen.connectors.catalog.text import one_line
 from rowen.model.item import Document, Validators
+from rowen.model.record_kinds import USUAL
 from rowen.model.twins import DATASET
 
-__all__ = ["Dataset", "Resource", "place_of"]
+__all__ = ["Column", "Dataset", "Resource", "place_of"]
 
 _SHAPES = frozenset({"coordinates", "geometries", "geometry", "features", "bbox"})
 _NAMES = ("prefLabel", "label", "title", "name", "text", "geographicName")
@@ -25,7 +27,8 @@ class Dataset:
 
     `url` is built from the portal's own identifier, so that a renamed dataset stays itself; `landing_page` is where
     people go. `texts` holds title and description in further languages. `source` is the complete record as the
-    portal gave it, without what moves by itself (views, followers, counts of neighbours).
+    portal gave it, without what moves by itself (views, followers, counts of neighbours). `record_kind` is what the
+    record describes, a dataset where nothing else is told. `columns` are those of a table that has several forms.
     """
 
     url: str
@@ -42,6 +45,8 @@ class Dataset:
     temporal: str = ""
     landing_page: str = ""
     resources: tuple[Resource, ...] = ()
+    columns: tuple[Column, ...] = ()
+    record_kind: str | None = None
     texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)
 
@@ -65,6 +70,7 @@ class Dataset:
         parts = [self.description]
         parts += [f"## {title} ({code})\n\n{text}".strip() for code, (title, text) in sorted(self.texts.items())]
         parts.append(resource_text(self.resources))
+        parts.append(column_text(together([*self.columns, *(one for file in self.resources for one in file.columns)])))
         return "\n\n".join(part for part in parts if part)
 
     def _record(self) -> dict[str, Any]:
@@ -78,7 +84,9 @@ class Dataset:
             "spatial": self.spatial,
             "temporal": self.temporal,
             "landing_page": self.landing_page,
-            "resources": [resource._asdict() for resource in self.resources],
+            "record_kind": self.record_kind if self.record_kind != USUAL else None,
+            "resources": [resource.written() for resource in self.resources],
+            "columns": [column.written() for column in self.columns],
         }
         return {**{name: value for name, value in facts.items() if value}, "source": self.source}
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.languages import code_of, one_of, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.formats.rdf.graph import Graph, Iri, Literal, Node, Term
@@ -83,6 +84,7 @@ def dataset_of(
         temporal=", ".join(_periods(graph, node)),
         landing_page=_first(_addresses(graph.values(node, "dcat:landingPage", "foaf:page", "foaf:homepage"))),
         resources=tuple(_resources(graph, node, main)),
+        record_kind=_record_kind(graph, node),
         texts=said.others,
         source=record,
     )
@@ -124,6 +126,17 @@ def _identifier(graph: Graph, node: Node) -> str:
         for text in _texts(graph.values(one, "skos:notation", "dct:identifier"))
     )
     return told or _first(others)
+
+
+def _record_kind(graph: Graph, node: Node) -> str | None:
+    """What a node is: its class, or the type that a dataset is said to be of."""
+    types = graph.types(node)
+    if "dcat:DatasetSeries" in types:
+        return "series"
+    if "dcat:DataService" in types and "dcat:Dataset" not in types:
+        return "service"
+    told = graph.values(node, "dct:type", "dc:type")
+    return kind_named(sorted(one.text if isinstance(one, Literal) else str(one) for one in told))
 
 
 def _tags(graph: Graph, node: Node) -> Iterator[str]:

@@ -21,7 +21,7 @@ class DocumentOptions(Options):
     is only read otherwise is announced as amended.
     """
 
-    record_version: ClassVar[int] = 3
+    record_version: ClassVar[int] = 4
 
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
     delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")

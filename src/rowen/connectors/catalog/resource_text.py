@@ -7,7 +7,9 @@ named alike it is enough to know one.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from rowen.connectors.catalog.columns import Column
 
 __all__ = ["Resource", "resource_text"]
 
@@ -22,7 +24,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Resource(NamedTuple):
-    """One file or service of a dataset."""
+    """One file or service of a dataset; `columns` are told where it is a table whose portal says what is in it."""
 
     url: str
     name: str = ""
@@ -30,6 +32,13 @@ class Resource(NamedTuple):
     format: str = ""
     media_type: str = ""
     size_bytes: int | None = None
+    columns: tuple[Column, ...] = ()
+
+    def written(self) -> dict[str, Any]:
+        """The resource as it is stored; one without columns says nothing of them."""
+        facts = self._asdict()
+        columns = facts.pop("columns")
+        return {**facts, "columns": [one.written() for one in columns]} if columns else facts
 
 
 def resource_text(resources: Sequence[Resource]) -> str:

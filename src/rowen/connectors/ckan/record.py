@@ -5,9 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from rowen.connectors.catalog.columns import columns_of_schema
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.ckan.address import CkanAddress
@@ -28,6 +30,8 @@ _PERIODS = (
     ("temporal_coverage_from", "temporal_coverage_to"),
     ("temporal-extent-begin", "temporal-extent-end"),
 )
+# Of ISO 19115 as ckanext-spatial keeps it, of DCAT as ckanext-dcat does, and the type of the package itself.
+_KINDS = ("resource-type", "hierarchy_level", "dcat_type", "type")
 _TIMES = ("temporal_coverage", "temporal", "timeRange", "temporal coverage")
 
 
@@ -53,6 +57,7 @@ def dataset_of(record: Mapping[str, Any], address: CkanAddress, *, language: str
         temporal=_period(record, extras),
         landing_page=f"{address.site}/dataset/{name or identifier}",
         resources=tuple(_resource(one, said.language) for one in _objects(record.get("resources"))),
+        record_kind=_record_kind(record, extras),
         texts=said.others,
         source=steady(record),
     )
@@ -67,7 +72,15 @@ def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
         format=one_of(one.get("format"), language) or format_of(media_type, url),
         media_type=media_type,
         size_bytes=size_of(one.get("size") or one.get("byte_size")),
+        columns=columns_of_schema(one, language),
     )
+
+
+def _record_kind(record: Mapping[str, Any], extras: Mapping[str, Any]) -> str | None:
+    """What a package describes: harvested metadata says it, an extension's own type of packages, or data.gov's mark."""
+    if word(_either(record, extras, "collection_metadata")).casefold() == "true":
+        return "series"
+    return kind_named(word(_either(record, extras, name)) for name in _KINDS)
 
 
 def _tags(record: Mapping[str, Any], language: str | None) -> Iterable[str]:

@@ -11,6 +11,7 @@ from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, wordings
 from rowen.connectors.catalog.licences import address_of_licence
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
 from rowen.formats.xml import Element, local, said
@@ -71,8 +72,20 @@ def dataset(bare: Dataset, record: Element, language: str | None) -> Dataset:
         temporal=", ".join(dict.fromkeys(_periods(about))),
         landing_page=_landing_page(record, resources),
         resources=resources,
+        record_kind=_record_kind(record, about),
         texts=wording.others,
     )
+
+
+def _record_kind(record: Element, about: Element) -> str | None:
+    """The scope of the metadata; by the standard a dataset where none is given, unless it describes a service."""
+    scopes = record.findall("{*}hierarchyLevel") + record.findall(
+        "{*}metadataScope/{*}MD_MetadataScope/{*}resourceScope"
+    )
+    told = [code for one in scopes for scope in one if (code := scope.get("codeListValue") or said(scope))]
+    if not told:
+        return "service" if local(about.tag) == "SV_ServiceIdentification" else None
+    return kind_named(told) or "other"
 
 
 def form_of(protocol: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.languages import code_of, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.csw import dcat, iso19115
@@ -118,6 +119,7 @@ def _of_dublin_core(bare: Dataset, record: Element, language: str | None) -> Dat
         temporal=", ".join(_words(record, "temporal")),
         landing_page=next((one.url for one in resources if one.format == "WWW:LINK"), ""),
         resources=resources,
+        record_kind=kind_named(_words(record, "type")),
     )
 
 

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from rowen.connectors.catalog.columns import columns_of_schema
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.model.hashes import body_hash, canonical_json
@@ -43,6 +45,7 @@ def dataset_of(record: Mapping[str, Any], document: str, *, language: str | None
             *(_resource(one, said.language) for one in _objects(record.get("distribution"))),
             *_endpoints(record),
         ),
+        record_kind=kind_named(_words(record.get("@type"))),
         texts=said.others,
         source=record,
     )
@@ -95,6 +98,7 @@ def _resource(one: Mapping[str, Any], language: str | None) -> Resource:
         format=format_named(_label(one.get("format"), language)) or format_of(media_type, url),
         media_type=media_type,
         size_bytes=size_of(_bare(one.get("byteSize"))),
+        columns=columns_of_schema(one, language),
     )
 
 

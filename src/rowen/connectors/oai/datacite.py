@@ -6,6 +6,7 @@ from dataclasses import replace
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, codes_of
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.oai.wording import described, worded
 from rowen.formats.xml import Element, local, said
@@ -28,6 +29,7 @@ def of_datacite(bare: Dataset, tree: Element, language: str | None) -> Dataset:
     main = [title for title in titles if title.get("titleType") is None] or titles
     spoken = said(tree.find("{*}language"))
     wording = worded(main, texts, preferred=language or code_of(spoken))
+    kind = tree.find("{*}resourceType")
     people = [_name(one) for one in tree.findall("{*}creators/{*}creator")]
     return replace(
         bare,
@@ -43,6 +45,8 @@ def of_datacite(bare: Dataset, tree: Element, language: str | None) -> Dataset:
         temporal=", ".join(_of_type(tree, "Coverage")),
         landing_page=_landing_page(tree),
         resources=tuple(_resources(tree)),
+        record_kind=kind_named([kind.get("resourceTypeGeneral", "") if kind is not None else "", said(kind)])
+        or bare.record_kind,
         texts=wording.others,
     )
 

@@ -17,6 +17,8 @@ _PUBLISHED = ("264", "260")
 _YEAR = re.compile(r"(?<!\d)(1[0-9]{3}|20[0-9]{2})(?!\d)")
 _LANGUAGE = slice(35, 38)  # field 008: three letters, as in the list of MARC
 _ENTERED = slice(7, 11)  # field 008: the first year
+_TYPE = slice(6, 7)  # of the leader: what is described
+_KINDS = {"a": "document", "t": "document", "e": "map", "f": "map"}  # language material, cartographic material
 _AT_ITS_END = " /:;,=."
 
 
@@ -47,6 +49,7 @@ def of_marc(bare: Dataset, tree: Element, language: str | None) -> Dataset:
         temporal=", ".join(dict.fromkeys(fields.words("648", "a"))),
         landing_page=next((one.url for one in links), ""),
         resources=tuple(links),
+        record_kind=_KINDS.get(fields.leader()[_TYPE], bare.record_kind),
     )
 
 
@@ -85,6 +88,11 @@ class _Fields:
         told = [words[at : at + 3] for words in self.words("041", "a") for at in range(0, len(words), 3)]
         coded = self._control("008")[_LANGUAGE].strip()
         return list(dict.fromkeys(told or ([coded] if coded.isalpha() else [])))
+
+    def leader(self) -> str:
+        """The fixed part before all fields, in which positions count."""
+        found = self._tree.find("{*}leader")
+        return "".join(found.itertext()) if found is not None else ""
 
     def issued(self) -> str | None:
         """The year of publication."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.oai.wording import described, worded
 from rowen.formats.xml import Element, local, said
@@ -44,6 +45,7 @@ def of_mods(bare: Dataset, tree: Element, language: str | None) -> Dataset:
         temporal=", ".join(_told(tree, "{*}subject/{*}temporal")),
         landing_page=next(iter(addresses), ""),
         resources=tuple(_files(tree)),
+        record_kind=kind_named(_told(tree, "{*}genre", "{*}typeOfResource")) or bare.record_kind,
         texts=wording.others,
     )
 

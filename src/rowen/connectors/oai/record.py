@@ -8,6 +8,7 @@ from typing import Any
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import code_of, codes_of
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.oai.datacite import is_datacite, of_datacite
 from rowen.connectors.oai.marc import is_marc, of_marc
 from rowen.connectors.oai.mods import is_mods, of_mods
@@ -44,7 +45,7 @@ def dataset_of(record: Element, url: str, *, language: str | None = None) -> Dat
     """What a record says; whatever it lacks is left out."""
     identifier = said(record.find("{*}header/{*}identifier"))
     stamp = iso(said(record.find("{*}header/{*}datestamp")))
-    bare = Dataset(url, identifier, title="", modified=stamp, source=_source(record))
+    bare = Dataset(url, identifier, title="", modified=stamp, record_kind="other", source=_source(record))
     metadata = record.find("{*}metadata")
     for tree in metadata.iter() if metadata is not None else ():
         for is_it, read in _SCHEMAS:
@@ -92,6 +93,7 @@ def _of_dublin_core(bare: Dataset, leaves: _Leaves, language: str | None) -> Dat
         temporal=", ".join(leaves.words("temporal")),
         landing_page=next((place for place in places if not _file_form(place)), next(iter(places), "")),
         resources=tuple(_files(places, formats)),
+        record_kind=kind_named(leaves.words("type")) or bare.record_kind,
         texts=wording.others,
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rowen.connectors.catalog.columns import columns_in
 from rowen.connectors.catalog.dataset import Dataset, Resource, place_of
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of, one_of, word, wordings
@@ -70,6 +71,7 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
         temporal=_period(dcat),
         landing_page=address.item(identifier),
         resources=tuple(_resources(record, address, identifier)),
+        columns=columns_in(record.get("fields"), said.language),
         texts=said.others,
         source=steady(record),
     )

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
+from rowen.connectors.catalog.columns import Column, columns_in
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import word, wordings
+from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.socrata.address import item
@@ -60,6 +63,8 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         temporal=_told(told, _PERIODS),
         landing_page=word(record.get("link")) or word(record.get("permalink")),
         resources=tuple(_resources(resource, site, identifier)),
+        columns=_columns(resource),
+        record_kind=kind_named([word(resource.get("type"))]),
         texts=said.others,
         source=steady(record),
     )
@@ -82,6 +87,14 @@ def _publisher(told: Mapping[str, str]) -> str:
     fields = sorted((key.rpartition("_")[2].replace("-", " "), value) for key, value in told.items())
     named = [(field, value) for field, value in fields if not _NO_NAME.search(field) and not _NO_NAME.search(value)]
     return next((value for name in _PUBLISHERS for field, value in named if name in field and value), "")
+
+
+def _columns(resource: Json) -> tuple[Column, ...]:
+    """The columns, told in lists side by side; those that Socrata computes itself are of no portal's own."""
+    told = (listed(resource.get(f"columns_{part}")) for part in ("field_name", "name", "datatype"))
+    rows = zip_longest(*(map(word, part) for part in told), fillvalue="")
+    fields = [{"name": name, "label": label, "type": kind} for name, label, kind in rows]
+    return columns_in([one for one in fields if not one["name"].startswith(":")])
 
 
 def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urljoin
 
+from rowen.connectors.catalog.columns import Column, columns_in
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso
 from rowen.connectors.catalog.languages import codes_of, word
@@ -36,6 +37,9 @@ def dataset_of(record: Mapping[str, Any], url: str, *, base: str) -> Dataset:
         temporal=", ".join(_periods(record)),
         landing_page=_page(record, base),
         resources=tuple(_resource(name, asset, base) for name, asset in _assets(record)),
+        columns=(*columns_in(record.get("table:columns")), *_variables(record.get("cube:variables"))),
+        # As the profile of ISO 19115 for Earth observation has it: a collection is a series of products.
+        record_kind="series",
         source=record,
     )
 
@@ -135,7 +139,18 @@ def _resource(name: str, asset: Mapping[str, Any], base: str) -> Resource:
         format=format_of(media_type, url),
         media_type=media_type,
         size_bytes=size_of(asset.get("file:size")),
+        columns=columns_in(asset.get("table:columns")),
     )
+
+
+def _variables(value: Any) -> tuple[Column, ...]:
+    """The variables of a data cube, which are to it what columns are to a table."""
+    told = [{**one, "name": name, "type": None} for name, one in value.items()] if _is_cube(value) else []
+    return columns_in([{**one, "label": one.get("description")} for one in told])
+
+
+def _is_cube(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(one, Mapping) for one in value.values())
 
 
 def _list(value: Any) -> list[Any]:

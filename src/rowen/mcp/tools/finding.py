@@ -16,6 +16,7 @@ from rowen.mcp.words import Quotes, freshness, next_look
 from rowen.model.excerpt import excerpt, within
 from rowen.model.query import Query
 from rowen.model.quoting import inline
+from rowen.model.record_kinds import RECORD_KINDS
 from rowen.model.wording import moment
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class SearchArguments(Arguments):
     version: str | None = Field(default=None, description="Only in this version of packages: 2, 2.x, ^2.1, >=1.0,<2.")
     tags: list[str] = Field(default=[], description="Only items with one of these tags.")
     languages: list[str] = Field(default=[], description="Only items in one of these languages: en, pt-BR.")
+    record_kinds: list[str] = Field(
+        default=[], description=f"Only records of data catalogs that describe one of: {', '.join(RECORD_KINDS)}."
+    )
     path: str | None = Field(default=None, description="Only below this URL, or this path on any host.")
     limit: Annotated[int, Field(ge=1, le=50, description="At most so many results.")] = _RESULTS
     budget: Budget = DEFAULT_TOKENS
@@ -82,6 +86,7 @@ async def found_in(call: ToolCall, asked: SearchArguments) -> ToolAnswer:
         after=asked.after,
         tags=asked.tags,
         languages=asked.languages,
+        record_kinds=asked.record_kinds,
         path=asked.path,
     )
     return await passages_of(call, found, asked.budget)

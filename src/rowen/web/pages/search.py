@@ -18,7 +18,7 @@ _HITS = 20
 _SNIPPET_LINES, _SNIPPET_WIDTH = 3, 110
 # Characters of a query that are shown in a title.
 _TITLE_CHARS = 60
-_FACETS = ("source", "kind", "language")
+_FACETS = ("source", "kind", "record_kind", "language")
 
 
 async def search(rowen: Rowen, request: Request) -> View:
@@ -34,6 +34,7 @@ async def search(rowen: Rowen, request: Request) -> View:
             sources=chosen["source"] or None,
             kinds=chosen["kind"],
             languages=chosen["language"],
+            record_kinds=chosen["record_kind"],
             tags=chosen["tag"],
         )
     except (NotFoundError, UsageError) as found:
