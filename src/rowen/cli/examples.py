@@ -110,7 +110,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "jobs resume": ("jobs resume",),
     "jobs retry": ("jobs retry 17",),
     "jobs show": ("jobs show 17",),
-    "embed": ("embed", "embed --limit 1000"),
+    "embed": ("embed", "embed --source docs", "embed --limit 1000"),
     "status": ("status", "status --json"),
     "runs": ("runs", "runs docs --limit 3"),
     "cancel": ("cancel docs",),
