@@ -265,7 +265,9 @@ async def test_exports_are_streamed(house: House, folder: Path) -> None:
         await it.rowen.add(str(folder), name="notes")
         await it.rowen.sync("notes")
         lines = await it.http.get("/api/v1/exports/items.jsonl", params={"source": "notes"})
-        packed = await it.http.get("/api/v1/exports/csv")
+        array = await it.http.get("/api/v1/exports/items.json", params={"limit": 2})
+        table = await it.http.get("/api/v1/exports/items.csv", params={"limit": 1})
+        packed = await it.http.get("/api/v1/exports/csv", params={"since": 0})
         unknown = await it.http.get("/api/v1/exports/items.jsonl", params={"source": "nobody"})
     with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
         names = set(archive.getnames())
@@ -274,7 +276,10 @@ async def test_exports_are_streamed(house: House, folder: Path) -> None:
         told = json.load(manifest)
 
     assert sorted(json.loads(line)["title"] for line in lines.text.splitlines()) == ["Hay", "Oats", "Rust"]
-    assert ({"rowen-csv/notes.csv", "rowen-csv/coverage.json"} <= names, told["items"]) == (True, 3)
+    assert (len(array.json()), len(table.text.splitlines()) > 1, table.headers["content-type"]) == (
+        *(2, True, "text/csv; charset=utf-8"),
+    )
+    assert ({"rowen-csv/notes.csv", "rowen-csv/changelog.md"} <= names, told["items"]) == (True, 3)
     assert unknown.status_code == 404
 
 

@@ -57,6 +57,28 @@ def test_a_sync_tells_what_waits_and_embed_catches_up(cli: Cli, provider: Provid
     assert cli("search", "clover", "--explain", "--json", **there).facts[-1]["explanation"]["coverage"] == 1
 
 
+def test_only_the_texts_of_a_source_are_embedded_and_nothing_is_switched_before_all_are(
+    cli: Cli, provider: Provider, field: Path
+) -> None:
+    there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8"}
+    cli.write({"barn/hay.md": "# Hay\n\nCut it dry.\n"})
+    cli("sync", "./field", "./barn", ROWEN_EMBEDDER="none")
+
+    barn = cli("embed", "--source", "barn", "--json", **there)
+    asked = list(provider.received)
+    other = cli("embed", "--source", "barn", "--model", "other", **there)
+    [rest] = cli("embed", "--json", **there).facts
+    unknown = cli("embed", "--source", "nobody", **there)
+
+    assert {"embedded": 2, "pending": 0}.items() <= barn.facts[0].items()
+    assert len(asked) == 2
+    assert all("barley" not in text and "clover" not in text for text in asked)
+    assert "openai:other: 2 embedded" in other.out
+    assert "Search goes on with the model in use until all are there" in other.err
+    assert (rest["model"], rest["embedded"], rest["pending"]) == ("openai:double", 4, 0)
+    assert unknown.code == 4
+
+
 def test_a_provider_that_fails_is_an_error_with_exit_code_1(cli: Cli, provider: Provider, field: Path) -> None:
     cli("sync", "./field")
     done = cli("embed", **leading_to(provider), ROWEN_ALLOW_ADDRESSES="")

@@ -1,5 +1,7 @@
 """rowen export: a folder that is there whole, or not at all."""
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -33,7 +35,7 @@ def test_an_export_tells_what_it_wrote(docs: Cli) -> None:
     assert (fact["to"], fact["form"], fact["items"], fact["sources"]) == ("table", "csv", 3, 1)
     assert fact["changes"] == {"created": 0, "updated": 0, "amended": 0, "deleted": 0}
     assert sorted(path.name for path in (docs.folder / "table").iterdir()) == [
-        *("changes.jsonl", "coverage.json", "docs.csv", "identity.csv", "manifest.json")
+        *("changelog.md", "changes.jsonl", "coverage.json", "docs.csv", "identity.csv", "manifest.json", "report.md")
     ]
 
 
@@ -81,8 +83,15 @@ def test_a_killed_export_leaves_no_half_snapshot_and_the_next_one_clears_up(docs
 
 def test_items_go_to_stdout_and_no_more_than_were_wanted(docs: Cli) -> None:
     few, all_of_them = docs("export", "jsonl", "--to", "-", "--limit", "2"), docs("export", "jsonl", "--to", "-")
-    refused = docs("export", "csv", "--to", "-")
+    array = docs("export", "json", "--to", "-", "--limit", "2")
+    table = docs("export", "csv", "--to", "-", "--excel")
+    refused = docs("export", "parquet", "--to", "-"), docs("export", "jsonl", "--to", "-", "--since", "0")
 
     assert (len(few.facts), len(all_of_them.facts), few.facts[0]["source"]) == (2, 3, "docs")
-    assert all_of_them.facts[:2] == few.facts
-    assert (refused.code, refused.out) == (2, "")
+    assert all_of_them.facts[:2] == few.facts == json.loads(array.out)
+    assert [row["title"] for row in csv.DictReader(io.StringIO(table.out.removeprefix("\ufeff")))] == [
+        fact["title"] for fact in all_of_them.facts
+    ]
+    assert table.out.startswith("\ufeffsource,")
+    assert [(one.code, one.out) for one in refused] == [(2, ""), (2, "")]
+    assert "These can: jsonl, json, csv." in refused[0].err

@@ -1,4 +1,4 @@
-"""Exports: all items as JSON lines, as they are read; or a whole snapshot, in a tar archive."""
+"""Exports: items as they are read, as JSON or CSV; or a whole snapshot, in a tar archive."""
 
 import tarfile
 import tempfile
@@ -29,19 +29,36 @@ Only = Annotated[list[str] | None, Query(description="only these sources")]
 OfKind = Annotated[
     list[str] | None, Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
 ]
-Form = Annotated[Literal["parquet", "jsonl", "csv", "sqlite"], InPath(description="the format of the files")]
-_LINES: Responses = {200: {"content": {"application/jsonl": {"example": '{"source":"guide","title":"Haymaking"}\n'}}}}
+Most = Annotated[int | None, Query(ge=1, description="at most so many items")]
+Form = Annotated[Literal["parquet", "jsonl", "json", "csv", "sqlite"], InPath(description="the format of the files")]
+_EXAMPLE = '{"source": "guide", "title": "Haymaking"}'
+_LINES: Responses = {
+    200: {
+        "content": {
+            "application/jsonl": {"example": f"{_EXAMPLE}\n"},
+            "application/json": {"example": [{"source": "guide", "title": "Haymaking"}]},
+            "text/csv": {"example": "source,title\r\nguide,Haymaking\r\n"},
+        }
+    }
+}
+_MEDIA_TYPES = {"jsonl": "application/jsonl", "json": "application/json", "csv": "text/csv; charset=utf-8"}
 _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
-@router.get("/exports/items.jsonl", response_class=Response, responses=_LINES)
-async def export_lines(rowen: Service, source: Only = None, record_kind: OfKind = None) -> Response:
-    """All items as JSON lines, of one moment, sent while they are read."""
+@router.get("/exports/items.{form}", response_class=Response, responses=_LINES)
+async def export_lines(
+    form: Annotated[Literal["jsonl", "json", "csv"], InPath(description="JSON lines, one JSON array, or CSV")],
+    rowen: Service,
+    source: Only = None,
+    limit: Most = None,
+    record_kind: OfKind = None,
+) -> Response:
+    """Items as JSON lines, as one JSON array or as CSV, of one moment, sent while they are read."""
     for name in source or ():
         await rowen.source(name)
     check_record_kinds(record_kind or ())
-    lines = rowen.export_lines(sources=source or (), record_kinds=record_kind or ())
-    return StreamingResponse(lines, media_type="application/jsonl")
+    pieces = rowen.export_lines(form=form, sources=source or (), limit=limit, record_kinds=record_kind or ())
+    return StreamingResponse(pieces, media_type=_MEDIA_TYPES[form])
 
 
 @router.get("/exports/extractions/{form}", response_class=Response, responses=_TAR)
@@ -65,18 +82,25 @@ async def export_snapshot(
     source: Only = None,
     excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
     withdrawn: Annotated[bool, Query(description="also the last copies of deleted items")] = False,
+    joint: Annotated[bool, Query(description="Parquet: also one file of all sources")] = False,
+    since: Annotated[int | None, Query(ge=0, description="also what changed after this change number")] = None,
+    limit: Most = None,
     record_kind: OfKind = None,
 ) -> Response:
-    """A snapshot of all items as a tar archive: the files of `rowen export`, with manifest and coverage.
+    """A snapshot of all items as a tar archive: the files of `rowen export`, with manifest, coverage and report.
 
     It is written before it is sent: the first byte of a large one takes its time.
     """
     with _Folder(f"rowen-{form}") as folder:
         await rowen.export(
-            *(form, folder.path),
+            form,
+            folder.path,
             sources=source or (),
             excel=excel,
             withdrawn=withdrawn,
+            joint=joint,
+            since=since,
+            limit=limit,
             record_kinds=record_kind or (),
         )
         return folder.packed()

@@ -29,6 +29,7 @@ KINDS = {
 FORMATS = {
     "parquet": "a file a source, compressed: DuckDB, pandas, Spark",
     "jsonl": "one JSON object a line: programs",
+    "json": "the same as one array a source: programs that read a whole file",
     "csv": "tables: spreadsheets, with --excel",
     "sqlite": "one database file, with search by words",
 }
@@ -55,7 +56,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": ("diff docs/hay.md", "diff docs/hay.md --html > hay.html"),
     "history": ("history docs/hay.md",),
     "changes": ("changes", "changes --since 1d --source docs", "changes --follow"),
-    "export": ("export parquet", "export csv --excel --to hay", "export jsonl --to - --limit 10"),
+    "export": (
+        "export parquet",
+        "export csv --excel --to hay",
+        "export jsonl --to - --limit 10",
+        "export parquet --joint --since 4711",
+    ),
     "feed": ("feed atom > changes.atom", "feed dcat > catalog.ttl"),
     "announced": ("announced council", "announced council --outcome failed"),
     "statements": ("statements show council",),
@@ -104,7 +110,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "jobs resume": ("jobs resume",),
     "jobs retry": ("jobs retry 17",),
     "jobs show": ("jobs show 17",),
-    "embed": ("embed", "embed --limit 1000"),
+    "embed": ("embed", "embed --source docs", "embed --limit 1000"),
     "status": ("status", "status --json"),
     "runs": ("runs", "runs docs --limit 3"),
     "cancel": ("cancel docs",),

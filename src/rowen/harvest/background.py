@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -219,8 +219,9 @@ class BackgroundEmbedding:
         limit: int | None = None,
         observe: Callable[[Embedding], None] | None = None,
         spent: Spent | None = None,
+        sources: Sequence[int] = (),
     ) -> Embedding:
-        """Embed all that is pending, and write down that nothing is, if so."""
+        """Embed all that is pending, or that of some sources, and write down that nothing is, if so."""
         # Read after the claim was taken: who had it before may just have finished.
         model = await self.model_of(embedder)
         work = self._live = Embedding(
@@ -234,13 +235,14 @@ class BackgroundEmbedding:
             observe=observe,
             limit=limit,
             spent=spent,
+            sources=sources,
         )
         if self._gave_up:
             work.stop()
         try:
             while await work.run():
                 async with self._database.transaction() as c:
-                    if await embeddings.cover(c, model) is not False:
+                    if await embeddings.cover(c, model) is not False or sources:
                         break
             await self._note(model, work.failing)
         except (EmbeddingError, ConfigurationError) as problem:

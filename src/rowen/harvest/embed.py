@@ -113,6 +113,7 @@ class Embedding:
         observe: Callable[["Embedding"], None] | None = None,
         limit: int | None = None,
         spent: Spent | None = None,
+        sources: Sequence[int] = (),
     ) -> None:
         self.spent = spent if spent is not None else Spent()
         self.done = False
@@ -127,6 +128,7 @@ class Embedding:
         self._harvesting = harvesting
         self._observe = observe
         self._left = limit
+        self._sources = sources
         self._writing = asyncio.Lock()
         self._dimensions = model.dimensions
         self._backlog = _Backlog(model.covered_to)
@@ -173,7 +175,9 @@ class Embedding:
                     break
                 if layer is not None and not found:
                     low, high = layer.spans[-1]
-                    found = await embeddings.pending(c, self.model.id, layer.depth, above=low, upto=high, limit=most)
+                    found = await embeddings.pending(
+                        c, self.model.id, layer.depth, above=low, upto=high, limit=most, sources=self._sources
+                    )
                     layer.narrow(found, most)
             within = [passage for passage in found if passage.source_id not in self._over_budget]
             if within:
@@ -181,8 +185,11 @@ class Embedding:
         return []
 
     async def _searched_for(self, c: Connection, layer: _Layer | None, most: int) -> list[PendingText]:
-        """What was asked for, as soon as all titles and openings have their vectors: by these everything is found."""
-        if layer is not None and layer.depth is not Depth.PASSAGES:
+        """What was asked for, as soon as all titles and openings have their vectors: by these everything is found.
+
+        Where only some sources are wanted, that was asked for louder.
+        """
+        if self._sources or (layer is not None and layer.depth is not Depth.PASSAGES):
             return []
         return await wanted.pending(c, self.model, limit=most, without=self._over_budget)
 

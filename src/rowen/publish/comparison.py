@@ -5,32 +5,19 @@ Both are sorted by source and key, so that memory holds one line of each, whatev
 
 import csv
 import json
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from rowen.errors import ExportError
+from rowen.publish.changelog import Change
 from rowen.publish.row import Identity
 
-__all__ = ["CHANGES", "compare"]
-
-CHANGES = "changes.jsonl"
-
-Change: TypeAlias = Literal["created", "updated", "amended", "deleted"]
+__all__ = ["compare"]
 
 
-def compare(before: Path, after: Path, *, sources: frozenset[str], into: Path) -> dict[str, Counter[str]]:
-    """Write a line for each change; returns how many there are of each kind in each source.
-
-    Items of other sources than the given ones are not looked at.
-    """
-    counts: dict[str, Counter[str]] = {}
-    with into.open("w", encoding="utf-8") as out:
-        for change, one in _changes(_read(before, sources), _read(after, sources)):
-            counts.setdefault(one.source, Counter())[change] += 1
-            out.write(json.dumps({"change": change, **one._asdict()}, ensure_ascii=False) + "\n")
-    return counts
+def compare(before: Path, after: Path, *, sources: frozenset[str]) -> Iterator[tuple[Change, Identity]]:
+    """What differs between two identity files, in their order; items of other sources are not looked at."""
+    return _changes(_read(before, sources), _read(after, sources))
 
 
 def _changes(before: Iterator[Identity], after: Iterator[Identity]) -> Iterator[tuple[Change, Identity]]:

@@ -8,8 +8,8 @@ from rowen.publish.row import ExportRow, Identity
 
 __all__ = ["FORMATS", "Format", "SnapshotWriter", "writer"]
 
-Format: TypeAlias = Literal["parquet", "jsonl", "csv", "sqlite"]
-FORMATS: tuple[Format, ...] = ("parquet", "jsonl", "csv", "sqlite")
+Format: TypeAlias = Literal["parquet", "jsonl", "json", "csv", "sqlite"]
+FORMATS: tuple[Format, ...] = ("parquet", "jsonl", "json", "csv", "sqlite")
 
 
 class SnapshotWriter(Protocol):
@@ -38,17 +38,21 @@ class SnapshotWriter(Protocol):
         ...
 
 
-def writer(form: Format, folder: Path, *, excel: bool = False) -> SnapshotWriter:
+def writer(form: Format, folder: Path, *, excel: bool = False, joint: bool = False) -> SnapshotWriter:
     """The writer of a format, for an empty folder."""
     match form:
         case "parquet":
             from rowen.publish.parquet import ParquetWriter
 
-            return ParquetWriter(folder)
+            return ParquetWriter(folder, joint=joint)
         case "jsonl":
             from rowen.publish.lines import JsonLinesWriter
 
             return JsonLinesWriter(folder)
+        case "json":
+            from rowen.publish.lines import JsonWriter
+
+            return JsonWriter(folder)
         case "csv":
             from rowen.publish.lines import CsvWriter
 

@@ -1,17 +1,35 @@
-"""Exports as lines of text: JSON objects, or CSV."""
+"""Exports as lines of text: JSON objects, one array of them, or CSV; in files, or as they are read."""
 
 import csv
+import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, Protocol, TextIO, TypeAlias
 
 from rowen.publish.row import COLUMNS, ExportRow, Identity
 
-__all__ = ["WITHDRAWN", "CsvWriter", "JsonLinesWriter", "WithdrawnLines", "harmless", "json_line"]
+__all__ = [
+    "STREAMED",
+    "WITHDRAWN",
+    "CsvWriter",
+    "JsonLinesWriter",
+    "JsonWriter",
+    "Streamed",
+    "TextStream",
+    "WithdrawnLines",
+    "harmless",
+    "json_line",
+    "text_stream",
+]
+
+Streamed: TypeAlias = Literal["jsonl", "json", "csv"]
+STREAMED: tuple[Streamed, ...] = ("jsonl", "json", "csv")
+"""The formats that can be sent while they are read."""
+
 
 WITHDRAWN = "withdrawn.jsonl"
 
@@ -19,56 +37,172 @@ WITHDRAWN = "withdrawn.jsonl"
 _FORMULA = re.compile(r"\s*[=+\-@]|[\t\r]")
 
 
-class _Lines:
-    """Text files in a folder, one a source."""
+class TextStream(Protocol):
+    """A format that can be written in pieces, one after the other."""
 
-    ending = ""
-    encoding = "utf-8"
+    def begin(self) -> str:
+        """What comes first."""
+        ...
+
+    def rows(self, rows: Sequence[ExportRow]) -> str:
+        """Some rows."""
+        ...
+
+    def end(self) -> str:
+        """What comes last."""
+        ...
+
+
+class _JsonLines:
+    def begin(self) -> str:
+        return ""
+
+    def rows(self, rows: Sequence[ExportRow]) -> str:
+        return "".join(map(json_line, rows))
+
+    def end(self) -> str:
+        return ""
+
+
+class _JsonArray:
+    """An array with an object a line, so that it can be looked at."""
+
+    def __init__(self) -> None:
+        self._before = "\n"
+
+    def begin(self) -> str:
+        return "["
+
+    def rows(self, rows: Sequence[ExportRow]) -> str:
+        if not rows:
+            return ""
+        before, self._before = self._before, ",\n"
+        return before + ",\n".join(json_line(row)[:-1] for row in rows)
+
+    def end(self) -> str:
+        return "\n]\n"
+
+
+class _Table:
+    def __init__(self, *, excel: bool) -> None:
+        self._excel = excel
+
+    def begin(self) -> str:
+        return ("\ufeff" if self._excel else "") + self._text([COLUMNS])
+
+    def rows(self, rows: Sequence[ExportRow]) -> str:
+        cells = (map(_cell, row.values()) for row in rows)
+        return self._text(map(harmless, row) for row in cells) if self._excel else self._text(cells)
+
+    def end(self) -> str:
+        return ""
+
+    def _text(self, rows: Iterable[Iterable[str]]) -> str:
+        out = io.StringIO(newline="")
+        csv.writer(out).writerows(rows)
+        return out.getvalue()
+
+
+def text_stream(form: Streamed, *, excel: bool = False) -> TextStream:
+    """A format to be sent while it is read."""
+    match form:
+        case "jsonl":
+            return _JsonLines()
+        case "json":
+            return _JsonArray()
+        case "csv":
+            return _Table(excel=excel)
+
+
+class _TextFiles:
+    """Text files in a folder, one a source, and one that says which items there are."""
+
+    form: Streamed
+    identity_ending = ".jsonl"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open = ExitStack()
-        self.identity_file = f"identity{self.ending}"
-        self._identity = self._file(self.identity_file)
-        self._source = ExitStack()
+        self.identity_file = f"identity{self.identity_ending}"
+        self._identity = self._open.enter_context(self._text(self.identity_file))
+        self._out: TextIO | None = None
 
     def begin(self, source: str, file: str) -> str:
         """Begin a source in a file of its own."""
-        self._source.close()
-        self._out = self._source.enter_context(self._text(file + self.ending))
-        return file + self.ending
+        self._end_source()
+        name = f"{file}.{self.form}"
+        self._stream = self._new_stream()
+        self._out = self._text(name)
+        self._out.write(self._stream.begin())
+        return name
+
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Write rows."""
+        if self._out is not None:
+            self._out.write(self._stream.rows(rows))
+
+    def identify(self, identities: Sequence[Identity]) -> None:
+        """Write which items these were."""
+        self._identity.writelines(json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in identities)
 
     def close(self) -> None:
         """Finish all files."""
-        self._source.close()
+        self._end_source()
         self._open.close()
 
     def abandon(self) -> None:
         """Close all files without finishing them."""
         with suppress(OSError):
-            self._source.close()
-        with suppress(OSError):
             self._open.close()
+        if self._out is not None:
+            with suppress(OSError):
+                self._out.close()
 
-    def _file(self, name: str) -> TextIO:
-        return self._open.enter_context(self._text(name))
+    def _new_stream(self) -> TextStream:
+        return text_stream(self.form)
+
+    def _end_source(self) -> None:
+        if self._out is not None:
+            with self._out:
+                self._out.write(self._stream.end())
+            self._out = None
 
     def _text(self, name: str) -> TextIO:
-        return (self._folder / name).open("w", encoding=self.encoding, newline="", errors="surrogatepass")
+        return (self._folder / name).open("w", encoding="utf-8", newline="", errors="surrogatepass")
 
 
-class JsonLinesWriter(_Lines):
+class JsonLinesWriter(_TextFiles):
     """One JSON object a line; the source's record stands in it as an object."""
 
-    ending = ".jsonl"
+    form = "jsonl"
 
-    def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write rows."""
-        self._out.writelines(map(json_line, rows))
+
+class JsonWriter(_TextFiles):
+    """The same objects, as one array a source."""
+
+    form = "json"
+
+
+class CsvWriter(_TextFiles):
+    """CSV by RFC 4180, with lists as JSON.
+
+    For spreadsheets there is a mark that it is UTF-8, and an apostrophe before all that they would take for a formula.
+    """
+
+    form = "csv"
+    identity_ending = ".csv"
+
+    def __init__(self, folder: Path, *, excel: bool = False) -> None:
+        self._excel = excel
+        super().__init__(folder)
+        csv.writer(self._identity).writerow(Identity._fields)
 
     def identify(self, identities: Sequence[Identity]) -> None:
         """Write which items these were."""
-        self._identity.writelines(json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in identities)
+        csv.writer(self._identity).writerows(identities)
+
+    def _new_stream(self) -> TextStream:
+        return text_stream("csv", excel=self._excel)
 
 
 class WithdrawnLines:
@@ -95,37 +229,6 @@ def json_line(row: ExportRow, **more: str) -> str:
     # The record is JSON as it comes from the database, and need not be read to be written.
     record = facts.pop("record")
     return f'{json.dumps(facts, ensure_ascii=False)[:-1]}, "record": {record}}}\n'
-
-
-class CsvWriter(_Lines):
-    """CSV by RFC 4180, with lists as JSON.
-
-    For spreadsheets there is a mark that it is UTF-8, and an apostrophe before all that they would take for a formula.
-    """
-
-    ending = ".csv"
-
-    def __init__(self, folder: Path, *, excel: bool = False) -> None:
-        self._excel = excel
-        self.encoding = "utf-8-sig" if excel else "utf-8"
-        super().__init__(folder)
-        csv.writer(self._identity).writerow(Identity._fields)
-
-    def begin(self, source: str, file: str) -> str:
-        """Begin a source in a file of its own."""
-        name = super().begin(source, file)
-        self._table = csv.writer(self._out)
-        self._table.writerow(COLUMNS)
-        return name
-
-    def write(self, rows: Sequence[ExportRow]) -> None:
-        """Write rows."""
-        cells = (map(_cell, row.values()) for row in rows)
-        self._table.writerows(map(harmless, row) for row in cells) if self._excel else self._table.writerows(cells)
-
-    def identify(self, identities: Sequence[Identity]) -> None:
-        """Write which items these were."""
-        csv.writer(self._identity).writerows(identities)
 
 
 def _cell(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rowen.errors import ExportError, NotFoundError
 
-__all__ = ["COVERAGE", "MANIFEST", "Earlier", "checked", "file_facts", "write_json"]
+__all__ = ["COVERAGE", "FORMAT", "FORMAT_VERSION", "MANIFEST", "Earlier", "checked", "file_facts", "write_json"]
 
 FORMAT = "rowen-export"
 # Raised when a reader of older manifests would misread a new one.
@@ -52,6 +52,11 @@ def checked(folder: Path) -> Earlier:
             f"The snapshot in {folder} has version {version} of the format; this program knows {FORMAT_VERSION}."
             " Nothing was written.",
             hint="Leave --previous out this once: the next one can be compared again.",
+        )
+    if manifest.get("limit") is not None:
+        raise ExportError(
+            f"The snapshot in {folder} holds only a part of the items (--limit). Nothing was written.",
+            hint="Compare with one that holds all of them.",
         )
     try:
         identity = folder / _plain(manifest["identity"])

@@ -1,4 +1,4 @@
-"""Exports as Parquet: one file a source, compressed, with lists and resources as they are."""
+"""Exports as Parquet: a file a source and, if wanted, one of all; compressed, lists and resources as they are."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ __all__ = ["ParquetWriter", "identities"]
 # A group of rows is compressed and written when it has become so large: memory holds one.
 GROUP_ROWS = 10_000
 GROUP_BYTES = 16 << 20
+JOINT = "items.parquet"
+# Two hashes in hex, a key, an address and a title.
+_IDENTITY_BYTES = 300
 
 _MOMENT = pa.timestamp("us", tz="UTC")
 _RESOURCE = pa.struct(
@@ -50,13 +53,14 @@ _IDENTITY = pa.schema([(name, pa.string()) for name in Identity._fields])
 
 
 class ParquetWriter:
-    """One file a source, and one that says which items there are."""
+    """One file a source, one of all sources if they are to be joined, and one that says which items there are."""
 
     identity_file = "identity.parquet"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, joint: bool = False) -> None:
         self._folder = folder
         self._source: _Table | None = None
+        self._joint = _Table(folder / JOINT, _SCHEMA) if joint else None
         self._identity = _Table(folder / self.identity_file, _IDENTITY)
 
     def begin(self, source: str, file: str) -> str:
@@ -67,23 +71,25 @@ class ParquetWriter:
 
     def write(self, rows: Sequence[ExportRow]) -> None:
         """Write rows."""
-        if self._source is not None:
-            size = sum(len(row["text"]) + len(row["record"]) for row in rows)
-            self._source.add([list(column) for column in zip(*(row.values() for row in rows), strict=True)], size)
+        size = sum(len(row["text"]) + len(row["record"]) for row in rows)
+        batch = _batch([list(column) for column in zip(*(row.values() for row in rows), strict=True)], _SCHEMA)
+        for table in filter(None, (self._source, self._joint)):
+            table.add(batch, size)
 
     def identify(self, identities: Sequence[Identity]) -> None:
         """Write which items these were."""
         columns = [list(column) for column in zip(*identities, strict=True)]
-        self._identity.add(columns, 300 * len(identities))
+        self._identity.add(_batch(columns, _IDENTITY), _IDENTITY_BYTES * len(identities))
 
     def close(self) -> None:
         """Finish all files."""
         self._end_source()
-        self._identity.close()
+        for table in filter(None, (self._joint, self._identity)):
+            table.close()
 
     def abandon(self) -> None:
         """Close all files without finishing them."""
-        for table in filter(None, (self._source, self._identity)):
+        for table in filter(None, (self._source, self._joint, self._identity)):
             with suppress(OSError):
                 table.abandon()
 
@@ -97,17 +103,13 @@ class _Table:
     """A file that grows by groups of rows."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._schema = schema
         self._file = pq.ParquetWriter(path, schema, compression="zstd")
         self._batches: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
-    def add(self, columns: list[list[Any]], size_bytes: int) -> None:
-        if not columns:
-            return
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._rows += len(columns[0])
+    def add(self, batch: pa.RecordBatch, size_bytes: int) -> None:
+        self._batches.append(batch)
+        self._rows += batch.num_rows
         self._bytes += size_bytes
         if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
             self._flush()
@@ -126,9 +128,15 @@ class _Table:
         self._batches, self._rows, self._bytes = [], 0, 0
 
 
+def _batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def identities(path: Path) -> Iterator[Identity]:
     """What an identity file says, in its order."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(columns=list(Identity._fields), batch_size=5000):
-            columns = [batch.column(number).to_pylist() for number in range(len(Identity._fields))]
+            # A file of an earlier version has no titles, which come last.
+            columns = [batch.column(name).to_pylist() for name in Identity._fields if name in batch.schema.names]
             yield from (Identity(*values) for values in zip(*columns, strict=True))

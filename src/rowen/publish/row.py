@@ -84,13 +84,14 @@ COLUMNS = tuple(ExportRow.__annotations__)
 
 
 class Identity(NamedTuple):
-    """What tells whether an item is the same as in another snapshot."""
+    """What tells whether an item is the same as in another snapshot, and what it is called."""
 
     source: str
     key: str
     url: str
     content_hash: str
     record_hash: str
+    title: str = ""
 
 
 def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:

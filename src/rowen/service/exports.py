@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -18,14 +16,14 @@ from rowen.model.export import Export
 from rowen.model.record_kinds import check_record_kinds
 from rowen.model.source import one_or_more
 from rowen.store import sources as source_store
-from rowen.version import __version__
 
 if TYPE_CHECKING:
-    from rowen.publish.coverage import Coverage
-    from rowen.publish.formats import Format, SnapshotWriter
-    from rowen.publish.lines import WithdrawnLines
-    from rowen.publish.manifest import Earlier
-    from rowen.store.exports import Exported
+    from rowen.publish.changelog import Change
+    from rowen.publish.formats import Format
+    from rowen.publish.lines import Streamed
+    from rowen.publish.row import Identity
+    from rowen.service.snapshot_facts import SnapshotWork, WrittenSource
+    from rowen.store.exports import Exported, Snapshot
 
 __all__ = ["Exports"]
 
@@ -35,29 +33,6 @@ T = TypeVar("T")
 # A page's facts have a kilobyte: as many as a statement fetches at no noticeable cost.
 _FACTS_AT_ONCE = 1_000
 _RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items", "withdrawn"})
-
-
-@dataclass(slots=True)
-class _Written:
-    """What is known of a source after its rows were written."""
-
-    source: Exported
-    file: str
-    coverage: Coverage
-
-
-@dataclass(slots=True)
-class _Work:
-    """One export on its way."""
-
-    form: Format
-    folder: Path
-    writer: SnapshotWriter
-    now: datetime
-    withdrawn: WithdrawnLines | None = None
-    last_change: int = 0
-    written: list[_Written] = field(default_factory=list)
-    changes: dict[str, Counter[str]] | None = None
 
 
 class Exports:
@@ -74,6 +49,9 @@ class Exports:
         *,
         sources: Sequence[str] = (),
         previous: Path | None = None,
+        since: int | None = None,
+        limit: int | None = None,
+        joint: bool = False,
         excel: bool = False,
         withdrawn: bool = False,
         record_kinds: Sequence[str] = (),
@@ -81,37 +59,41 @@ class Exports:
     ) -> Export:
         """Write all items, or those of some sources, into a new folder, which is there whole or not at all.
 
-        `previous` is the folder of an earlier export: what changed since then is written as well. `excel` makes CSV
-        safe for spreadsheets. With `withdrawn`, the last copies of items that were deleted not long ago are written
-        into a file of their own. With `record_kinds`, only records of catalogs that describe one of these are written.
+        What changed is written as well, since `previous`, the folder of an earlier export, or after the number `since`
+        of the change log. At most `limit` items are taken. `joint` adds one Parquet file of all sources to those of
+        each. `excel` makes CSV safe for spreadsheets. With `withdrawn`, the last copies of items that were deleted not
+        long ago are written into a file of their own. With `record_kinds`, only records of catalogs that describe one
+        of these are written.
         """
+        from rowen.publish.changelog import ChangeFiles
         from rowen.publish.folder import new_folder
-        from rowen.publish.formats import FORMATS, writer
+        from rowen.publish.formats import writer
         from rowen.publish.lines import WithdrawnLines
         from rowen.publish.manifest import checked
+        from rowen.service.snapshot_facts import SnapshotWork, finish
 
-        if form not in FORMATS:
-            raise UsageError(f"There is no format {form!r}.", hint=f"The formats are: {', '.join(FORMATS)}.")
-        if excel and form != "csv":
-            raise UsageError(f"{form} needs no care for spreadsheets.", hint="--excel goes with csv.")
+        _check(form, excel=excel, joint=joint)
         check_record_kinds(record_kinds := one_or_more(record_kinds))
-        if record_kinds and (previous is not None or withdrawn):
-            raise UsageError("Some kinds of records cannot be compared with an export of all, nor with what is gone.")
+        _check_comparison(previous=previous, since=since, is_part=limit is not None or bool(record_kinds))
+        if record_kinds and withdrawn:
+            raise UsageError("What is gone is not told by what it described.", hint="Leave out one of the two.")
         sources = one_or_more(sources)
         await self._need(sources)
         earlier = await asyncio.to_thread(checked, previous) if previous is not None else None
         with new_folder(to) as folder:
-            work = _Work(form, folder, writer(form, folder, excel=excel), now or datetime.now(UTC))
+            work = SnapshotWork(form, folder, writer(form, folder, excel=excel, joint=joint), now or datetime.now(UTC))
+            work.chosen, work.earlier, work.since, work.limit = frozenset(sources), earlier, since, limit
+            work.record_kinds = record_kinds
             work.withdrawn = WithdrawnLines(folder) if withdrawn else None
+            work.changes = ChangeFiles(folder) if earlier is not None or since is not None else None
             try:
-                await self._fill(work, frozenset(sources), record_kinds)
+                await self._fill(work)
+                return await _in_thread(finish, work, to)
             except BaseException:
                 work.writer.abandon()
                 raise
             finally:
-                if work.withdrawn is not None:
-                    work.withdrawn.close()
-            return await _in_thread(_finish, work, to, earlier, frozenset(sources))
+                work.close()
 
     async def export_extractions(
         self, form: str, to: Path, *, schema: str | None = None, sources: Sequence[str] = (), excel: bool = False
@@ -139,60 +121,150 @@ class Exports:
         return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
 
     async def lines(
-        self, *, sources: str | Sequence[str] = (), limit: int | None = None, record_kinds: Sequence[str] = ()
+        self,
+        *,
+        form: Streamed = "jsonl",
+        sources: str | Sequence[str] = (),
+        limit: int | None = None,
+        record_kinds: Sequence[str] = (),
+        excel: bool = False,
     ) -> AsyncGenerator[bytes]:
-        """Items as JSON lines, as they are read, at most so many: a snapshot that needs no room on any disk."""
-        from rowen.publish.lines import json_line
+        """Items as text, as they are read, at most so many: a snapshot that needs no room on any disk."""
+        from rowen.publish.lines import STREAMED, text_stream
         from rowen.publish.row import StoredRow, row_of
         from rowen.store.exports import snapshot
 
+        if form not in STREAMED:
+            raise UsageError(f"{form} cannot be sent while it is read.", hint=f"These can: {', '.join(STREAMED)}.")
+        _check(form, excel=excel, joint=False)
         check_record_kinds(record_kinds := one_or_more(record_kinds))
-        names, left = one_or_more(sources), limit
+        names, stream = one_or_more(sources), text_stream(form, excel=excel)
         await self._need(names)
+        yield stream.begin().encode()
         async with snapshot(self._database) as index:
             await index.find_twins()
-            for source in await index.sources():
-                if names and source.name not in names:
-                    continue
-                async with aclosing(index.rows(source.id, record_kinds=record_kinds)) as batches:
-                    async for rows in batches:
-                        made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows[:left]]
-                        yield "".join(map(json_line, made)).encode("utf-8", "replace")
-                        left = None if left is None else left - len(made)
-                        if left == 0:
-                            return
+            async with aclosing(_rows(index, names, limit, record_kinds)) as batches:
+                async for source, rows in batches:
+                    made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows]
+                    yield stream.rows(made).encode("utf-8", "replace")
+        yield stream.end().encode()
 
     async def _need(self, names: Sequence[str]) -> None:
         async with self._database.connection() as c:
             for name in names:
                 await source_store.get(c, name)
 
-    async def _fill(self, work: _Work, names: frozenset[str], record_kinds: Sequence[str]) -> None:
+    async def _fill(self, work: SnapshotWork) -> None:
+        from rowen.service.snapshot_facts import WrittenSource
         from rowen.store.exports import snapshot
 
         async with snapshot(self._database) as index:
             work.last_change = await index.last_change()
+            await _write_changes(work, index)
             await index.find_twins()
             taken: set[str] = set(_RESERVED)
+            left = work.limit
             for source in await index.sources():
-                if not names or source.name in names:
-                    rows = index.rows(source.id, record_kinds=record_kinds)
-                    await _write_source(work, rows, source, _file_name(source.name, taken))
-                    await _write_withdrawn(work, index.withdrawn(source.id, days=self._withdrawn_days), source)
+                if work.chosen and source.name not in work.chosen:
+                    continue
+                written = WrittenSource(source, work.writer.begin(source.name, _file_name(source.name, taken)))
+                work.written.append(written)
+                async with aclosing(
+                    _ahead(_some(index.rows(source.id, record_kinds=work.record_kinds), left))
+                ) as ahead:
+                    async for rows in ahead:
+                        await _in_thread(_write, work, written, rows)
+                left = None if left is None else left - written.coverage.items
+                await _write_withdrawn(work, index.withdrawn(source.id, days=self._withdrawn_days), source)
         await _in_thread(work.writer.close)
 
 
-async def _write_source(work: _Work, items: AsyncGenerator[list[tuple[Any, ...]]], source: Exported, file: str) -> None:
-    from rowen.publish.coverage import Coverage
+def _check(form: str, *, excel: bool, joint: bool) -> None:
+    from rowen.publish.formats import FORMATS
 
-    written = _Written(source, work.writer.begin(source.name, file), Coverage())
-    work.written.append(written)
-    async with aclosing(items) as batches, aclosing(_ahead(batches)) as ahead:
-        async for rows in ahead:
-            await _in_thread(_write, work.writer, written, rows)
+    if form not in FORMATS:
+        raise UsageError(f"There is no format {form!r}.", hint=f"The formats are: {', '.join(FORMATS)}.")
+    if excel and form != "csv":
+        raise UsageError(f"{form} needs no care for spreadsheets.", hint="--excel goes with csv.")
+    if joint and form != "parquet":
+        raise UsageError(
+            f"{form} has no joint file beside those of each source.",
+            hint="--joint goes with parquet; sqlite is one file anyway, and --to - writes all sources in a row.",
+        )
 
 
-async def _write_withdrawn(work: _Work, copies: AsyncGenerator[list[tuple[Any, ...]]], source: Exported) -> None:
+def _check_comparison(*, previous: Path | None, since: int | None, is_part: bool) -> None:
+    if previous is not None and since is not None:
+        raise UsageError("What changed is told since one moment.", hint="Give --previous or --since, not both.")
+    if is_part and (previous is not None or since is not None):
+        raise UsageError(
+            "A part of the items cannot be compared with an earlier export.",
+            hint="Leave --limit and --record-kind out, or --previous and --since.",
+        )
+
+
+async def _rows(
+    index: Snapshot, names: Sequence[str], limit: int | None, record_kinds: Sequence[str]
+) -> AsyncGenerator[tuple[Exported, list[tuple[Any, ...]]]]:
+    """The rows of all sources, or of those, at most so many."""
+    left = limit
+    for source in await index.sources():
+        if names and source.name not in names:
+            continue
+        async with aclosing(_some(index.rows(source.id, record_kinds=record_kinds), left)) as batches:
+            async for rows in batches:
+                yield source, rows
+                left = None if left is None else left - len(rows)
+
+
+async def _some(
+    batches: AsyncGenerator[list[tuple[Any, ...]]], limit: int | None
+) -> AsyncGenerator[list[tuple[Any, ...]]]:
+    """The first rows, at most so many."""
+    left = limit
+    async with aclosing(batches):
+        while left != 0 and (rows := await anext(batches, None)) is not None:
+            yield rows[:left]
+            left = None if left is None else max(0, left - len(rows))
+
+
+async def _write_changes(work: SnapshotWork, index: Snapshot) -> None:
+    """What the log says since a number; of an earlier folder it is found out in the end."""
+    if work.changes is None or work.since is None:
+        return
+    if work.since > work.last_change:
+        raise UsageError(
+            f"There is no change {work.since:,} yet: the last one is {work.last_change:,}. Nothing was written.",
+            hint="The manifest of an export says its number, as last_change.",
+        )
+    async with aclosing(index.changes(work.since)) as batches:
+        async for rows in batches:
+            changes = [_change(*row) for row in rows if not work.chosen or row[0] in work.chosen]
+            await _in_thread(work.changes.write, changes)
+
+
+def _change(
+    source: str,
+    key: bytes,
+    url: str,
+    title: str,
+    content_hash: bytes,
+    record_hash: bytes,
+    is_new: bool,
+    is_there: bool,
+    says_other: bool,
+) -> tuple[Change, Identity]:
+    from rowen.publish.row import Identity
+
+    identity = Identity(source, key.hex(), url, content_hash.hex(), record_hash.hex(), title)
+    if not is_there:
+        return "deleted", identity
+    if is_new:
+        return "created", identity
+    return "updated" if says_other else "amended", identity
+
+
+async def _write_withdrawn(work: SnapshotWork, copies: AsyncGenerator[list[tuple[Any, ...]]], source: Exported) -> None:
     from rowen.publish.row import StoredRow, row_of
 
     if work.withdrawn is None:
@@ -203,20 +275,21 @@ async def _write_withdrawn(work: _Work, copies: AsyncGenerator[list[tuple[Any, .
             await _in_thread(work.withdrawn.write, made)
 
 
-def _write(writer: SnapshotWriter, written: _Written, rows: list[tuple[Any, ...]]) -> None:
+def _write(work: SnapshotWork, written: WrittenSource, rows: list[tuple[Any, ...]]) -> None:
     from rowen.publish.row import Identity, StoredRow, row_of
 
-    name, kind = written.source.name, written.source.kind
+    name, kind, writer = written.source.name, written.source.kind, work.writer
     stored = [StoredRow(*row) for row in rows]
     made = [row_of(one, name, kind) for one in stored]
     writer.write(made)
     writer.identify(
         [
-            Identity(name, one.key.hex(), one.url, row["content_hash"], row["record_hash"])
+            Identity(name, one.key.hex(), one.url, row["content_hash"], row["record_hash"], one.title)
             for one, row in zip(stored, made, strict=True)
         ]
     )
     written.coverage.add(made)
+    work.spread.add(made)
 
 
 async def _ahead(batches: AsyncGenerator[list[tuple[Any, ...]]]) -> AsyncGenerator[list[tuple[Any, ...]]]:
@@ -251,117 +324,3 @@ def _file_name(source: str, taken: set[str]) -> str:
         name, number = f"{wanted}-{number}", number + 1
     taken.add(name.lower())
     return name
-
-
-def _finish(work: _Work, to: Path, earlier: Earlier | None, chosen: frozenset[str]) -> Export:
-    """Write what the snapshot says of itself."""
-    from rowen.publish.comparison import CHANGES, compare
-    from rowen.publish.coverage import Coverage
-    from rowen.publish.manifest import COVERAGE, MANIFEST, file_facts, write_json
-
-    if earlier is not None:
-        everywhere = earlier.sources | {one.source.name for one in work.written}
-        work.changes = compare(
-            earlier.identity,
-            work.folder / work.writer.identity_file,
-            sources=chosen or everywhere,
-            into=work.folder / CHANGES,
-        )
-    whole = Coverage()
-    for one in work.written:
-        whole.merge(one.coverage)
-    write_json(work.folder / COVERAGE, _coverage(work, whole))
-    files = [file_facts(path) for path in sorted(work.folder.iterdir()) if not path.name.startswith(".")]
-    write_json(work.folder / MANIFEST, _manifest(work, whole, files, earlier))
-    totals = sum((counts for counts in (work.changes or {}).values()), Counter[str]())
-    return Export(
-        to=to,
-        form=work.form,
-        items=whole.items,
-        copies=whole.copies,
-        sources=len(work.written),
-        bytes=sum(one["bytes"] for one in files),
-        last_change=work.last_change,
-        changes=None if work.changes is None else _counts(totals),
-        withdrawn=None if work.withdrawn is None else work.withdrawn.items,
-    )
-
-
-def _coverage(work: _Work, whole: Coverage) -> dict[str, Any]:
-    return {
-        "created_at": work.now.isoformat(),
-        "total": whole.to_json(),
-        "sources": [
-            {
-                "source": one.source.name,
-                "kind": one.source.kind,
-                **one.coverage.to_json(),
-                "last_complete_at": _moment(one.source.last_complete_at),
-                "deletions_held": one.source.deletions_held,
-                "quarantined": one.source.quarantined,
-                "truncated": one.source.truncated,
-            }
-            for one in work.written
-        ],
-    }
-
-
-def _manifest(work: _Work, whole: Coverage, files: list[dict[str, Any]], earlier: Earlier | None) -> dict[str, Any]:
-    from rowen.publish.manifest import FORMAT, FORMAT_VERSION
-    from rowen.publish.row import COLUMNS
-
-    manifest = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "rowen_version": __version__,
-        "created_at": work.now.isoformat(),
-        "written_as": work.form,
-        "last_change": work.last_change,
-        "columns": list(COLUMNS),
-        "items": whole.items,
-        "copies": whole.copies,
-        "identity": work.writer.identity_file,
-        "sources": [_provenance(one) for one in work.written],
-        "files": files,
-    }
-    if earlier is None or work.changes is None:
-        return manifest
-    return manifest | {
-        "previous": {"created_at": earlier.created_at, "last_change": earlier.last_change},
-        "changes": {source: _counts(counts) for source, counts in sorted(work.changes.items())},
-    }
-
-
-def _provenance(one: _Written) -> dict[str, Any]:
-    source = one.source
-    return {
-        "name": source.name,
-        "kind": source.kind,
-        "url": source.url,
-        "state": source.state,
-        "file": one.file,
-        "items": one.coverage.items,
-        "last_run": None
-        if source.run_id is None
-        else {
-            "run": source.run_id,
-            "status": source.run_status,
-            "complete": source.run_complete and not source.truncated,
-            "started_at": _moment(source.run_started_at),
-        },
-        "last_complete_at": _moment(source.last_complete_at),
-        "complete": source.run_status == "completed"
-        and source.last_complete_at is not None
-        and not (source.deletions_held or source.quarantined or source.truncated),
-        "deletions_held": source.deletions_held,
-        "quarantined": source.quarantined,
-        "truncated": source.truncated,
-    }
-
-
-def _counts(counts: Counter[str]) -> dict[str, int]:
-    return {name: counts[name] for name in ("created", "updated", "amended", "deleted")}
-
-
-def _moment(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, Spec
@@ -14,7 +14,9 @@ from rowen.harvest.embedder import DEFAULT, spec_of, wanted_spec
 from rowen.harvest.engine import Engine
 from rowen.model.database import Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
+from rowen.model.source import one_or_more
 from rowen.store import embeddings, vector_care, vector_index
+from rowen.store import sources as source_store
 from rowen.store.database import Connection
 from rowen.store.embeddings import Model, VectorCoverage
 
@@ -42,26 +44,28 @@ class Models:
         dimensions: int | None = None,
         url: str | None = None,
         limit: int | None = None,
+        sources: str | Sequence[str] = (),
         agreed: Callable[[EmbeddingEstimate], bool] | None = None,
         observe: Callable[[EmbeddingProgress], None] | None = None,
     ) -> EmbeddingReport | None:
-        """Make all vectors that are missing, by default under the model that the settings mean.
+        """Make the vectors that are missing, of all sources or some, by default under the model that the settings mean.
 
         Those of another model are made beside the ones in use; search switches when all are there. None if `agreed`,
         which is told what it would cost, says no.
         """
         async with self._database.connection() as c:
             active = await embeddings.active(c)
+            chosen_ids = [(await source_store.get(c, name)).id for name in one_or_more(sources)]
         meant = self._meant(active, Spec(embedder or "", model, dimensions, url))
         chosen = self._embedders.of(meant, named=url is not None)
-        estimate = await self._estimate(chosen, active)
+        estimate = await self._estimate(chosen, active, chosen_ids)
         if agreed is not None and not agreed(estimate):
             return None
         started = time.monotonic()
-        spent, error = await self._embed_all(chosen, limit, observe)
+        spent, error = await self._embed_all(chosen, limit, observe, chosen_ids)
         async with self._database.connection() as c:
             found = await embeddings.find(c, chosen.name)
-            left = await embeddings.amount(c, found)
+            left = await embeddings.amount(c, found, sources=chosen_ids)
         return EmbeddingReport(
             model=chosen.name,
             state=found.state if found is not None else "building",
@@ -138,16 +142,20 @@ class Models:
             base = Spec(kind, flags.model, None, base.url)
         return Spec(kind, base.model, flags.dimensions or base.dimensions, flags.url or base.url)
 
-    async def _estimate(self, embedder: Embedder, active: Model | None) -> EmbeddingEstimate:
+    async def _estimate(self, embedder: Embedder, active: Model | None, sources: Sequence[int]) -> EmbeddingEstimate:
         async with self._database.connection() as c:
-            left = await embeddings.amount(c, await embeddings.find(c, embedder.name))
+            left = await embeddings.amount(c, await embeddings.find(c, embedder.name), sources=sources)
         tokens = left.chars // CHARS_PER_TOKEN
         usd = None if embedder.price is None else round(tokens * embedder.price / 1e6, 6)
         other = active.name if active is not None and active.name != embedder.name else None
         return EmbeddingEstimate(embedder.name, other, left.texts, tokens, usd)
 
     async def _embed_all(
-        self, embedder: Embedder, limit: int | None, observe: Callable[[EmbeddingProgress], None] | None
+        self,
+        embedder: Embedder,
+        limit: int | None,
+        observe: Callable[[EmbeddingProgress], None] | None,
+        sources: Sequence[int],
     ) -> tuple[Spent, EmbeddingError | None]:
         """Embed until all is there and the model is switched to; one that another process is at is waited for."""
         spent = Spent()
@@ -165,10 +173,12 @@ class Models:
                         continue
                     left = None if limit is None else limit - spent.texts
                     try:
-                        done = await self._embedding.embed(embedder, claim, limit=left, observe=tell, spent=spent)
+                        done = await self._embedding.embed(
+                            embedder, claim, limit=left, observe=tell, spent=spent, sources=sources
+                        )
                     except EmbeddingError as problem:
                         return spent, problem
-                if done.done and await self._switch(done.model):
+                if done.done and (await self._switch(done.model) or sources):
                     break
         return spent, None
 

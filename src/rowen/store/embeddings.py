@@ -271,10 +271,13 @@ _TITLE = "title_words(title, tags, record, media_type)"
 _FIRST = "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
 
 
+_OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
+
+
 def _pending(table: str, words: str, more: str = "true") -> str:
     return f"""
 select those.id, those.text_hash, {words}, source_id from {table} those join item on item.id = those.item_id
- where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {more}
+ where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {more} and {_OF_SOURCES}
  order by those.id desc limit %(limit)s
 """  # noqa: S608 (of constants)
 
@@ -287,10 +290,11 @@ _PENDING = {
 _AMOUNT = f"""
 select count(*), coalesce(sum(chars), 0)
   from (select max(chars) as chars from (
-            select text_hash, length(text) as chars from chunk those where id > %(above)s and {WITHOUT_VECTOR}
+            select text_hash, length(those.text) as chars from chunk those join item on item.id = item_id
+             where those.id > %(above)s and {WITHOUT_VECTOR} and {_OF_SOURCES}
             union all
             select text_hash, length({_TITLE}) from item_title those join item on item.id = item_id
-             where those.id > %(above)s and {WITHOUT_VECTOR}) words group by text_hash) texts
+             where those.id > %(above)s and {WITHOUT_VECTOR} and {_OF_SOURCES}) words group by text_hash) texts
 """  # noqa: S608 (a constant)
 _COVERAGE = f"""
 select source.name, count(*), count(*) filter (where those.id > %(above)s and {WITHOUT_VECTOR})
@@ -303,19 +307,26 @@ select count(distinct text_hash) from embeddable those join item on item.id = it
 
 
 async def pending(
-    c: Connection, model_id: int, depth: Depth, *, above: int, upto: int, limit: int
+    c: Connection,
+    model_id: int,
+    depth: Depth,
+    *,
+    above: int,
+    upto: int,
+    limit: int,
+    sources: Sequence[int] = (),
 ) -> list[PendingText]:
-    """What has no vector in a range of ids, newest first: titles, openings, or all passages."""
-    values = {"model": model_id, "above": above, "upto": upto, "limit": limit}
+    """What has no vector in a range of ids, newest first, of all sources or some: titles, openings, or all passages."""
+    values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}
     rows = await all_rows(c, _PENDING[depth], values, binary=True)
     told = (lambda words: words) if depth is Depth.TITLES else words_of
     return [PendingText(number, of, told(text), source_id) for number, of, text, source_id in rows]
 
 
-async def amount(c: Connection, model: Model | None) -> Amount:
-    """How much has no vector; under a model that is not there yet, everything."""
+async def amount(c: Connection, model: Model | None, *, sources: Sequence[int] = ()) -> Amount:
+    """How much has no vector, in all sources or in some; under a model that is not there yet, everything."""
     values = {"model": model.id, "above": model.covered_to} if model else {"model": 0, "above": 0}
-    row = await one(c, _AMOUNT, values)
+    row = await one(c, _AMOUNT, {**values, "sources": list(sources) or None})
     return Amount(int(row[0]), int(row[1])) if row else Amount(0, 0)
 
 

@@ -35,6 +35,8 @@ class Exported:
     kind: str
     url: str
     state: str
+    options: dict[str, Any]
+    schedule: str | None
     deletions_held: int
     run_id: int | None
     run_status: str | None
@@ -60,7 +62,7 @@ class Snapshot:
         rows = await all_rows(
             self._c,
             f"""
-                select source.id, name, kind, url, state,
+                select source.id, name, kind, url, state, options, schedule,
                        (select count(*) from item_held where item_held.source_id = source.id and kept_at is null),
                        last.id, last.status, last.complete, last.started_at, {LAST_WHOLE},
                        (select count(*) from quarantine where quarantine.source_id = source.id), {BEYOND_LIMIT}
@@ -70,6 +72,17 @@ class Snapshot:
                 """,  # noqa: S608 (constants)
         )
         return sorted((Exported(*row) for row in rows), key=lambda one: one.name)
+
+    async def changes(self, after: int) -> AsyncGenerator[list[tuple[Any, ...]]]:
+        """What became of items after a number of the log, in the order of sources and keys, in batches.
+
+        Each is the source's name, key, URL, title, hashes, whether it was not there before, whether it is there now,
+        and whether it says something else.
+        """
+        async with self._c.cursor(name="changes", binary=True) as cursor:
+            await cursor.execute(_CHANGES, {"after": after})
+            while rows := await cursor.fetchmany(_BATCH):
+                yield rows
 
     async def rows(self, source_id: int, *, record_kinds: Sequence[str] = ()) -> AsyncGenerator[list[tuple[Any, ...]]]:
         """The items of a source in batches, by key, or those that describe this; `find_twins` must have been called."""
@@ -156,6 +169,25 @@ async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
         yield Snapshot(c)
 
 
+# An item that moved to another address was there before, and what stands at the old one did not vanish.
+_CHANGES = """
+select coalesce(source.name, told.source) as name, told.key, told.url, told.title,
+       coalesce(item.content_hash, told.content_hash, ''), coalesce(item.record_hash, told.record_hash, ''),
+       told.is_new, item.id is not null as is_there, told.says_other
+  from (select source_id, key, (array_agg(source order by number desc))[1] as source,
+               (array_agg(url order by number desc))[1] as url, (array_agg(title order by number desc))[1] as title,
+               (array_agg(content_hash order by number desc))[1] as content_hash,
+               (array_agg(record_hash order by number desc))[1] as record_hash,
+               (array_agg(kind order by number))[1] = 'created' and not bool_or(kind = 'moved') as is_new,
+               bool_or(kind in ('updated', 'deleted')) as says_other, bool_or(kind = 'deleted') as was_deleted
+          from change
+         where number > %(after)s and kind in ('created', 'updated', 'amended', 'deleted', 'moved')
+         group by source_id, key) told
+  left join source on source.id = told.source_id
+  left join item on item.source_id = told.source_id and item.key = told.key
+ where case when item.id is null then told.was_deleted and not told.is_new else true end
+ order by name collate "C", told.key
+"""
 # The rule of model/twins.py: several sources have the mark, and none of them has it often.
 _SHARED = f"""
 create temporary table twin_mark on commit drop as

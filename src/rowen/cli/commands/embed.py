@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rowen.cli.command import command
+from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
 from rowen.errors import Hint, action
 from rowen.model.wording import count, seconds, size
@@ -28,11 +29,25 @@ Watcher = Callable[["EmbeddingProgress"], None]
 @click.option("--dimensions", type=click.IntRange(1, 4000), help="Length of the vectors, where one may choose.")
 @click.option("--url", metavar="URL", help="Base address of its API.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many passages.")
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=source_names,
+    help="Only texts of this source; may be repeated.",
+)
 @click.option("--drop-old", is_flag=True, help="Forget the vectors of models that are not used any more.")
 @click.option("--fetch", metavar="NAME", help="Download owner/model[@revision] from the model hub; nothing else.")
 @click.option("--yes", is_flag=True, help="Do not ask, whatever it costs.")
 def embed(
-    call: Invocation, drop_old: bool, fetch: str | None, yes: bool, limit: int | None, **which: str | int | None
+    call: Invocation,
+    drop_old: bool,
+    fetch: str | None,
+    yes: bool,
+    limit: int | None,
+    sources: tuple[str, ...],
+    **which: str | int | None,
 ) -> int:
     """Make the vectors that are missing, or those of another model.
 
@@ -45,7 +60,7 @@ def embed(
         return 0
     if fetch is not None:
         return _show_fetched(call, call.ask(lambda rowen: rowen.fetch_model(fetch)))
-    report = call.ask(partial(_embed, call=call, yes=yes, limit=limit, which=which), gently=True)
+    report = call.ask(partial(_embed, call=call, yes=yes, limit=limit, sources=sources, which=which), gently=True)
     if report is None:
         call.out.say("Nothing was done.")
         return 5
@@ -53,7 +68,13 @@ def embed(
 
 
 async def _embed(
-    rowen: "Rowen", *, call: Invocation, yes: bool, limit: int | None, which: dict[str, str | int | None]
+    rowen: "Rowen",
+    *,
+    call: Invocation,
+    yes: bool,
+    limit: int | None,
+    sources: tuple[str, ...],
+    which: dict[str, str | int | None],
 ) -> "EmbeddingReport | None":
     told: list[EmbeddingEstimate] = []
 
@@ -62,7 +83,8 @@ async def _embed(
         return _agreed(call, estimate, yes=yes)
 
     with _progress(call, told) as observe:
-        return await rowen.embed(**which, limit=limit, agreed=agreed, observe=observe)  # type: ignore[arg-type]
+        how = {**which, "limit": limit, "sources": sources}
+        return await rowen.embed(**how, agreed=agreed, observe=observe)  # type: ignore[arg-type]
 
 
 def _agreed(call: Invocation, estimate: "EmbeddingEstimate", *, yes: bool) -> bool:
@@ -128,10 +150,8 @@ def _show(call: Invocation, report: "EmbeddingReport") -> int:
         call.out.say("Search uses this model now. `rowen embed --drop-old` forgets the vectors of the one before.")
     if report.error:
         return call.out.fail(report.error, hint=report.hint, exit_code=1)
-    if report.pending and report.state == "building":
-        call.out.say(
-            "Search goes on with the model in use until all are there; the same command goes on with this one."
-        )
+    if report.state == "building":
+        call.out.say("Search goes on with the model in use until all are there; `rowen embed` goes on with this one.")
     return 0
 
 

@@ -27,9 +27,9 @@ _STDOUT = Path("-")
 
 
 @command("export")
-@click.argument("form", metavar="FORMAT", type=click.Choice(["parquet", "jsonl", "csv", "sqlite"]))
+@click.argument("form", metavar="FORMAT", type=click.Choice(["parquet", "jsonl", "json", "csv", "sqlite"]))
 @click.option("--to", type=_path, metavar="DIR", help="A new folder, or - for stdout; default: a folder here.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="With --to -: at most so many items.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many items.")
 @click.option(
     "--source",
     "sources",
@@ -46,6 +46,10 @@ _STDOUT = Path("-")
     help="Only records of catalogs that describe this; may be repeated.",
 )
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
+@click.option(
+    "--since", type=click.IntRange(min=0), metavar="N", help="Also say what changed after this change number."
+)
+@click.option("--joint", is_flag=True, help="With parquet: also one file of all sources.")
 @click.option("--excel", is_flag=True, help="CSV that spreadsheets read rightly, and take no formulas from.")
 @click.option("--withdrawn", is_flag=True, help="Also the last copies of items that were deleted not long ago.")
 @click.option("--extractions", is_flag=True, help="The facts that were extracted, instead of the items.")
@@ -59,43 +63,57 @@ def export(
     schema: str | None,
     **how: Any,
 ) -> None:
-    """Write a snapshot of all items into a new folder, or of all facts."""
+    """Write a snapshot of all items into a new folder or to stdout, or of all facts."""
     from rowen.service.facts import fact
 
-    if to == _STDOUT or limit is not None:
-        others = [
-            *(value for name, value in how.items() if name not in ("sources", "record_kinds")),
-            extractions,
-            schema,
-        ]
-        if form != "jsonl" or to != _STDOUT or any(others):
-            raise click.UsageError(
-                "stdout takes items as jsonl: `rowen export jsonl --to -`, with --source, --record-kind, --limit."
-            )
-        call.ask(
-            lambda rowen: _print_lines(rowen, sources=how["sources"], record_kinds=how["record_kinds"], limit=limit)
-        )
+    if to == _STDOUT:
+        _to_stdout(call, form, limit=limit, others=[extractions, schema], **how)
         return
     now = datetime.now(UTC)
     target = to or Path(f"rowen-{form}-{now:%Y%m%d-%H%M%S}")
     if extractions or schema:
-        if how["previous"] or how["withdrawn"] or how["record_kinds"]:
-            raise click.UsageError("--previous, --withdrawn and --record-kind are for items.")
+        if (
+            limit
+            or how["joint"]
+            or how["since"] is not None
+            or how["previous"]
+            or how["withdrawn"]
+            or how["record_kinds"]
+        ):
+            raise click.UsageError(
+                "--limit, --joint, --since, --previous, --withdrawn and --record-kind are for items."
+            )
         asked = {"schema": schema, "sources": how["sources"], "excel": how["excel"]}
         done = call.ask(lambda rowen: rowen.export_extractions(form, target, **asked))
         told = f"{done.to}\tfacts of {count(done.items, 'item')}, {size(done.bytes)}"
         call.out.answer(fact(done), told)
         return
-    done = call.ask(lambda rowen: rowen.export(form, target, **how, now=now))
+    done = call.ask(lambda rowen: rowen.export(form, target, **how, limit=limit, now=now))
     call.out.answer({**fact(done), "seconds": round((datetime.now(UTC) - now).total_seconds(), 3)}, _line(done))
 
 
-async def _print_lines(
-    rowen: "Rowen", *, sources: Sequence[str], record_kinds: Sequence[str], limit: int | None
+def _to_stdout(
+    call: Invocation,
+    form: str,
+    *,
+    sources: Sequence[str],
+    record_kinds: Sequence[str],
+    excel: bool,
+    limit: int | None,
+    others: list[Any],
+    **rest: Any,
 ) -> None:
-    async with aclosing(rowen.export_lines(sources=sources, record_kinds=record_kinds, limit=limit)) as lines:
-        async for some in lines:
-            sys.stdout.write(some.decode())
+    if any(others) or any(value is not None and value is not False for value in rest.values()):
+        raise click.UsageError("stdout takes items, and of the options --source, --record-kind, --limit and --excel.")
+    how = {"form": form, "sources": sources, "record_kinds": record_kinds, "limit": limit, "excel": excel}
+    call.ask(lambda rowen: _print(rowen, **how))
+
+
+async def _print(rowen: "Rowen", **how: Any) -> None:
+    async with aclosing(rowen.export_lines(**how)) as pieces:
+        async for piece in pieces:
+            sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
 
 
 def _line(done: "Export") -> str:
