@@ -229,7 +229,7 @@ async def test_the_report_tells_people_how_items_spread_and_quotes_what_portals_
     spread = json.loads((out / "coverage.json").read_text())["total"]["distributions"]
     assert "4 items of 2 sources, 2024-05-01 12:00:00Z, up to change 4. Copies of others among them: 1." in page
     assert "| city | datajson | 3 | " in page
-    assert "## By kind\n\n| kind | items | share |\n|---|--:|--:|\n| datajson | 4 | 100 % |" in page
+    assert "## By kind\n\n| kind | items | share |\n|---|--:|--:|\n| dataset | 4 | 100 % |" in page
     assert "| a \\| b \\[c\\](d) | 1 | 25 % |" in page
     assert "| CSV | 3 | 100 % |" in page
     assert (spread["language"]["de"], spread["language"]["fr"], spread["format"]) == (1, 1, {"CSV": 3})
@@ -238,7 +238,7 @@ async def test_the_report_tells_people_how_items_spread_and_quotes_what_portals_
 def test_many_different_values_are_counted_together_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributions, "_MOST_VALUES", 2)
     spread = distributions.Distributions()
-    row: Any = {"kind": "ckan", "languages": [], "language": "de", "resources": []}
+    row: Any = {"kind": "ckan", "record_kind": None, "languages": [], "language": "de", "resources": []}
 
     spread.add([row | {"licence": name} for name in ("a", "b", "c", "d", "a")])
     spread.add([row | {"licence": None, "record_kind": "series"}])
