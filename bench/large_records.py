@@ -39,9 +39,17 @@ class _Words:
 
 def _organization(words: _Words) -> dict[str, Any]:
     return {
-        **{"id": words.uuid(), "name": words.some(2), "title": words.some(5), "description": words.sentences(20)},
-        **{"type": "organization", "state": "active", "is_organization": True, "approval_status": "approved"},
-        **{"created": "2016-12-05T16:38:34.970628", "revision_id": words.uuid(), "image_url": ""},
+        "id": words.uuid(),
+        "name": words.some(2),
+        "title": words.some(5),
+        "description": words.sentences(20),
+        "type": "organization",
+        "state": "active",
+        "is_organization": True,
+        "approval_status": "approved",
+        "created": "2016-12-05T16:38:34.970628",
+        "revision_id": words.uuid(),
+        "image_url": "",
     }
 
 
@@ -58,17 +66,30 @@ def _record(chance: Random, words: _Words, organization: dict[str, Any]) -> dict
     series = _Series(words.uuid(), words.uuid(), words.sentences(3), words.some(6))
     resources = [_resource(chance, words, series, at) for at in range(chance.randint(2, 19))]
     return {
-        **{
-            "title": words.some(7),
-            "notes": "\r\n\r\n".join(words.sentences(3) for _ in range(3)),
-            "url": words.some(3),
-        },
-        **{"license_title": "Creative Commons Attribution", "license_id": "cc-by", "isopen": True, "version": "1.0"},
-        **{"license_url": "https://creativecommons.org/licenses/by/4.0/", "private": False, "author": words.some(3)},
-        **{"author_email": "", "maintainer": words.some(3), "maintainer_email": "", "creator_user_id": words.uuid()},
-        **{"metadata_created": "2020-06-11T15:07:30.680724", "state": "active", "type": "dataset", "groups": []},
-        **{"relationships_as_object": [], "relationships_as_subject": [], "revision_id": words.uuid()},
-        **{"organization": organization, "owner_org": organization["id"], "num_resources": len(resources)},
+        "title": words.some(7),
+        "notes": "\r\n\r\n".join(words.sentences(3) for _ in range(3)),
+        "url": words.some(3),
+        "license_title": "Creative Commons Attribution",
+        "license_id": "cc-by",
+        "isopen": True,
+        "version": "1.0",
+        "license_url": "https://creativecommons.org/licenses/by/4.0/",
+        "private": False,
+        "author": words.some(3),
+        "author_email": "",
+        "maintainer": words.some(3),
+        "maintainer_email": "",
+        "creator_user_id": words.uuid(),
+        "metadata_created": "2020-06-11T15:07:30.680724",
+        "state": "active",
+        "type": "dataset",
+        "groups": [],
+        "relationships_as_object": [],
+        "relationships_as_subject": [],
+        "revision_id": words.uuid(),
+        "organization": organization,
+        "owner_org": organization["id"],
+        "num_resources": len(resources),
         "tags": [
             {"vocabulary_id": None, "state": "active", "id": words.uuid(), "name": tag, "display_name": tag}
             for tag in words.some(3).split()
@@ -80,15 +101,23 @@ def _record(chance: Random, words: _Words, organization: dict[str, Any]) -> dict
 
 def _resource(chance: Random, words: _Words, series: _Series, position: int) -> dict[str, Any]:
     return {
-        **{"mimetype": None, "mimetype_inner": None, "cache_url": None, "cache_last_updated": None, "hash": ""},
-        **{"name": f"{series.name} {words.some(3)}", "size": None, "resource_type": None},
+        "mimetype": None,
+        "mimetype_inner": None,
+        "cache_url": None,
+        "cache_last_updated": None,
+        "hash": "",
+        "name": f"{series.name} {words.some(3)}",
+        "size": None,
+        "resource_type": None,
         "description": f"{series.description} {words.sentences(chance.randint(0, 2))}",
-        **{"format": chance.choice(_FORMATS), "url": f"https://files.example/{series.folder}/{words.some(2)}.csv"},
-        **{
-            "package_id": series.package,
-            "created": "2022-11-24T22:13:18.078527",
-            "state": "active",
-            "last_modified": None,
-        },
-        **{"position": position, "revision_id": words.uuid(), "url_type": None, "id": words.uuid()},
+        "format": chance.choice(_FORMATS),
+        "url": f"https://files.example/{series.folder}/{words.some(2)}.csv",
+        "package_id": series.package,
+        "created": "2022-11-24T22:13:18.078527",
+        "state": "active",
+        "last_modified": None,
+        "position": position,
+        "revision_id": words.uuid(),
+        "url_type": None,
+        "id": words.uuid(),
     }

@@ -22,11 +22,11 @@ class Meter:
     def running(self) -> Iterator[None]:
         """Measure what happens inside."""
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        own_s, database_s, wall_s = _own_s(), database_s(self._home), time.perf_counter()
+        own_s, busy_s, wall_s = _own_s(), database_s(self._home), time.perf_counter()
         workers_s = _workers_s()
         yield
         self.wall_s = time.perf_counter() - wall_s
-        self.own_s, self.database_s = _own_s() - own_s, database_s(self._home) - database_s
+        self.own_s, self.database_s = _own_s() - own_s, database_s(self._home) - busy_s
         self.workers_s = _workers_s() - workers_s
         self.peak_mb = sum(map(_peak_mb, [psutil.Process(), *_workers()]))
 

@@ -82,8 +82,11 @@ class Bench:
         # As installed packages are: compiled once, and found so by every process.
         self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self._environment |= {
-            **{"ROWEN_HOME": str(base / "home"), "ROWEN_CONFIG": os.devnull, "ROWEN_EMBEDDER": "none"},
-            **{"ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_HOST_DELAY_S": "0"},
+            "ROWEN_HOME": str(base / "home"),
+            "ROWEN_CONFIG": os.devnull,
+            "ROWEN_EMBEDDER": "none",
+            "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8",
+            "ROWEN_HOST_DELAY_S": "0",
             "PYTHONPYCACHEPREFIX": str(base / "compiled"),
         }
 
