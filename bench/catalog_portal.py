@@ -180,7 +180,10 @@ def _serve(pipe: Connection, count: int, corpus: Path | None, large: bool) -> No
     catalog = _Catalog(count, corpus, large=large)
 
     def change() -> None:
-        what, number = pipe.recv()
+        try:
+            what, number = pipe.recv()
+        except EOFError:  # whom it serves was killed
+            raise SystemExit from None
         getattr(catalog, what)(number)
         pipe.send(True)
 
