@@ -121,7 +121,8 @@ _OPEN = "application/vnd.oasis.opendocument."
 
 
 def _json(body: Body) -> Part:
-    return _JSON.get(body.media_type, read_json)(body.text)
+    read: Callable[[str], Part] = _JSON.get(body.media_type, read_json)
+    return read(body.text)
 
 
 def _opendocument(body: Body) -> Part:

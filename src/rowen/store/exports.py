@@ -76,9 +76,8 @@ class Snapshot:
         async with self._c.cursor(name="export", binary=True) as cursor:
             await cursor.execute(
                 """
-                select item.key, item.url, item.title, item.text, item.tags, (item.record - 'source')::text,
-                       coalesce(item.record -> 'source', item.record)::text, item.language, item.media_type,
-                       item.created_at, item.updated_at, item.content_hash, item.record_hash,
+                select item.key, item.url, item.title, item.text, item.tags, item.record::text, item.language,
+                       item.media_type, item.created_at, item.updated_at, item.content_hash, item.record_hash,
                        twin_of.original_key, twin_of.original_url
                   from item left join twin_of on twin_of.item_id = item.id
                  where item.source_id = %s order by item.key
@@ -93,8 +92,7 @@ class Snapshot:
         async with self._c.cursor(name="withdrawn", binary=True) as cursor:
             await cursor.execute(
                 """
-                select key, url, title, text, tags, (record - 'source')::text,
-                       coalesce(record -> 'source', record)::text, language, media_type,
+                select key, url, title, text, tags, record::text, language, media_type,
                        created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at
                   from withdrawn where source_id = %s and at > now() - make_interval(secs => %s) order by key
                 """,
