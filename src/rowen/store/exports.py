@@ -19,8 +19,8 @@ from rowen.store.twins import MAKE_LISTING, group_of, listing
 
 __all__ = ["Exported", "Snapshot", "snapshot"]
 
-# Rows that are in memory at once; with their texts and records some MB.
-_BATCH = 500
+# Rows that are in memory at once, with their texts and records some MB: with more, memory is given back and taken anew.
+_BATCH = 100
 # As in store/twins.py: so many portals may lie between the original and a copy.
 _STEPS = 8
 
