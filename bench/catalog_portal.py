@@ -17,6 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import psutil
 
+from bench.large_records import large_records
+
 __all__ = ["Portal", "portal"]
 
 FIRST = datetime(2015, 1, 1, tzinfo=UTC)
@@ -33,8 +35,10 @@ _UNREADABLE = b', "odd": ' + b"[" * 900 + b"]" * 900 + b"}"
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: %b\r\nContent-Length: %d\r\n\r\n"
 
 
-def _records(corpus: Path | None) -> list[dict[str, Any]]:
-    """Those of the recorded answers, or some of our own making of about 3 kB each."""
+def _records(corpus: Path | None, *, large: bool) -> list[dict[str, Any]]:
+    """Those of the recorded answers, or some of our own making of about 3 kB each; large ones have 15.6 kB."""
+    if corpus is None and large:
+        return large_records()
     if corpus is None:
         return [_synthetic(Random(number)) for number in range(500)]
     found = []
@@ -100,12 +104,12 @@ def _pieces(record: dict[str, Any]) -> list[bytes]:
 
 
 class _Catalog:
-    def __init__(self, count: int, corpus: Path | None) -> None:
+    def __init__(self, count: int, corpus: Path | None, *, large: bool) -> None:
         self.count = count
         self.clock = FIRST + (count + 6) * APART
         self.edited: dict[int, datetime] = {}
         self.broken: set[int] = set()
-        self._records = [_pieces(record) for record in _records(corpus)]
+        self._records = [_pieces(record) for record in _records(corpus, large=large)]
 
     def edit(self, every: int) -> None:
         self.clock += timedelta(days=1)
@@ -172,11 +176,14 @@ class _Protocol(asyncio.Protocol):
             self._transport.writelines([_HEAD % (date, len(body)), body])
 
 
-def _serve(pipe: Connection, count: int, corpus: Path | None) -> None:
-    catalog = _Catalog(count, corpus)
+def _serve(pipe: Connection, count: int, corpus: Path | None, large: bool) -> None:
+    catalog = _Catalog(count, corpus, large=large)
 
     def change() -> None:
-        what, number = pipe.recv()
+        try:
+            what, number = pipe.recv()
+        except EOFError:  # whom it serves was killed
+            raise SystemExit from None
         getattr(catalog, what)(number)
         pipe.send(True)
 
@@ -216,11 +223,11 @@ class Portal(NamedTuple):
 
 
 @contextmanager
-def portal(count: int, corpus: Path | None) -> Iterator[Portal]:
-    """Serve so many records on loopback."""
+def portal(count: int, corpus: Path | None = None, *, large: bool = False) -> Iterator[Portal]:
+    """Serve so many records on loopback; `large` ones have 15.6 kB."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, count, corpus), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, count, corpus, large), daemon=True)
     process.start()
     theirs.close()
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["Meter"]
+__all__ = ["Meter", "database_s"]
 
 
 class Meter:
@@ -22,21 +22,22 @@ class Meter:
     def running(self) -> Iterator[None]:
         """Measure what happens inside."""
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        own_s, database_s, wall_s = _own_s(), self._database_s(), time.perf_counter()
+        own_s, busy_s, wall_s = _own_s(), database_s(self._home), time.perf_counter()
         workers_s = _workers_s()
         yield
         self.wall_s = time.perf_counter() - wall_s
-        self.own_s, self.database_s = _own_s() - own_s, self._database_s() - database_s
+        self.own_s, self.database_s = _own_s() - own_s, database_s(self._home) - busy_s
         self.workers_s = _workers_s() - workers_s
         self.peak_mb = sum(map(_peak_mb, [psutil.Process(), *_workers()]))
 
-    def _database_s(self) -> float:
-        """CPU of the server that belongs to the home, its ended backends included."""
-        found = next(self._home.rglob("postmaster.pid"), None)
-        if found is None:
-            return 0.0
-        server = psutil.Process(int(found.read_text().split("\n", 1)[0]))
-        return sum(server.cpu_times()[:4]) + sum(map(_cpu_s, server.children()))
+
+def database_s(home: Path) -> float:
+    """CPU of the server that belongs to a home, its ended backends included."""
+    found = next(home.rglob("postmaster.pid"), None)
+    if found is None:
+        return 0.0
+    server = psutil.Process(int(found.read_text().split("\n", 1)[0]))
+    return sum(server.cpu_times()[:4]) + sum(map(_cpu_s, server.children()))
 
 
 def _workers() -> list[psutil.Process]:

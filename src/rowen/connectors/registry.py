@@ -73,7 +73,7 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
             _refuse_login(url)
             return kind, url
         raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
-    for name in kinds():
+    for name in _asked(address):
         if url := connector(name).recognise(address):
             _refuse_login(url)
             return name, url
@@ -81,6 +81,12 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
         f"No kind of source recognises {address!r}.",
         hint=f"Check the spelling, or name the kind with --kind ({', '.join(kinds())}).",
     )
+
+
+def _asked(address: str) -> Sequence[str]:
+    """The kinds in the order in which they are asked: the one that an address begins with, then all by their names."""
+    first = address.partition(":")[0]
+    return (first, *kinds()) if first in kinds() else kinds()
 
 
 def _refuse_login(address: str) -> None:

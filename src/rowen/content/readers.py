@@ -1,7 +1,7 @@
 """Which formats can be read: the built-in ones and those of other packages, by the same table.
 
 Other packages declare theirs by the entry point `rowen.readers`. Theirs are asked first: what they claim, a built-in
-reader no longer reads.
+reader no longer reads. The table is asked by every run, for the versions; a reader is imported with its first body.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,14 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from rowen.content.base import Body, FormatReader, Part
-from rowen.content.data import read_fenced, read_json, read_json_lines, read_xml
-from rowen.content.documents import DamagedError, epub, excel, opendocument, pdf, powerpoint, rtf, word
-from rowen.content.html import read_page
-from rowen.content.markdown import markdown_links, read_markdown, read_plain
-from rowen.content.notebooks import read_notebook
-from rowen.content.page_statements import statements_in
-from rowen.content.rst import read_rst
-from rowen.content.tables import read_csv, read_tsv
+from rowen.content.documents import DamagedError
 from rowen.errors import ConfigurationError, ItemError
 from rowen.model import media
 
@@ -46,6 +39,19 @@ VERSION_BEFORE_FORMATS = 2
 _FIRST = 1
 
 
+def _later(module: str, function: str) -> Callable[..., Part]:
+    """A function of this room whose module is imported when it is first called."""
+
+    def call(*given: Any, **named: Any) -> Part:
+        read: Callable[..., Part] = getattr(import_module(f"rowen.content.{module}"), function)
+        return read(*given, **named)
+
+    return call
+
+
+read_fenced, read_json = _later("data", "read_fenced"), _later("data", "read_json")
+
+
 def _of_text(read: Callable[[str], Part]) -> Callable[[Body], Part]:
     return lambda body: read(body.text)
 
@@ -60,11 +66,17 @@ def _of_bytes(read: Callable[[bytes], Part]) -> Callable[[Body], Part]:
     return read_document
 
 
+def _document(name: str) -> Callable[[Body], Part]:
+    return _of_bytes(_later(f"documents.{name}", f"read_{name}"))
+
+
 def _by_type(readers: Mapping[str, Callable[[str], Part]]) -> Callable[[Body], Part]:
     return lambda body: readers[body.media_type](body.text)
 
 
 def _markdown(body: Body) -> Part:
+    from rowen.content.markdown import markdown_links, read_markdown
+
     text = body.text
     part = read_markdown(text)
     return replace(part, links=markdown_links(text, body.url)) if body.url.startswith("http") else part
@@ -72,6 +84,8 @@ def _markdown(body: Body) -> Part:
 
 def _page(body: Body) -> Part:
     """What a page asks of a crawler is kept in the record: a connector that follows links obeys it there."""
+    from rowen.content.html import read_page
+
     text = body.text
     page = read_page(text, body.url, select=body.select, ignore=body.ignore, facts=body.facts)
     hints: dict[str, Any] = {}
@@ -82,6 +96,8 @@ def _page(body: Body) -> Part:
     if page.facts:
         hints["facts"] = page.facts
     if body.statements:
+        from rowen.content.page_statements import statements_in
+
         hints |= statements_in(text, body.url, body.statements)
     links = () if page.nofollow else page.links
     return Part(page.text, page.title, page.tags, page.language, links, hints)
@@ -91,54 +107,54 @@ def _code(body: Body) -> Part:
     return read_fenced(body.text, media.language_of(body.media_type) or "")
 
 
-_TABLES = {"text/csv": read_csv, "text/tab-separated-values": read_tsv}
+_TABLES = {
+    "text/csv": _later("tables", "read_csv"),
+    "text/tab-separated-values": _later("tables", "read_tsv"),
+}
 _JSON: Mapping[str, Callable[[str], Part]] = {
     "application/json": read_json,
     "application/json5": lambda text: read_fenced(text, "json5"),
-    "application/x-ndjson": read_json_lines,
+    "application/x-ndjson": _later("data", "read_json_lines"),
 }
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _OPEN = "application/vnd.oasis.opendocument."
 
 
 def _json(body: Body) -> Part:
-    return _JSON.get(body.media_type, read_json)(body.text)
+    read: Callable[[str], Part] = _JSON.get(body.media_type, read_json)
+    return read(body.text)
 
 
 def _opendocument(body: Body) -> Part:
-    kinds = {"text": opendocument.read_text, "spreadsheet": opendocument.read_sheets}
-    read = kinds.get(body.media_type.removeprefix(_OPEN), opendocument.read_slides)
-    return _of_bytes(read)(body)
+    kinds = {"text": "read_text", "spreadsheet": "read_sheets"}
+    read = kinds.get(body.media_type.removeprefix(_OPEN), "read_slides")
+    return _of_bytes(_later("documents.opendocument", read))(body)
 
 
 _CODE = FormatReader("code", 1, _code, ())
-_TEXT = FormatReader("text", 1, _of_text(read_plain), ("text/plain",))
+_TEXT = FormatReader("text", 1, _of_text(_later("markdown", "read_plain")), ("text/plain",))
 
 BUILT_IN: tuple[FormatReader, ...] = (
     FormatReader("html", 1, _page, ("text/html",)),
     FormatReader("markdown", 1, _markdown, ("text/markdown",)),
     _TEXT,
     _CODE,
-    FormatReader("rst", 1, _of_text(read_rst), ("text/x-rst",)),
+    FormatReader("rst", 1, _of_text(_later("rst", "read_rst")), ("text/x-rst",)),
     FormatReader("tables", 1, _by_type(_TABLES), tuple(_TABLES)),
     FormatReader("json", 1, _json, tuple(_JSON)),
-    FormatReader("notebook", 1, _of_text(read_notebook), ("application/x-ipynb+json",)),
+    FormatReader("notebook", 1, _of_text(_later("notebooks", "read_notebook")), ("application/x-ipynb+json",)),
     FormatReader("yaml", 1, _of_text(lambda text: read_fenced(text, "yaml")), ("application/yaml",)),
     FormatReader("toml", 1, _of_text(lambda text: read_fenced(text, "toml")), ("application/toml",)),
-    FormatReader("xml", 1, _of_text(read_xml), ("application/xml",)),
-    FormatReader("pdf", 1, _of_bytes(pdf.read_pdf), ("application/pdf",), binary=True),
-    FormatReader("rtf", 1, _of_bytes(rtf.read_rtf), ("application/rtf",), uses=("html",), binary=True),
-    FormatReader("epub", 1, _of_bytes(epub.read_epub), ("application/epub+zip",), uses=("html",), binary=True),
-    FormatReader(
-        "word", 1, _of_bytes(word.read_word), (_OFFICE + "wordprocessingml.document",), uses=("html",), binary=True
-    ),
-    FormatReader(
-        "excel", 1, _of_bytes(excel.read_excel), (_OFFICE + "spreadsheetml.sheet",), uses=("tables",), binary=True
-    ),
+    FormatReader("xml", 1, _of_text(_later("data", "read_xml")), ("application/xml",)),
+    FormatReader("pdf", 1, _document("pdf"), ("application/pdf",), binary=True),
+    FormatReader("rtf", 1, _document("rtf"), ("application/rtf",), uses=("html",), binary=True),
+    FormatReader("epub", 1, _document("epub"), ("application/epub+zip",), uses=("html",), binary=True),
+    FormatReader("word", 1, _document("word"), (_OFFICE + "wordprocessingml.document",), uses=("html",), binary=True),
+    FormatReader("excel", 1, _document("excel"), (_OFFICE + "spreadsheetml.sheet",), uses=("tables",), binary=True),
     FormatReader(
         "powerpoint",
         1,
-        _of_bytes(powerpoint.read_powerpoint),
+        _document("powerpoint"),
         (_OFFICE + "presentationml.presentation",),
         uses=("html",),
         binary=True,

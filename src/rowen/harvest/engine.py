@@ -166,8 +166,9 @@ class Engine:
         run = await self._harvest(source, order, observe, work)
         if order.dry_run:
             return run
-        from rowen.store import terms
+        from rowen.store import terms, word_index
 
+        await word_index.restore(self.database)
         await terms.note(self.database, run.tally.chunks_written + run.tally.deleted)
         if run.status != "cancelled":
             await self.embedding.settle(work, self._embedded_observer(source, run.tally, observe))

@@ -49,6 +49,7 @@ from rowen.settings import Settings
 from rowen.store import gone, items, quarantine, runs, sources, statements, twins, withdrawn
 from rowen.store import held as held_store
 from rowen.store.database import Database
+from rowen.store.word_index import WordIndex
 
 __all__ = ["Harvest", "Order"]
 
@@ -123,6 +124,7 @@ class Harvest:
         self._group = Group()
         self._groups: asyncio.Queue[Group | None] = asyncio.Queue(QUEUE_GROUPS)
         self._plans: asyncio.Queue[Plan | None] = asyncio.Queue(QUEUE_GROUPS)
+        self._words = WordIndex(database)
         self._complete: Complete | None = None
         self._pulling: asyncio.Task[None] | None = None
         self._stopped = self._crashed = False
@@ -366,6 +368,7 @@ class Harvest:
             self.tally.add(counts)
             planner.settle(plan)
             self._plans.task_done()
+            await self._words.grown(self.tally.chunks_written)
             self._report()
 
     async def _count(self, planner: Planner) -> None:

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowen.errors import class_of
-from rowen.harvest.extractor import Extractor
 from rowen.jobs.policy import JobTrouble
 from rowen.model.extraction import ExtractionReport
 from rowen.store import carried_schemas, sources
@@ -44,6 +43,7 @@ async def put_behind(c: Connection, database: Database, source_id: int) -> None:
 
 async def extract_task(at_work: "AtWork", *, source_id: int) -> None:
     """Extract what changed in a source, as `rowen extract --source` does; to end early is to begin no more calls."""
+    from rowen.harvest.extractor import Extractor
     from rowen.jobs.tasks import JobTroubledError  # the table of tasks names this one
 
     engine = at_work.engine

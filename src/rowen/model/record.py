@@ -13,6 +13,7 @@ MOST_DEPTH = 200
 """Honest records are a dozen levels deep; PostgreSQL takes a few thousand, Python 1,000 of its own calls."""
 
 _NUL = "\\u0000"
+_LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 def storable(record: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
@@ -41,8 +42,12 @@ def storable_cursor(cursor: Any) -> Any:
 def _check_depth(record: Mapping[str, Any]) -> None:
     inner: list[Any] = [record]
     for _ in range(MOST_DEPTH):
-        inner = [one for outer in inner for one in (outer.values() if isinstance(outer, Mapping) else outer)]
-        inner = [one for one in inner if isinstance(one, list | tuple | Mapping)]
+        inner = [
+            one
+            for outer in inner
+            for one in (outer if isinstance(outer, list | tuple) else outer.values())
+            if type(one) not in _LEAVES and isinstance(one, list | tuple | Mapping)
+        ]
         if not inner:
             return
     raise RecursionError(f"it is nested more than {MOST_DEPTH} levels deep")

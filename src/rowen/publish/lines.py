@@ -1,14 +1,14 @@
 """Exports as lines of text: JSON objects, one array of them, or CSV; in files, or as they are read."""
 
 import csv
-import io
-import json
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO, TypeAlias
+
+import msgspec
 
 from rowen.publish.row import COLUMNS, ExportRow, Identity
 
@@ -35,6 +35,7 @@ WITHDRAWN = "withdrawn.jsonl"
 
 # What spreadsheets take for a formula; also after white space, which they drop.
 _FORMULA = re.compile(r"\s*[=+\-@]|[\t\r]")
+_NEEDS_QUOTES = re.compile('[",\r\n]')
 
 
 class TextStream(Protocol):
@@ -98,9 +99,7 @@ class _Table:
         return ""
 
     def _text(self, rows: Iterable[Iterable[str]]) -> str:
-        out = io.StringIO(newline="")
-        csv.writer(out).writerows(rows)
-        return out.getvalue()
+        return "".join(map(_csv_line, rows))
 
 
 def text_stream(form: Streamed, *, excel: bool = False) -> TextStream:
@@ -143,7 +142,7 @@ class _TextFiles:
 
     def identify(self, identities: Sequence[Identity]) -> None:
         """Write which items these were."""
-        self._identity.writelines(json.dumps(one._asdict(), ensure_ascii=False) + "\n" for one in identities)
+        self._identity.writelines(f"{msgspec.json.encode(one._asdict()).decode()}\n" for one in identities)
 
     def close(self) -> None:
         """Finish all files."""
@@ -228,7 +227,16 @@ def json_line(row: ExportRow, **more: str) -> str:
     facts |= more
     # The record is JSON as it comes from the database, and need not be read to be written.
     record = facts.pop("record")
-    return f'{json.dumps(facts, ensure_ascii=False)[:-1]}, "record": {record}}}\n'
+    return f'{msgspec.json.encode(facts)[:-1].decode()},"record":{record}}}\n'
+
+
+def _csv_line(cells: Iterable[str]) -> str:
+    """A line as `csv.writer` gives it, which looks at each letter by itself and takes ten times as long."""
+    return ",".join([_quoted(cell) if _NEEDS_QUOTES.search(cell) else cell for cell in cells]) + "\r\n"
+
+
+def _quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"'
 
 
 def _cell(value: Any) -> str:
@@ -238,7 +246,7 @@ def _cell(value: Any) -> str:
         case None:
             return ""
         case list():
-            return json.dumps(value, ensure_ascii=False) if value else ""
+            return msgspec.json.encode(value).decode() if value else ""
     return _moment(value)
 
 

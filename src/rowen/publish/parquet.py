@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rowen.errors import UsageError
@@ -48,6 +49,25 @@ _TYPES = {
     "first_seen": _MOMENT,
     "updated_at": _MOMENT,
 }
+# To look for values that come again costs as much as to write them: in what hardly ever repeats it is in vain.
+_REPEATED = [
+    *(
+        "source",
+        "kind",
+        "record_kind",
+        "publisher",
+        "licence",
+        "issued",
+        "spatial",
+        "temporal",
+        "language",
+        "media_type",
+    ),
+    *("tags.list.element", "languages.list.element", "duplicate_of", "group_id"),
+    *(f"resources.list.element.{name}" for name in ("description", "format", "media_type")),
+]
+# By the least and the greatest value of a group a reader passes over it; of texts nobody asks for these.
+_SOUGHT = ["source", "url", "identifier", "title", "issued", "modified", "first_seen", "updated_at"]
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 _IDENTITY = pa.schema([(name, pa.string()) for name in Identity._fields])
 
@@ -99,11 +119,23 @@ class ParquetWriter:
             self._source = None
 
 
+def _array(column: list[Any], type_: pa.DataType) -> pa.Array:
+    """A column; resources are taken apart here, since Arrow looks at each of them four times."""
+    if not (pa.types.is_list(type_) and type_.value_type == _RESOURCE):
+        return pa.array(column, type_)
+    every = [one for resources in column for one in resources]
+    fields = [pa.array([one[field.name] for one in every], field.type) for field in _RESOURCE]
+    offsets = pa.array(accumulate(map(len, column), initial=0), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, fields=list(_RESOURCE)), type=type_)
+
+
 class _Table:
     """A file that grows by groups of rows."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._file = pq.ParquetWriter(path, schema, compression="zstd")
+        self._file = pq.ParquetWriter(
+            path, schema, compression="zstd", use_dictionary=_REPEATED, write_statistics=_SOUGHT
+        )
         self._batches: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
 
@@ -129,7 +161,7 @@ class _Table:
 
 
 def _batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -1,8 +1,10 @@
 """One item as it is exported: the same columns for every kind and every format."""
 
-import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
+
+import msgspec
 
 from rowen.model.record_kinds import record_kind_of
 
@@ -10,14 +12,13 @@ __all__ = ["COLUMNS", "ExportColumn", "ExportResource", "ExportRow", "Identity",
 
 
 class StoredRow(NamedTuple):
-    """One item as the store hands it over; `facts` is its record without the source's own, `record` only that."""
+    """One item as the store hands it over; `record` is the whole of it, as JSON text."""
 
     key: bytes
     url: str
     title: str
     text: str
     tags: list[str]
-    facts: str
     record: str
     language: str | None
     media_type: str | None
@@ -82,6 +83,10 @@ class ExportRow(TypedDict):
 
 COLUMNS = tuple(ExportRow.__annotations__)
 
+Facts = Mapping[str, msgspec.Raw]
+_FACTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NONE = msgspec.Raw(b"null")
+
 
 class Identity(NamedTuple):
     """What tells whether an item is the same as in another snapshot, and what it is called."""
@@ -96,9 +101,9 @@ class Identity(NamedTuple):
 
 def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
     """The line of an item; what its kind does not know is left empty."""
-    facts = json.loads(stored.facts)
-    if not isinstance(facts, dict):
-        facts = {}
+    facts = _facts(stored.record)
+    source_record = facts.get("source")
+    resources = [one for one in _list(facts, "resources") if isinstance(one, dict)]
     is_copy = stored.original_key is not None and stored.original_key != stored.key
     return {
         "source": source,
@@ -116,9 +121,9 @@ def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
         "spatial": _text(facts, "spatial"),
         "temporal": _text(facts, "temporal"),
         "landing_page": _text(facts, "landing_page"),
-        "record_kind": record_kind_of(facts, stored.media_type),
-        "resources": [_resource(one) for one in _list(facts, "resources") if isinstance(one, dict)],
-        "columns": _columns(facts),
+        "record_kind": record_kind_of({"record_kind": _text(facts, "record_kind")}, stored.media_type),
+        "resources": [_resource(one) for one in resources],
+        "columns": _columns([*_list(facts, "columns"), *(one for each in resources for one in _told_columns(each))]),
         "language": stored.language,
         "media_type": stored.media_type,
         "first_seen": stored.first_seen,
@@ -127,25 +132,37 @@ def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
         "record_hash": stored.record_hash.hex(),
         "duplicate_of": stored.original_url if is_copy else None,
         "group_id": stored.original_key.hex()[:16] if stored.original_key is not None else None,
-        "record": stored.record,
+        "record": stored.record if source_record is None else bytes(source_record).decode(),
     }
 
 
-def _text(facts: dict[str, Any], name: str) -> str | None:
-    value = facts.get(name)
+def _facts(record: str) -> Facts:
+    """The parts of a record, unread: most of it is the source's own, and goes out as it is."""
+    try:
+        return _FACTS.decode(record)
+    except msgspec.ValidationError:
+        return {}
+
+
+def _text(facts: Facts, name: str) -> str | None:
+    value = msgspec.json.decode(facts.get(name, _NONE))
     return value if isinstance(value, str) and value else None
 
 
-def _list(facts: dict[str, Any], name: str) -> list[Any]:
-    value = facts.get(name)
+def _list(facts: Facts, name: str) -> list[Any]:
+    value = msgspec.json.decode(facts.get(name, _NONE))
     return value if isinstance(value, list) else []
 
 
-def _columns(facts: dict[str, Any]) -> list[ExportColumn]:
+def _told_columns(resource: dict[str, Any]) -> list[Any]:
+    told = resource.get("columns")
+    return told if isinstance(told, list) else []
+
+
+def _columns(told: list[Any]) -> list[ExportColumn]:
     """The columns of a dataset and of its resources, each name once."""
-    held = [facts, *(one for one in _list(facts, "resources") if isinstance(one, dict))]
-    told = [column for one in held for column in _list(one, "columns") if isinstance(column, dict)]
-    return list({column["name"]: column for column in map(_column, told)}.values())
+    held = (_column(one) for one in told if isinstance(one, dict))
+    return list({column["name"]: column for column in held}.values())
 
 
 def _column(one: dict[str, Any]) -> ExportColumn:
@@ -157,12 +174,12 @@ def _column(one: dict[str, Any]) -> ExportColumn:
 
 
 def _resource(one: dict[str, Any]) -> ExportResource:
-    size = one.get("size_bytes")
+    told, size = one.get, one.get("size_bytes")
     return {
-        "url": str(one.get("url") or ""),
-        "name": str(one.get("name") or ""),
-        "description": str(one.get("description") or ""),
-        "format": str(one.get("format") or ""),
-        "media_type": str(one.get("media_type") or ""),
+        "url": str(told("url") or ""),
+        "name": str(told("name") or ""),
+        "description": str(told("description") or ""),
+        "format": str(told("format") or ""),
+        "media_type": str(told("media_type") or ""),
         "size_bytes": size if type(size) is int and abs(size) < 2**63 else None,
     }

@@ -142,9 +142,7 @@ class Extractions:
 
     async def after_run(self, source: Source, run: Run, work: Work) -> Run:
         """Extract what a run changed, and write into its tally what that took. What cannot be done now waits."""
-        async with self._database.connection() as c:
-            is_behind = await carried_schemas.sources_behind(c, source.id)
-        if not is_behind or work.stopped or run.status in ("cancelled", "failed"):
+        if work.stopped or run.status in ("cancelled", "failed"):
             return run
         try:
             reports = await self._extractor.source(source, work=work)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, Spec
-from rowen.enrich.hub import fetch_model, hub_address
 from rowen.errors import EmbeddingError, UsageError
 from rowen.harvest.background import POLL_S
 from rowen.harvest.embed import Embedding, Spent
@@ -83,6 +82,7 @@ class Models:
 
     async def fetch(self, name: str) -> FetchedModel:
         """Download a sentence model, `owner/model[@revision]`, from the hub of the settings into the data folder."""
+        from rowen.enrich.hub import fetch_model, hub_address
         from rowen.fetch.client import Client
 
         async with Client(self._settings.for_source(hub_address(self._settings))) as client:

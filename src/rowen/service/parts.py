@@ -88,7 +88,7 @@ class Parts:
         """Bringing sources up to date."""
         from rowen.service.runs import Runs
 
-        return Runs(self.engine, self.sources, self.extractions)
+        return Runs(self.engine, self.sources, lambda: self.extractions)
 
     @cached_property
     def jobs(self) -> Jobs:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, action
 from rowen.harvest.engine import Engine, Observer, Work
@@ -19,11 +20,13 @@ from rowen.model.run import Run
 from rowen.model.source import Source
 from rowen.model.twins import host_of
 from rowen.model.url import file_url
-from rowen.service.extractions import Extractions
 from rowen.service.paging import decoded, page_of
 from rowen.service.sources import Announce, Sources
-from rowen.store import due, quarantine, runs
+from rowen.store import carried_schemas, due, quarantine, runs
 from rowen.store import sources as source_store
+
+if TYPE_CHECKING:
+    from rowen.service.extractions import Extractions
 
 __all__ = ["Runs", "Turns", "named"]
 
@@ -31,7 +34,7 @@ __all__ = ["Runs", "Turns", "named"]
 class Runs:
     """Bringing sources up to date."""
 
-    def __init__(self, engine: Engine, sources: Sources, extractions: Extractions) -> None:
+    def __init__(self, engine: Engine, sources: Sources, extractions: Callable[[], Extractions]) -> None:
         self._engine = engine
         self._database = engine.database
         self._sources = sources
@@ -181,12 +184,18 @@ class Runs:
         order = Order.of(source, only=[named(source, url) for url in only], **how)
         run = await self._engine.run(source, order, observe=observe, work=work)
         if not how.get("dry_run"):
-            run = await self._extractions.after_run(source, run, work)
+            run = await self._extracted(source, run, work)
         if not (how.get("dry_run") or only):
             await schedule.settle(self._database, self._engine.settings, source, run)
         if is_new and run.status == "failed":
             await self._drop_if_never_found(source)
         return run
+
+    async def _extracted(self, source: Source, run: Run, work: Work) -> Run:
+        """Have facts extracted from what a run changed, where the source carries a schema."""
+        async with self._database.connection() as c:
+            is_behind = await carried_schemas.sources_behind(c, source.id)
+        return await self._extractions().after_run(source, run, work) if is_behind else run
 
     async def _drop_if_never_found(self, source: Source) -> None:
         """Forget a source that was only now added, if there is nothing at its address; what is down is kept."""

@@ -20,8 +20,8 @@ from rowen.store.twins import MAKE_LISTING, group_of, listing
 
 __all__ = ["Exported", "Snapshot", "snapshot"]
 
-# Rows that are in memory at once; with their texts and records some MB.
-_BATCH = 500
+# Rows that are in memory at once, with their texts and records some MB: with more, memory is given back and taken anew.
+_BATCH = 100
 # As in store/twins.py: so many portals may lie between the original and a copy.
 _STEPS = 8
 
@@ -90,9 +90,8 @@ class Snapshot:
         async with self._c.cursor(name="export", binary=True) as cursor:
             await cursor.execute(
                 f"""
-                select item.key, item.url, item.title, item.text, item.tags, (item.record - 'source')::text,
-                       coalesce(item.record -> 'source', item.record)::text, item.language, item.media_type,
-                       item.created_at, item.updated_at, item.content_hash, item.record_hash,
+                select item.key, item.url, item.title, item.text, item.tags, item.record::text, item.language,
+                       item.media_type, item.created_at, item.updated_at, item.content_hash, item.record_hash,
                        twin_of.original_key, twin_of.original_url
                   from item left join twin_of on twin_of.item_id = item.id
                  where item.source_id = %(source)s and (%(kinds)s::text[] is null or {RECORD_KIND} = any(%(kinds)s))
@@ -108,8 +107,7 @@ class Snapshot:
         async with self._c.cursor(name="withdrawn", binary=True) as cursor:
             await cursor.execute(
                 """
-                select key, url, title, text, tags, (record - 'source')::text,
-                       coalesce(record -> 'source', record)::text, language, media_type,
+                select key, url, title, text, tags, record::text, language, media_type,
                        created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at
                   from withdrawn where source_id = %s and at > now() - make_interval(secs => %s) order by key
                 """,

@@ -139,10 +139,10 @@ class _Report:
 
 def _report_run(call: Invocation, run: "Run", *, width: int, dry: bool) -> int:
     from rowen.cli.tally import exit_code, line
-    from rowen.service.facts import fact
     from rowen.service.tally import remarks
 
-    call.out.answer({**fact(run), "dry_run": dry}, *line(run, width=width, dry=dry))
+    facts = _facts(run) if call.out.json else {}
+    call.out.answer({**facts, "dry_run": dry}, *line(run, width=width, dry=dry))
     for remark in remarks(run, dry=dry):
         call.out.say(remark)
     if run.status == "failed":
@@ -153,6 +153,12 @@ def _report_run(call: Invocation, run: "Run", *, width: int, dry: bool) -> int:
             source=run.source,
         )
     return exit_code(run, dry=dry)
+
+
+def _facts(run: "Run") -> dict[str, Any]:
+    from rowen.service.facts import fact
+
+    return fact(run)
 
 
 def _report_error(call: Invocation, target: str, problem: RowenError) -> int:

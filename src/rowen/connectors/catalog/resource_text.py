@@ -46,15 +46,18 @@ def resource_text(resources: Sequence[Resource]) -> str:
     told = [one for one in resources if one.name or one.description]
     if not told:
         return ""
+    if sum(len(one.description) for one in told) > MOST_CHARS:
+        return _compact(told)
     whole = _HEAD + "\n".join(map(_line, told))
     return whole if len(whole) <= MOST_CHARS else _compact(told)
 
 
 def _compact(told: Sequence[Resource]) -> str:
-    counts = Counter(_pattern(one) for one in told)
-    firsts = {_pattern(one): one for one in reversed(told)}
+    patterns = [*map(_pattern, told)]
+    counts = Counter(patterns)
+    firsts = dict(zip(reversed(patterns), reversed(told), strict=True))
     text = f"{_HEAD}{len(told):,} in all{_formats(told)}.\n"
-    for pattern in dict.fromkeys(map(_pattern, told)):
+    for pattern in dict.fromkeys(patterns):
         line = "\n" + _alike(firsts[pattern], counts[pattern])
         if len(text) + len(line) > MOST_CHARS:
             break
