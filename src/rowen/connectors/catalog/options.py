@@ -25,6 +25,9 @@ class DocumentOptions(Options):
 
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
     delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
+    aliases: list[str] = Field(
+        default_factory=list, description="other addresses of the same portal, which are recognised when added"
+    )
     max_records: int | None = Field(
         default=None, ge=1, description="most records; default: ten times those of the last run, at most 10 million"
     )
@@ -56,7 +59,7 @@ class CatalogOptions(DocumentOptions):
 
     def listing(self) -> dict[str, Any]:
         """What decides which records are listed for us: all but how they are asked for."""
-        asking = {"page_size", "overlap_h", "reconcile_days", "delay_s", "max_records"}
+        asking = {"page_size", "overlap_h", "reconcile_days", "delay_s", "max_records", "aliases"}
         return self.model_dump(mode="json", exclude=asking)
 
     def as_catalog(self) -> "CatalogOptions":
