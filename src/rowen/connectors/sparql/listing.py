@@ -77,6 +77,7 @@ class Identified(Listing):
         self._questions = Questions(options.graph, catalogue)
         self._catalogue = catalogue
         self._language = options.language
+        self._landing_page = options.landing_page
         self._wanted = self._batch = options.page_size
         self._successes = 0
 
@@ -220,7 +221,7 @@ class Identified(Listing):
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
         def read() -> Row:
             reading = dataset_of(graph, node, self._url, language=self._language, borders=borders)
-            seen = Fetched(reading.dataset.document(language=self._language))
+            seen = Fetched(reading.dataset.document(language=self._language, landing_page=self._landing_page))
             return Row(seen, _told(reading.modified, since), handle=str(node))
 
         return attempt(read, lambda why: self._given_up(node, why, payload=_payload(graph, node)))
