@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 from aiohttp import web
 
+from rowen.connectors.registry import check_options
 from rowen.connectors.sparql import Sparql
+from rowen.connectors.sparql.catalogues import asked_of
 from rowen.connectors.sparql.endpoint import read_rows
 from rowen.errors import UsageError
 from tests.conftest import House
@@ -14,6 +16,14 @@ from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.catalogs import keep
 from tests.portals.sparql import SparqlEndpoint, day
+
+GOVDATA = (
+    "/data/catalogues/govdata?locale=de",
+    "/data/de/catalogues/govdata/",
+    "/data/datasets?locale=de&catalog=govdata",
+    "/88u/catalogue/govdata",
+    "/api/hub/repo/catalogues/govdata/datasets",
+)
 
 
 @pytest.fixture
@@ -30,11 +40,44 @@ def portal(opened: Opened) -> SparqlEndpoint:
         ("https://data.example/sparql/help", None),
         ("https://data.example/", None),
         ("sparql:nonsense", None),
+        *((f"https://data.europa.eu{path}", "https://data.europa.eu/data/catalogues/govdata") for path in GOVDATA),
+        ("https://data.europa.eu/data/datasets?catalog=govdata&catalog=dados", None),
+        ("https://data.europa.eu/data/datasets/hay", None),
+        ("https://other.example/data/catalogues/govdata", None),
     ],
 )
 def test_only_addresses_that_show_an_endpoint_are_recognised(address: str, url: str | None) -> None:
     assert Sparql.recognise(address) == url
     assert url is None or Sparql.accept(url) == url
+
+
+def test_a_catalogue_of_data_europa_eu_is_asked_for_at_its_endpoint() -> None:
+    told = ("https://data.europa.eu/sparql", "http://data.europa.eu/88u/catalogue/govdata")
+
+    assert asked_of("https://data.europa.eu/data/catalogues/govdata", None) == told
+    assert asked_of("https://data.europa.eu/sparql", "govdata") == told
+    assert asked_of("https://p.example/query", "urn:x:1") == ("https://p.example/query", "urn:x:1")
+    assert asked_of("https://p.example/query", None) == ("https://p.example/query", None)
+    with pytest.raises(UsageError, match="named by an IRI"):
+        check_options("sparql", {"catalogue": "a> b"})
+
+
+async def test_one_catalogue_of_several_is_read_alone(house: House, portal: SparqlEndpoint) -> None:
+    portal.fill(6)
+    portal.catalogues = dict.fromkeys(list(portal.records)[:2], "http://portal.example/barn")
+    chosen = {"catalogue": "http://portal.example/barn"}
+    async with house.open() as r:
+        first = await keep(r, portal, **chosen)
+        portal.catalogues.popitem()
+        second = await r.sync("portal")
+        third = await r.sync("portal")
+        await r.edit("portal", options={"catalogue": "http://portal.example/none"})
+        wrong = await r.sync("portal")
+
+    assert (first.complete, first.tally.created, first.tally.requests) == (True, 2, 5)
+    assert (second.complete, second.tally.deleted, third.tally.rows_written) == (True, 1, 0)
+    assert (wrong.status, wrong.tally.deleted) == ("failed", 0)
+    assert "knows no catalogue http://portal.example/none" in (wrong.error or "")
 
 
 async def test_a_dataset_is_stored_whole_with_its_blank_nodes(house: House, portal: SparqlEndpoint) -> None:

@@ -31,6 +31,7 @@ class CkanPortal(JsonPortal):
         self.envelope = True
         self.drops = 0
         self.endless = False
+        self.site_url: str | None = None
 
     def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:
         """A dataset as it is from now on."""
@@ -72,6 +73,8 @@ class CkanPortal(JsonPortal):
     async def _search(self, request: web.Request) -> web.Response:
         if request.path.endswith("/package_show"):
             return self._show(request.query["id"])
+        if request.path.endswith("/status_show") and self.site_url is not None:
+            return web.json_response({"success": True, "result": {"site_url": self.site_url}})
         if not request.path.endswith("/package_search"):
             return web.Response(status=404, text="Not found")
         return await self._page(dict(request.query))

@@ -38,6 +38,7 @@ class SparqlEndpoint(DcatPortal):
         self.broken_for: str | None = None
         self.no_count = False
         self.graph: str | None = None
+        self.catalogues: dict[str, str] = {}
         self.headers: dict[str, str] = {}
         self.after_question: Callable[[str], None] | None = None
 
@@ -56,7 +57,8 @@ class SparqlEndpoint(DcatPortal):
         catalog = NamedNode("http://portal.example/")
         for key in keys:
             node = self.node(key)
-            said = [*triples(node, self.records[key]), Quad(catalog, name("dcat:dataset"), node)]
+            lists = NamedNode(self.catalogues[key]) if key in self.catalogues else catalog
+            said = [*triples(node, self.records[key]), Quad(lists, name("dcat:dataset"), node)]
             store.extend(Quad(quad.subject, quad.predicate, quad.object, graph) for quad in said)
         return store
 

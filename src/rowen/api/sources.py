@@ -15,6 +15,7 @@ from rowen.api.shapes import page_shape, shape
 from rowen.errors import NotFoundError
 from rowen.model.access import Scope
 from rowen.service.discovery import Discovery, Unconfirmed
+from rowen.service.same_portal import SameAs
 
 __all__ = ["Name", "router"]
 
@@ -38,7 +39,7 @@ async def list_sources(request: Request, rowen: Service, limit: Limit = DEFAULT_
 async def add_source(body: SourceBody, rowen: Service, asking: Asking) -> Response:
     """Keep a copy of something from now on; it is read by the first sync, or by a worker if it has a schedule."""
     refuse_reach(asking, address=body.address, options=body.options)
-    found: list[Discovery | Unconfirmed] = []
+    found: list[Discovery | Unconfirmed | SameAs] = []
     source = await rowen.add(
         *(body.address,), name=body.name, kind=body.kind, options=body.options, found=found.append, **body.when
     )

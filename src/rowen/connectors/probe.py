@@ -31,7 +31,8 @@ class _ProbeRequest(NamedTuple):
 
 
 class Probe:
-    """What some URLs at an address answer. `page` is what the address itself answers, if it does; `status` its status.
+    """What some URLs at an address answer. `page` is what the address itself answers, if it does; `status` its status,
+    `landed` where it led.
 
     Unless it `may_ask`, only what is known already is answered.
     """
@@ -40,6 +41,7 @@ class Probe:
         self.url = url
         self.page: Response | None = None
         self.status = 0
+        self.landed = url
         self.may_ask = True
         self._client = client
         self._requests = 0
@@ -60,7 +62,7 @@ class Probe:
         """Fetch the address itself; raises where nobody answers."""
         question = _ProbeRequest(self.url, "*/*", None)
         answer = await self._ask(question, None)
-        self.status = answer.status
+        self.status, self.landed = answer.status, answer.url
         self.page = self._answers[question] = answer if answer.ok else None
 
     async def get(

@@ -5,6 +5,7 @@ Kinds are known by their names; a connector is imported when one is asked for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -27,6 +28,7 @@ __all__ = [
     "covers",
     "discover",
     "kinds",
+    "other_addresses",
     "recognise",
     "refuse_secrets",
     "refuse_unknown_options",
@@ -34,6 +36,10 @@ __all__ = [
 ]
 
 GROUP = "rowen.connectors"
+
+_LINK = re.compile(rb"<link\b[^<>]*>", re.IGNORECASE)
+_CANONICAL = re.compile(rb"""\brel\s*=\s*["']?canonical\b""", re.IGNORECASE)
+_HREF = re.compile(rb"""\bhref\s*=\s*["']?([^"'\s>]+)""", re.IGNORECASE)
 
 # Portals have a way of their own, and many show the same as DCAT or data.json too: the first is the one to take.
 _GENERAL = ("oai", "csw", "sparql", "dcat", "datajson")
@@ -143,6 +149,29 @@ async def discover(probe: Probe) -> tuple[str, str] | None:
                 if url := await getattr(connector(kind), "probe")(probe):  # noqa: B009 (not every kind has it)
                     return kind, url
     return None
+
+
+async def other_addresses(probe: Probe, kind: str, *, may_ask: bool) -> tuple[str, ...]:
+    """Where an address led, and how what is found there calls itself: in its page, or by its own API.
+
+    A kind whose portals tell their address has a class method `own_address(probe)`. What a page of a mere site is
+    called does not count: each version of a documentation names the latest one there.
+    """
+    page = probe.page
+    found = [probe.landed]
+    found += _canonical_links(page.body) if page is not None and kind != "web" else []
+    own = getattr(connector(kind), "own_address", None) if may_ask else None
+    with suppress(RowenError):
+        if own is not None and (told := await own(probe)):
+            found.append(told)
+    return tuple(dict.fromkeys(one for one in found if one.startswith(("http://", "https://")) and one != probe.url))
+
+
+def _canonical_links(page: bytes) -> list[str]:
+    """How the page of a portal says that it is called."""
+    tags = _LINK.findall(page)
+    found = [_HREF.search(tag) for tag in tags if _CANONICAL.search(tag)]
+    return [href[1].decode("utf-8", "replace") for href in found if href]
 
 
 def refuse_secrets(options: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from rowen.model.schedule import Schedule
 from rowen.model.source import AppliedSource, Source, SourceState
 from rowen.service.carrying import SchemaStep, plan_schemas, write_schemas
 from rowen.service.declarations import Declared, read
+from rowen.service.same_portal import Site, same_as
 from rowen.service.schedules import plan_source
 from rowen.settings import Settings
 from rowen.store import sources
@@ -37,6 +38,7 @@ async def apply(
         await sources.take_turns(c)
         held = await sources.every(c)
         plan = await _with_schemas(c, path, list(_plan(declared, held, prune=prune)))
+        _refuse_doubles(path, plan, held)
         if not trust:
             _refusereaches(path, plan)
         if not dry_run:
@@ -105,6 +107,25 @@ def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
     if applied.action in ("paused", "resumed"):
         changes["state"] = (source.state, "paused" if applied.action == "paused" else "active")
     return replace(applied, action="changed", changes=changes)
+
+
+def _refuse_doubles(path: Path, plan: Sequence[Step], held: Sequence[Source]) -> None:
+    """Refuse new sources that are portals which are kept or declared already, under another address or none other."""
+    going = {source.name for _, one, source, _ in plan if one is None and source is not None}
+    kept = [source for source in held if source.name not in going]
+    wrong = []
+    for applied, one, _, _ in plan:
+        if one is None or applied.action != "added":
+            continue
+        other = same_as(Site(one.kind, one.url, one.options), kept, whatever_is_read=False)
+        if other is not None and not one.twice:
+            wrong.append(f"  {one.name} ({one.url}) is the same portal as {other.name} ({other.url}).")
+        kept.append(Source(0, one.name, one.kind, one.url, options=one.options))
+    if wrong:
+        raise UsageError(
+            f"{path} declares portals twice, which would be harvested twice. Nothing was changed.\n" + "\n".join(wrong),
+            hint="Leave one of them out, give its address to the other as `aliases`, or say `twice = true`.",
+        )
 
 
 def _refusereaches(path: Path, plan: Sequence[Step]) -> None:

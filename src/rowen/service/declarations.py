@@ -18,14 +18,21 @@ __all__ = ["Declared", "read"]
 # The second is the word of other harvesters.
 _LISTS = ("source", "portals")
 _WHEN = ("every", "cron", "tz", "during")
-_KEYS = ("name", "url", "kind", "type", "profile", "language", *_WHEN, "enabled", "options", "schemas", "description")
+_OPTIONS = ("profile", "language", "aliases", "landing_page")
+_KEYS = (
+    *("name", "url", "kind", "type", *_OPTIONS, *_WHEN),
+    *("enabled", "twice", "options", "schemas", "description"),
+)
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
 _NAME = re.compile(r"[^\s/\\:~\x00-\x1f][^/\\\x00-\x1f]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One source as it is to be; `enabled` None leaves it paused or active as it is, `schemas` None what it carries."""
+    """One source as it is to be; `enabled` None leaves it paused or active as it is, `schemas` None what it carries.
+
+    `twice` tells that it is wanted although another source is the same portal.
+    """
 
     name: str
     kind: str
@@ -34,6 +41,7 @@ class Declared:
     schedule: Schedule | None = None
     enabled: bool | None = None
     schemas: tuple[DeclaredSchema, ...] | None = None
+    twice: bool = False
 
 
 def read(path: Path) -> list[Declared]:
@@ -113,7 +121,8 @@ def _unknown(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
-    kinds: dict[str, type] = {**dict.fromkeys(_KEYS, str), "enabled": bool, "options": dict, "schemas": list}
+    kinds: dict[str, type] = {**dict.fromkeys(_KEYS, str), "enabled": bool, "twice": bool, "options": dict}
+    kinds |= dict.fromkeys(("schemas", "aliases"), list)
     words = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
     for name, value in entry.items():
         if name in kinds and not isinstance(value, kinds[name]):
@@ -142,7 +151,7 @@ def _declared(entry: Mapping[str, Any]) -> Declared:
     wanted = (entry.get("kind") or entry.get("type") or "").strip().lower()
     kind, url = registry.recognise(entry["url"], wanted)
     options = dict(entry.get("options", {}))
-    for name in ("profile", "language"):
+    for name in _OPTIONS:
         if name in entry:
             _put(options, name, entry[name], kind)
     checked = registry.check_options(kind, options)
@@ -154,10 +163,11 @@ def _declared(entry: Mapping[str, Any]) -> Declared:
         schedule=Schedule.declared(**{key: entry[key] for key in _WHEN if key in entry}),
         enabled=entry.get("enabled"),
         schemas=declared_schemas(entry["schemas"]) if "schemas" in entry else None,
+        twice=entry.get("twice", False),
     )
 
 
-def _put(options: dict[str, Any], name: str, value: str, kind: str) -> None:
+def _put(options: dict[str, Any], name: str, value: Any, kind: str) -> None:
     if name not in registry.connector(kind).Options.model_fields:
         raise UsageError(f"Kind {kind!r} has no {name}.", hint=f"Leave {name} out, or choose another kind.")
     if options.setdefault(name, value) != value:

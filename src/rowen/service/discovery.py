@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import NamedTuple
 
 from rowen.connectors import registry
@@ -18,9 +18,10 @@ from rowen.errors import (
 )
 from rowen.harvest.engine import Engine
 from rowen.model.source import Source
+from rowen.service.same_portal import SameAs
 from rowen.settings import Settings
 
-__all__ = ["Announce", "Discovery", "Unconfirmed", "confirm", "discover", "kept_as"]
+__all__ = ["Announce", "Discovery", "Recognised", "Unconfirmed", "confirm", "discover", "kept_as"]
 
 LIMIT_S = 20.0
 """Twelve requests to a slow portal; a person who typed `rowen add` waits that long once."""
@@ -77,13 +78,22 @@ class Unconfirmed(NamedTuple):
         return Hint(f"Nobody could tell whether there is {self.address}: {self.why} It is kept; a sync will tell.")
 
 
-Announce = Callable[[Discovery | Unconfirmed], None]
+class Recognised(NamedTuple):
+    """The kind and the source URL of an address, and further addresses of the same: where it leads, its own name."""
+
+    kind: str
+    url: str
+    also: tuple[str, ...] = ()
 
 
-async def discover(url: str, settings: Settings) -> Discovery | None:
-    """The kind that finds itself at an address, and its source URL there; None if it is a web site like others.
+Announce = Callable[[Discovery | Unconfirmed | SameAs], None]
 
-    Raises if the address does not answer at all, or that it is down: nobody can tell then.
+
+async def discover(url: str, settings: Settings, *, held_kinds: Container[str] = ()) -> Recognised | None:
+    """The kind that finds itself at an address, and its source URL there; None if nobody could tell in time.
+
+    How a portal calls itself is asked for only where others of its kind are held, of which it may be one. Raises if the
+    address does not answer at all, or that it is down: nobody can tell then.
     """
     from rowen.connectors.probe import Probe
     from rowen.fetch.client import Client
@@ -91,11 +101,14 @@ async def discover(url: str, settings: Settings) -> Discovery | None:
 
     paced = settings.model_copy(update={"host_delay_s": min(settings.host_delay_s, MOST_DELAY_S)})
     found = None
+    also: tuple[str, ...] = ()
     try:
         async with Client(paced) as client, asyncio.timeout(LIMIT_S):
             probe = Probe(client, url)
             await probe.begin()
             found = await registry.discover(probe)
+            kind = found[0] if found else "web"
+            also = await registry.other_addresses(probe, kind, may_ask=kind in held_kinds)
     except FetchError as problem:
         problem.hint = problem.hint or _HINT
         raise
@@ -104,7 +117,7 @@ async def discover(url: str, settings: Settings) -> Discovery | None:
         return None
     if found is None and (probe.status >= 500 or probe.status == _BUSY):
         raise SourceError(f"{redact(url)} answered with status {probe.status}.", hint=_HINT)
-    return Discovery(*found) if found else None
+    return Recognised(*(found or ("web", url)), also)
 
 
 async def confirm(engine: Engine, source: Source, *, address: str) -> Unconfirmed | None:

@@ -16,7 +16,8 @@ from rowen.model.source import AppliedSource, Source
 from rowen.model.version import VersionSpec
 from rowen.service.apply import apply, reaches
 from rowen.service.beforehand import check_options, looks_like_an_address
-from rowen.service.discovery import Announce, confirm, discover, kept_as
+from rowen.service.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
+from rowen.service.same_portal import SameAs, Site, same_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
 from rowen.store import library, notes, runs, sources
@@ -85,11 +86,10 @@ class Sources(SourceList):
             _refuse_reach(recognised, named, options or {})
         held = await self.every()
         ask = kind is None and self._settings.probe
-        kind, url = await self._recognise(address, kind, () if name else held, found=found)
+        kind, url, also = await self._recognise(address, kind, () if name else held, found=found)
         if any(references(options or {})):
             _check_named(named, url)
-        if name is None:
-            _refuse_kept(kind, url, held)
+        self._look_for_same(Site(kind, url, options or {}, also), held, name=name, found=found)
         if ask:
             new = Source(0, name or _name_from(url), kind, url, options=dict(options or {}))
             unsure = await confirm(self._engine, new, address=address)
@@ -157,18 +157,17 @@ class Sources(SourceList):
             if not looks_like_an_address(target):
                 raise
         held = await self.every()
-        kind, url = await self._recognise(target, None, held, found=found)
-        for source in held:
-            if (source.kind, source.url) == (kind, url):
-                return source, False
+        kind, url, also = await self._recognise(target, None, held, found=found)
+        if kept := same_as(Site(kind, url, {}, also), held):
+            return kept, False
         return (await self._keep(kind, url, held), True) if keep else (Source(0, _name_from(url), kind, url), False)
 
     async def recognised(self, address: str, kind: str | None = None) -> tuple[str, str, str, str | None]:
         """What would become of an address: kind, source URL, a free name, and the source that has it already."""
         held = await self.every()
-        kind, url = await self._recognise(address, kind, held, found=None)
-        kept = next((one.name for one in held if (one.kind, one.url) == (kind, url)), None)
-        return kind, url, _free_name(url, {source.name for source in held}), kept
+        kind, url, also = await self._recognise(address, kind, held, found=None)
+        kept = same_as(Site(kind, url, {}, also), held)
+        return kind, url, _free_name(url, {source.name for source in held}), kept.name if kept else None
 
     async def check(self, source: Source) -> None:
         """Whether a source can be read at this moment; raises where it cannot. Nothing is stored."""
@@ -198,27 +197,33 @@ class Sources(SourceList):
 
     async def _recognise(
         self, address: str, kind: str | None, held: Iterable[Source], *, found: Announce | None
-    ) -> tuple[str, str]:
+    ) -> Recognised:
         """The kind and the source URL of an address. One that is held, under whichever kind, need not be asked."""
-        formal = registry.recognise(address, kind)
+        formal = Recognised(*registry.recognise(address, kind))
         if kind is not None or formal[0] != "web" or not self._settings.probe:
             return formal
         if kept := kept_as(formal[1], held):
-            return kept.kind, kept.url
-        discovery = await discover(formal[1], self._settings.for_source(formal[1]))
-        if discovery is None:
-            return formal
+            return Recognised(kept.kind, kept.url)
+        kinds = {one.kind for one in held}
+        discovered = await discover(formal.url, self._settings.for_source(formal.url), held_kinds=kinds)
+        if discovered is None or discovered.kind == "web":
+            return formal._replace(also=discovered.also if discovered else ())
         if found is not None:
-            found(discovery)
-        return discovery
+            found(Discovery(discovered.kind, discovered.url))
+        return discovered
 
-
-def _refuse_kept(kind: str, url: str, held: Iterable[Source]) -> None:
-    if kept := next((one for one in held if (one.kind, one.url) == (kind, url)), None):
-        raise UsageError(
-            f"{url} is kept already, as {kept.name!r}.",
-            hint="Give the second one a --name, if it is meant to have other options.",
-        )
+    @staticmethod
+    def _look_for_same(site: Site, held: Iterable[Source], *, name: str | None, found: Announce | None) -> None:
+        """Refuse a portal that is kept already; one that was given a name of its own is wanted twice."""
+        kept = same_as(site, held, whatever_is_read=name is None)
+        if kept is not None and name is None:
+            is_other = f", whose address is {kept.url}" if kept.url != site.url else ""
+            raise UsageError(
+                f"{site.url} is kept already, as {kept.name!r}{is_other}. Nothing was added.",
+                hint="Give the second one a --name, if it is meant to have other options.",
+            )
+        if kept is not None and found is not None:
+            found(SameAs(site.url, kept.name))
 
 
 # What is asked over the network, without the keys of whoever runs this.

@@ -113,4 +113,5 @@ class ArcGisListing(Listing):
             url=url,
             modified=moment(facts_of(record).get("modified")),
             language=self._options.language,
+            landing_page=self._options.landing_page,
         )

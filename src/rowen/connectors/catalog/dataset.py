@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowen.connectors.catalog.columns import Column, column_text, together
+from rowen.connectors.catalog.landing_pages import filled
 from rowen.connectors.catalog.languages import code_of, one_of, word
 from rowen.connectors.catalog.licences import licence_in
 from rowen.connectors.catalog.resource_text import Resource, resource_text
@@ -25,10 +26,11 @@ _PARTS = ("geometry", "geom", "bbox", "centroid", "@value", "@id", "uri")
 class Dataset:
     """What a catalog says about one dataset.
 
-    `url` is built from the portal's own identifier, so that a renamed dataset stays itself; `landing_page` is where
-    people go. `texts` holds title and description in further languages. `source` is the complete record as the
-    portal gave it, without what moves by itself (views, followers, counts of neighbours). `record_kind` is what the
-    record describes, a dataset where nothing else is told. `columns` are those of a table that has several forms.
+    `url` is built from the portal's own identifier, so that a renamed dataset stays itself; `name` is its short name
+    there. `landing_page` is where the portal sends people, `usual_page` where such portals have a page for it. `texts`
+    holds title and description in further languages. `source` is the complete record as the portal gave it, without
+    what moves by itself (views, followers, counts of neighbours). `record_kind` is what the record describes, a dataset
+    where nothing else is told. `columns` are those of a table that has several forms.
     """
 
     url: str
@@ -44,6 +46,8 @@ class Dataset:
     spatial: str = ""
     temporal: str = ""
     landing_page: str = ""
+    usual_page: str = ""
+    name: str = ""
     resources: tuple[Resource, ...] = ()
     columns: tuple[Column, ...] = ()
     record_kind: str | None = None
@@ -51,15 +55,23 @@ class Dataset:
     source: Mapping[str, Any] = field(default_factory=dict)
 
     def document(
-        self, *, validators: Validators | None = None, language: str | None = None, remarks: tuple[str, ...] = ()
+        self,
+        *,
+        validators: Validators | None = None,
+        language: str | None = None,
+        landing_page: str | None = None,
+        remarks: tuple[str, ...] = (),
     ) -> Document:
-        """The dataset as it is stored: description and resources as text, all the rest in the record."""
+        """The dataset as it is stored: description and resources as text, all the rest in the record.
+
+        `landing_page` is the template of a page for people, for a record that names none.
+        """
         return Document(
             url=self.url,
             title=self.title or self.identifier,
             text=self._text(),
             tags=self.tags,
-            record=self._record(),
+            record=self._record(landing_page),
             language=language or (code_of(self.languages[0]) if len(self.languages) == 1 else None),
             media_type=DATASET,
             validators=validators or Validators(),
@@ -73,7 +85,8 @@ class Dataset:
         parts.append(column_text(together([*self.columns, *(one for file in self.resources for one in file.columns)])))
         return "\n\n".join(part for part in parts if part)
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self, template: str | None) -> dict[str, Any]:
+        made = filled(template, identifier=self.identifier, name=self.name) if template else ""
         facts = {
             "identifier": self.identifier,
             "publisher": one_line(self.publisher),
@@ -83,7 +96,7 @@ class Dataset:
             "modified": self.modified,
             "spatial": self.spatial,
             "temporal": self.temporal,
-            "landing_page": self.landing_page,
+            "landing_page": self.landing_page or made or self.usual_page,
             "record_kind": self.record_kind if self.record_kind != USUAL else None,
             "resources": [resource.written() for resource in self.resources],
             "columns": [column.written() for column in self.columns],

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.landing_pages import page_at_europa
 from rowen.connectors.catalog.languages import code_of, one_of, wordings
 from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
@@ -83,6 +84,8 @@ def dataset_of(
         spatial="; ".join(_places(graph, node, main)),
         temporal=", ".join(_periods(graph, node)),
         landing_page=_first(_addresses(graph.values(node, "dcat:landingPage", "foaf:page", "foaf:homepage"))),
+        usual_page=page_at_europa(node) if isinstance(node, Iri) else "",
+        name=node.rstrip("/").rpartition("/")[2] if isinstance(node, Iri) else "",
         resources=tuple(_resources(graph, node, main)),
         record_kind=_record_kind(graph, node),
         texts=said.others,

@@ -3,9 +3,10 @@
 import re
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from rowen.connectors.base import Options
+from rowen.connectors.catalog.landing_pages import check_template
 from rowen.errors import BadUrlError
 from rowen.fetch.target import parse
 
@@ -25,22 +26,38 @@ class DocumentOptions(Options):
 
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
     delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
+    landing_page: str | None = Field(
+        default=None, description="where the page of a record is that names none: https://…/{id} or {name}"
+    )
+    aliases: tuple[str, ...] = Field(
+        default=(), description="other addresses of the same portal, which are recognised when added"
+    )
     max_records: int | None = Field(
         default=None, ge=1, description="most records; default: ten times those of the last run, at most 10 million"
     )
 
+    @field_validator("landing_page")
+    @classmethod
+    def _is_template(cls, value: str | None) -> str | None:
+        return None if value is None else check_template(value)
+
     def reading(self) -> dict[str, Any]:
-        """The language decides how a record is read, and our own way of reading."""
-        return {"language": self.language, "records": self.record_version}
+        """The language decides how a record is read, and our own way of reading; a template, what stands in it."""
+        made = {"landing_page": self.landing_page} if self.landing_page else {}
+        return {"language": self.language, "records": self.record_version, **made}
 
     def listing(self) -> dict[str, Any]:
         """An unchanged document need not be read again, unless it is shown or would be read otherwise."""
-        return {"headers": self.headers, "language": self.language}
+        return {"headers": self.headers, "language": self.language, "landing_page": self.landing_page}
 
     def as_catalog(self) -> "CatalogOptions":
         """The same as options of a catalog that is asked for pages."""
         return CatalogOptions(
-            headers=self.headers, delay_s=self.delay_s, language=self.language, max_records=self.max_records
+            headers=self.headers,
+            delay_s=self.delay_s,
+            language=self.language,
+            max_records=self.max_records,
+            landing_page=self.landing_page,
         )
 
 
@@ -56,7 +73,7 @@ class CatalogOptions(DocumentOptions):
 
     def listing(self) -> dict[str, Any]:
         """What decides which records are listed for us: all but how they are asked for."""
-        asking = {"page_size", "overlap_h", "reconcile_days", "delay_s", "max_records"}
+        asking = {"page_size", "overlap_h", "reconcile_days", "delay_s", "max_records", "aliases"}
         return self.model_dump(mode="json", exclude=asking)
 
     def as_catalog(self) -> "CatalogOptions":

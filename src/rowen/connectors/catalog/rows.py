@@ -67,6 +67,7 @@ def row_of(
     steady: Callable[[Json], Json],
     modified: datetime | None = None,
     language: str | None = None,
+    landing_page: str | None = None,
 ) -> Row:
     """What a record amounts to. `url` is that of its item, None if it has no identifier to build one from.
 
@@ -76,7 +77,8 @@ def row_of(
         return _unread(record, site, "The record is no object.")
     if url is None:
         return _unread(record, site, "The record has no identifier.", modified)
-    return Row(unread(record, read, url=url, steady=steady, language=language), modified)
+    seen = unread(record, read, url=url, steady=steady, language=language, landing_page=landing_page)
+    return Row(seen, modified)
 
 
 def unread(
@@ -86,6 +88,7 @@ def unread(
     url: str,
     steady: Callable[[Json], Json],
     language: str | None = None,
+    landing_page: str | None = None,
 ) -> Unread | Fetched | Failed:
     """A record of an item, to be read if it is not the one that we hold; one that cannot be hashed is read at once."""
 
@@ -93,8 +96,8 @@ def unread(
         return Failed(url, f"The record cannot be read: {why}.", payload=payload_of(record))
 
     def fetched(said: Json, digest: Hash | None) -> Fetched | Failed:
-        validators = Validators(body_hash=digest)
-        return attempt(lambda: Fetched(read(said).document(validators=validators, language=language)), failed)
+        how: dict[str, Any] = {"language": language, "landing_page": landing_page}
+        return attempt(lambda: Fetched(read(said).document(validators=Validators(body_hash=digest), **how)), failed)
 
     def hashed() -> Unread:
         said = steady(record)

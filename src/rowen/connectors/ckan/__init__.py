@@ -31,6 +31,15 @@ class Ckan(SingleRecords):
                 return url
         return None
 
+    @classmethod
+    async def own_address(cls, probe: Probe) -> str | None:
+        """The address that a portal is set up for, whichever one it answers at."""
+        url = accept(probe.url)
+        match await probe.json(f"{CkanAddress.of(url).action}/status_show") if url else None:
+            case {"result": {"site_url": str(told)}}:
+                return told
+        return None
+
     def _listing(self, client: Client, known: Known) -> Listing:
         address, options = CkanAddress.of(self._url), self._options
         secrets = {options.api_key_header: options.api_key} if options.api_key else None

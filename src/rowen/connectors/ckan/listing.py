@@ -251,6 +251,7 @@ class CkanListing(Listing):
             url=url,
             steady=steady,
             language=language,
+            landing_page=self._options.landing_page,
         )
         return Row(seen, modified)
 

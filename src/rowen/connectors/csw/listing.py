@@ -367,9 +367,14 @@ class Catalogue(Listing):
         url = url_of(found.tree, self._url)
         if found.why:
             return Row(Failed(url, found.why, payload=written(found.tree)), modified)
-        language = self._options.language
+        language, page = self._options.language, self._options.landing_page
+
+        def read() -> Fetched:
+            dataset = dataset_of(found.tree, self._url, language=language)
+            return Fetched(dataset.document(language=language, landing_page=page))
+
         seen = attempt(
-            lambda: Fetched(dataset_of(found.tree, self._url, language=language).document(language=language)),
+            read,
             lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
         )
         return Row(seen, modified)

@@ -8,6 +8,7 @@ from typing import Any
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.landing_pages import page_of_geonetwork
 from rowen.connectors.catalog.languages import code_of, wordings
 from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
@@ -58,7 +59,8 @@ def dataset_of(record: Element, base: str, *, language: str | None = None) -> Da
     source: Mapping[str, Any] = whole if isinstance(whole, dict) else {}
     bare = Dataset(url_of(record, base), identifier, title="", source=source)
     dataset = _of_schema(bare, record, base, language)
-    return replace(dataset, title=plain(dataset.title) or identifier or "Untitled")
+    title = plain(dataset.title) or identifier or "Untitled"
+    return replace(dataset, title=title, usual_page=page_of_geonetwork(base, identifier))
 
 
 def _of_schema(bare: Dataset, record: Element, base: str, language: str | None) -> Dataset:

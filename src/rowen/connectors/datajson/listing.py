@@ -336,7 +336,8 @@ class DataJsonListing(Listing):
         dataset = dataset_of(record, self._url, language=language)
         name = names.name(dataset.url, lambda: traits_of(record))
         is_shared = name != dataset.url
-        document = replace(dataset, url=name).document(language=language, remarks=(REMARK,) if is_shared else ())
+        page, remarks = self._options.landing_page, (REMARK,) if is_shared else ()
+        document = replace(dataset, url=name).document(language=language, landing_page=page, remarks=remarks)
         return Row(Fetched(document), shared=is_shared)
 
     def _unread(self, cut: Cut, why: str) -> Row:

@@ -282,7 +282,8 @@ class RdfListing(Listing):
         return [*broken, *(row for _, _, row in records)]
 
     def _row(self, part: RecordPart, contents: Contents) -> tuple[str, str, Row]:
-        url, written, row = row_of(part, self._url, language=self._options.language, borders=contents.borders)
+        how = {"language": self._options.language, "landing_page": self._options.landing_page}
+        url, written, row = row_of(part, self._url, borders=contents.borders, **how)
         recorded = contents.modified.get(part.node)
         newer = recorded is not None and row.modified is not None and recorded > row.modified
         return url, written, row._replace(modified=recorded if newer else row.modified, handle=part.address)

@@ -95,12 +95,19 @@ class Contents:
         return {item_url(self.graph, node, source) for node in self.items}
 
 
-def row_of(part: RecordPart, source: str, *, language: str | None, borders: frozenset[Node]) -> tuple[str, str, Row]:
+def row_of(
+    part: RecordPart,
+    source: str,
+    *,
+    language: str | None,
+    borders: frozenset[Node],
+    landing_page: str | None = None,
+) -> tuple[str, str, Row]:
     """A node as a row, behind what rows are sorted by: the order of an answer means nothing."""
 
     def read() -> tuple[str, str, Row]:
         reading = dataset_of(part.graph, part.node, source, language=language, borders=borders)
-        document = reading.dataset.document(language=language)
+        document = reading.dataset.document(language=language, landing_page=landing_page)
         return document.url, document.record_json, Row(Fetched(document), reading.modified)
 
     def failed(why: str) -> tuple[str, str, Row]:

@@ -304,9 +304,11 @@ class Repository(Listing):
         why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
         if why or metadata is None:
             return Failed(url, why or "", payload=written(found.tree))
-        language = self._options.language
+        language, page = self._options.language, self._options.landing_page
         return attempt(
-            lambda: Fetched(dataset_of(found.tree, url, language=language).document(language=language)),
+            lambda: Fetched(
+                dataset_of(found.tree, url, language=language).document(language=language, landing_page=page)
+            ),
             lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
         )
 

@@ -127,6 +127,7 @@ class OpenDataSoftListing(Listing):
             url=url,
             modified=moment(metas_of(record).get("modified")),
             language=self._options.language,
+            landing_page=self._options.landing_page,
         )
 
     def _question(self, question: DatedQuestion, rows: int, **more: str) -> str:

@@ -69,7 +69,7 @@ def dataset_of(record: Json, address: OpenDataSoftAddress, *, language: str | No
         modified=iso(metas.get("modified")),
         spatial=_place(metas, dcat, said.language),
         temporal=_period(dcat),
-        landing_page=address.item(identifier),
+        usual_page=address.item(identifier),
         resources=tuple(_resources(record, address, identifier)),
         columns=columns_in(record.get("fields"), said.language),
         texts=said.others,

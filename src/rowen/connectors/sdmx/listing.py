@@ -117,9 +117,14 @@ class Dataflows(Listing):
 
     def _row(self, flow: Flow, document: str) -> Row:
         url = self._address.item(flow.agency, flow.identifier)
-        language = self._options.language
+        language, page = self._options.language, self._options.landing_page
+
+        def read() -> Fetched:
+            dataset = dataset_of(flow, self._address, document, language=language)
+            return Fetched(dataset.document(language=language, landing_page=page))
+
         seen = attempt(
-            lambda: Fetched(dataset_of(flow, self._address, document, language=language).document(language=language)),
+            read,
             lambda why: Failed(url, f"The dataflow cannot be read: {why}.", payload=payload_of(flow.source)),
         )
         return Row(seen)

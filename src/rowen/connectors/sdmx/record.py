@@ -7,6 +7,7 @@ from typing import Any
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
+from rowen.connectors.catalog.landing_pages import page_of_dataflow
 from rowen.connectors.catalog.languages import word, wordings
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.sdmx.address import SdmxAddress
@@ -76,6 +77,8 @@ def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str
         issued=iso(by_kind.get("CREATED")) or iso(flow.valid_from),
         modified=_modified(flow.notes),
         temporal=_period(by_kind),
+        usual_page=page_of_dataflow(address.url, flow.identifier),
+        name=flow.identifier,
         resources=tuple(_resources(flow, address.data(flow.agency, flow.identifier, document))),
         texts=wording.others,
         source=flow.source,

@@ -206,6 +206,7 @@ class SocrataListing(Listing):
             url=item(self._site, identifier) if identifier else None,
             modified=moment(modified_of(record)),
             language=self._options.language,
+            landing_page=self._options.landing_page,
         )
 
 

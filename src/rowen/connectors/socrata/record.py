@@ -62,6 +62,7 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         spatial=_told(told, _PLACES),
         temporal=_told(told, _PERIODS),
         landing_page=word(record.get("link")) or word(record.get("permalink")),
+        usual_page=f"{site}/d/{identifier}",
         resources=tuple(_resources(resource, site, identifier)),
         columns=_columns(resource),
         record_kind=kind_named([word(resource.get("type"))]),

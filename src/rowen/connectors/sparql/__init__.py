@@ -10,6 +10,7 @@ from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.options import web_url
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
+from rowen.connectors.sparql.catalogues import asked_of, page_of
 from rowen.connectors.sparql.endpoint import FORM, RESULTS, Endpoint
 from rowen.connectors.sparql.listing import Identified, SparqlOptions
 from rowen.fetch.client import Client
@@ -29,14 +30,16 @@ class Sparql(CatalogConnector):
 
     @classmethod
     def recognise(cls, address: str) -> str | None:
-        """The endpoint of `sparql:https://…`, or of an address that ends in `/sparql`."""
+        """The endpoint of `sparql:https://…`, or of one that ends in `/sparql`; a catalogue of data.europa.eu."""
         path = address.partition("?")[0].partition("#")[0]
-        return cls.accept(address) if address.startswith(_PREFIX) or _TELLING.search(path) else None
+        is_telling = address.startswith(_PREFIX) or _TELLING.search(path) or page_of(address)
+        return cls.accept(address) if is_telling else None
 
     @classmethod
     def accept(cls, address: str) -> str | None:
         """The endpoint at any web address that a user says to be one."""
-        return web_url(address, cls.kind)
+        url = web_url(address, cls.kind)
+        return (page_of(url) or url) if url else None
 
     @classmethod
     async def probe(cls, probe: Probe) -> str | None:
@@ -51,4 +54,5 @@ class Sparql(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = portal.idle_s = self._options.timeout_s
-        return Identified(Endpoint(portal, self._url), self._url, self._options)
+        endpoint, catalogue = asked_of(self._url, self._options.catalogue)
+        return Identified(Endpoint(portal, endpoint), self._url, self._options, catalogue=catalogue)

@@ -40,6 +40,9 @@ class SparqlOptions(CatalogOptions):
     # Datasets in one question: their names fill a query of some 20 kB; endpoints that fail are asked for fewer.
     page_size: int = Field(default=256, ge=1, le=10_000, description="datasets to ask for at once")
     graph: str | None = Field(default=None, description="the named graph to read, where it is not the default one")
+    catalogue: str | None = Field(
+        default=None, description="IRI of the catalogue to read, of several; a short name at data.europa.eu"
+    )
     timeout_s: float = Field(default=300.0, gt=0, le=3600, description="how long an answer may take")
 
     @field_validator("graph")
@@ -47,6 +50,13 @@ class SparqlOptions(CatalogOptions):
     def _is_iri(cls, value: str | None) -> str | None:
         if value is not None and not _IRI.fullmatch(value):
             raise ValueError("a graph is named by an IRI, such as https://data.example.org/graph")
+        return value
+
+    @field_validator("catalogue")
+    @classmethod
+    def _can_be_asked_for(cls, value: str | None) -> str | None:
+        if value is not None and not (_IRI.fullmatch(value) or re.fullmatch(r"[\w.~-]+", value)):
+            raise ValueError("a catalogue is named by an IRI, or at data.europa.eu by the end of it, such as govdata")
         return value
 
     def listing(self) -> dict[str, Any]:
@@ -61,11 +71,13 @@ class Identified(Listing):
     dated = True
     resolution = timedelta(days=1)
 
-    def __init__(self, endpoint: Endpoint, url: str, options: SparqlOptions) -> None:
+    def __init__(self, endpoint: Endpoint, url: str, options: SparqlOptions, *, catalogue: str | None = None) -> None:
         self._endpoint = endpoint
         self._url = url
-        self._questions = Questions(options.graph)
+        self._questions = Questions(options.graph, catalogue)
+        self._catalogue = catalogue
         self._language = options.language
+        self._landing_page = options.landing_page
         self._wanted = self._batch = options.page_size
         self._successes = 0
 
@@ -75,6 +87,8 @@ class Identified(Listing):
         """The datasets behind a place, the first one by default; all of them, or those modified since."""
         after, listed, doubt = place.get("after", "") if isinstance(place, dict) else "", 0, None
         declared = await self.count() if since is None else None
+        if declared == 0 and self._catalogue is not None:
+            await self._need_catalogue(self._catalogue)
         while True:
             try:
                 answer = await self._endpoint.ask(self._questions.identifiers(after, since, IDENTIFIERS), "iri")
@@ -98,6 +112,14 @@ class Identified(Listing):
         if found and after and found[-1] == after:
             doubt = "The endpoint does not list identifiers in their order."
         yield ListingPage((), None, declared, answer.clock, doubt)
+
+    async def _need_catalogue(self, catalogue: str) -> None:
+        """Refuse a catalogue that nothing is said of: its name is wrong, or it is gone."""
+        if not (await self._endpoint.ask(self._questions.catalogue(), "p")).rows:
+            raise SourceError(
+                f"{self._url} knows no catalogue {catalogue}. Nothing was deleted.",
+                hint="Check the option catalogue, or the address that the source was added by.",
+            )
 
     async def count(self, since: datetime | None = None) -> int | None:
         """How many datasets there are, or were modified since; None if that is too much for the endpoint."""
@@ -199,7 +221,7 @@ class Identified(Listing):
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
         def read() -> Row:
             reading = dataset_of(graph, node, self._url, language=self._language, borders=borders)
-            seen = Fetched(reading.dataset.document(language=self._language))
+            seen = Fetched(reading.dataset.document(language=self._language, landing_page=self._landing_page))
             return Row(seen, _told(reading.modified, since), handle=str(node))
 
         return attempt(read, lambda why: self._given_up(node, why, payload=_payload(graph, node)))

@@ -18,6 +18,7 @@ PREFIX foaf: <http://xmlns.com/foaf/0.1/>
 PREFIX adms: <http://www.w3.org/ns/adms#>
 """
 _CLASSES = "{ dcat:Dataset dcat:DatasetSeries dcat:DataService }"
+_LISTS = "{ dcat:dataset dcat:service }"
 _PARTS = (
     "dct:publisher, dct:creator, dcat:contactPoint, dct:license, dct:rights, dct:accessRights, dct:spatial, "
     "dct:temporal, dct:provenance, dct:conformsTo, adms:identifier, foaf:page, dcat:keyword"
@@ -32,10 +33,13 @@ def floor_of(since: datetime) -> str:
 
 
 class Questions:
-    """Questions about the datasets of an endpoint, or of one of its graphs."""
+    """Questions about the datasets of an endpoint, of one of its graphs, or of one catalogue in it."""
 
-    def __init__(self, graph: str | None = None) -> None:
+    def __init__(self, graph: str | None = None, catalogue: str | None = None) -> None:
         self._from = f"FROM <{graph}>\n" if graph else ""
+        self._catalogue = catalogue
+        # What lists a dataset comes first, since it leaves a small part of the endpoint.
+        self._listed = f"VALUES ?lists {_LISTS} <{catalogue}> ?lists ?d . " if catalogue else ""
 
     def identifiers(self, after: str, since: datetime | None, limit: int) -> str:
         """The next identifiers behind one, by their code points."""
@@ -51,6 +55,10 @@ class Questions:
             f"{_PREFIXES}SELECT DISTINCT (STR(?d) AS ?iri)\n{self._from}"
             f"WHERE {{ VALUES ?d {{ <{iri}> }} {self._all(None)} }}\nLIMIT 1"
         )
+
+    def catalogue(self) -> str:
+        """Whether anything is said of the catalogue."""
+        return f"{_PREFIXES}SELECT ?p\n{self._from}WHERE {{ <{self._catalogue}> ?p ?o }}\nLIMIT 1"
 
     def count(self, since: datetime | None) -> str:
         """How many datasets there are, each counted once, whatever is said of it."""
@@ -71,9 +79,8 @@ class Questions:
             f"UNION {{ {these} VALUES ?end {_CLASSES} ?d a ?end }}\n}}\nORDER BY BOUND(?end)"
         )
 
-    @staticmethod
-    def _all(since: datetime | None) -> str:
-        every = f"VALUES ?class {_CLASSES} ?d a ?class . FILTER(isIRI(?d))"
+    def _all(self, since: datetime | None) -> str:
+        every = f"{self._listed}VALUES ?class {_CLASSES} ?d a ?class . FILTER(isIRI(?d))"
         if since is None:
             return every
         # What has no date, or none that can be compared, may have changed at any time.

@@ -59,6 +59,7 @@ class Stac(CatalogConnector):
             root=self._url,
             limit=self._options.limit,
             language=self._options.language,
+            landing_page=self._options.landing_page,
             first=root if listing == root.url and not self._options.limit else None,
         )
         return self._refresh(collections, known)

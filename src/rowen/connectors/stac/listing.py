@@ -48,12 +48,14 @@ class Collections(Listing):
         root: str,
         limit: int | None = None,
         language: str | None = None,
+        landing_page: str | None = None,
         first: Response | None = None,
     ) -> None:
         self._portal = portal
         self._url = f"{url}{'&' if '?' in url else '?'}limit={limit}" if limit else url
         self._root = root
         self._language = language
+        self._landing_page = landing_page
         self._first = first
         self._is_limited = False
 
@@ -144,8 +146,9 @@ class Collections(Listing):
             nowhere = f"{item_url(self._root, '')}unnamed/{body_hash(payload or b'').hex()[:32]}"
             return Row(Failed(nowhere, "The collection has no identifier.", payload=payload))
         url = item_url(self._root, identifier)
+        language, page = self._language, self._landing_page
         seen = attempt(
-            lambda: Fetched(dataset_of(record, url, base=base).document(language=self._language)),
+            lambda: Fetched(dataset_of(record, url, base=base).document(language=language, landing_page=page)),
             lambda why: Failed(url, f"The collection cannot be read: {why}.", payload=payload_of(record)),
         )
         return Row(seen)

@@ -176,7 +176,9 @@ class Tree:
 
         def collection() -> Fetched:
             dataset = dataset_of(data, url, base=response.url)
-            document = dataset.document(validators=Validators(etag, modified), language=self._options.language)
+            language, page = self._options.language, self._options.landing_page
+            validators = Validators(etag, modified)
+            document = dataset.document(validators=validators, language=language, landing_page=page)
             return Fetched(replace(document, links=children))
 
         def failed(why: str) -> Failed:

@@ -1,0 +1,84 @@
+"""Whether an address is another one of a portal that is kept already: no portal need be harvested twice.
+
+Two addresses are of one portal if they differ by scheme, `www.`, a final slash or the name of an index only, if one
+leads to the other, if the portal calls itself by the other, or if somebody said so (the option `aliases`).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rowen.connectors import registry
+from rowen.errors import Hint, UsageError, action
+from rowen.model.source import Source
+from rowen.model.url import canonical
+
+__all__ = ["SameAs", "Site", "name_of", "same_as"]
+
+_INDEX = re.compile(r"/(?:index|default)\.(?:html?|php|aspx?)$", re.IGNORECASE)
+_SCHEME = re.compile(r"https?://(?:www\.)?", re.IGNORECASE)
+
+
+class Site(NamedTuple):
+    """A source as it is to be, or as it is: what tells whether it is the same as another one."""
+
+    kind: str
+    url: str
+    options: Mapping[str, Any]
+    also: Sequence[str] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """What its portal is known by, whichever address is given."""
+        aliases = self.options.get("aliases")
+        told = [self.url, *self.also, *(aliases if isinstance(aliases, list | tuple) else ())]
+        return set(filter(None, (name_of(self._own(str(one))) for one in told)))
+
+    @property
+    def listing(self) -> dict[str, Any] | None:
+        """What it reads of the portal; None if its options are those of another version."""
+        try:
+            return registry.check_options(self.kind, dict(self.options)).listing()
+        except UsageError:
+            return None
+
+    def _own(self, address: str) -> str:
+        return registry.accepted(address, registry.connector(self.kind)) or address
+
+
+class SameAs(NamedTuple):
+    """The source that an address stands for as well."""
+
+    address: str
+    source: str
+
+    @property
+    def words(self) -> Hint:
+        """What is kept twice from now on, and how to have it once."""
+        told = f"{self.address} is the portal that is kept as {self.source!r}: both are harvested. "
+        return Hint(told, action("remove", self.source), " keeps the new one alone.")
+
+
+def same_as(site: Site, held: Iterable[Source], *, whatever_is_read: bool = True) -> Source | None:
+    """The source of the same portal and kind; unless `whatever_is_read`, only one that reads the same part of it."""
+    kept = [one for one in held if one.kind == site.kind and one.kind in registry.kinds()]
+    if not kept:
+        return None
+    names = site.names
+    for one in kept:
+        other = Site(one.kind, one.url, one.options)
+        is_same = one.url == site.url or not names.isdisjoint(other.names)
+        if is_same and (whatever_is_read or site.listing == other.listing):
+            return one
+    return None
+
+
+def name_of(url: str) -> str:
+    """A web address without what makes no difference; empty for what is none."""
+    if not _SCHEME.match(url):
+        return ""
+    try:
+        plain = canonical(url)
+    except ValueError:
+        return ""
+    return _INDEX.sub("/", _SCHEME.sub("", plain, count=1)).rstrip("/")
