@@ -24,7 +24,7 @@ export PYTHONPYCACHEPREFIX ?= $(CURDIR)/$(VENV)/compiled
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-external corpus soak fuzz bench serve clean
+.PHONY: help setup demo check test test-external test-live corpus soak fuzz bench serve clean
 
 help: ## List the commands
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ test: setup ## Run all tests, side by side: make test TEST_PROCESSES=3
 test-external: setup ## Run all tests against the server of ROWEN_TEST_DATABASE_URL
 	@test -n "$$ROWEN_TEST_DATABASE_URL" || { echo "Set ROWEN_TEST_DATABASE_URL first."; exit 2; }
 	$(BIN)/pytest
+
+test-live: setup ## Ask one real portal of each kind for its first items, over the network
+	ROWEN_TEST_LIVE=1 $(BIN)/pytest -m live tests/live
 
 corpus: setup ## Digest recorded responses of real portals: make corpus CORPUS=folder
 	CORPUS=$(CORPUS) $(BIN)/pytest tests/corpus

@@ -140,3 +140,9 @@ def test_logs_are_json_lines_for_those_who_collect_them(docs: Cli) -> None:
 
 def test_a_form_of_logs_that_there_is_not_is_refused(docs: Cli) -> None:
     assert docs("sources", ROWEN_LOG="xml").code == 2
+
+
+def test_psql_is_that_of_the_package_where_none_is_installed(docs: Cli) -> None:
+    done = docs("db", "psql", "--", "-Atc", "select name from rowen.source", PATH="/nowhere")
+
+    assert (done.code, done.out, done.err) == (0, "docs\n", "")

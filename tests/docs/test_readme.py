@@ -1,5 +1,6 @@
 """The first page works: what it shows is shown, and its code runs."""
 
+import html
 import re
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tests.conftest import House
 from tests.docs.markdown import ROOT, blocks, steps
 from tests.docs.shell import Shell
+from tests.docs.terminal_picture import COMMANDS, PICTURE
 from tests.docs.test_tutorial import missing
 
 README = ROOT / "README.md"
@@ -50,6 +52,15 @@ def test_the_quick_start_shows_what_the_readme_says(house: House, folder: Path) 
         assert missing(step, unsized(shown)) == [], shown
         if wanted := sizes("\n".join(told.shown)):
             assert sizes(shown) == pytest.approx(wanted, rel=TOLERANCE)
+
+
+def test_the_picture_of_a_terminal_shows_its_commands_and_asks_nobody_for_a_font() -> None:
+    drawn = PICTURE.read_text("utf-8")
+    words = html.unescape("".join(re.findall(r"<text[^>]*>([^<]*)</text>", drawn))).replace("\xa0", " ")
+
+    assert [command for command in COMMANDS if f"$ {command}" not in words] == []
+    assert "1 updated · 1 unchanged · 1 deleted" in words
+    assert re.findall(r"url\((?!#)", drawn) == []
 
 
 @pytest.mark.parametrize(("page", "number"), SAMPLES, ids=lambda value: getattr(value, "name", str(value)))

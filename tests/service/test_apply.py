@@ -1,5 +1,6 @@
 """A file of portals: checked whole, written in one transaction, and written once."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from rowen.errors import ConfigurationError, NotFoundError, RefusedError, UsageError
 from rowen.model.source import AppliedSource
 from tests.conftest import House
+from tests.portals.ckan import CkanPortal
+from tests.portals.site import Page, Site
 from tests.refresh.machine import at_statement
 
 TWO = """
@@ -35,8 +38,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def applied(house: House, path: Path, **how: Any) -> list[AppliedSource]:
-    async with house.open() as rowen:
+async def applied(house: House, path: Path, *, probe: bool = False, **how: Any) -> list[AppliedSource]:
+    async with house.open(probe=probe) as rowen:
         return await rowen.apply(path, trust=True, **how)
 
 
@@ -206,11 +209,10 @@ kind = "datajson"
         await applied(house, file)
 
     lines = str(caught.value).splitlines()
-    assert "9 things are wrong" in lines[0]
+    assert "8 things are wrong" in lines[0]
     assert "Nothing was changed" in lines[0]
     for wanted in (
         "line 17, entry 3: name is missing.",
-        "line 17, entry 3: kind is missing. The kinds are: ",
         "line 20, entry 4 (a): there is no key 'colour'. The keys are: name, url, ",
         "line 20, entry 4 (a): enabled must be true or false.",
         "line 27, entry 5 (b): There is no kind 'dtajson'. The kinds are: ",
@@ -272,5 +274,31 @@ async def test_a_break_in_the_middle_leaves_nothing(house: House, file: Path) ->
 
     with pytest.raises(KeyboardInterrupt), at_statement("update source set state", before=fail):
         await applied(house, file)
+
+    assert rows(house) == []
+
+
+async def test_an_entry_without_a_kind_is_asked_what_it_is_and_only_once(house: House, tmp_path: Path) -> None:
+    file = tmp_path / "portals.toml"
+    with closing(CkanPortal()) as portal:
+        file.write_text(f'[[source]]\nname = "farm"\nurl = "{portal.url}"\nlanguage = "de"\n')
+        first = await applied(house, file, probe=True)
+        asked = len(portal.log)
+        again = await applied(house, file, probe=True)
+
+        assert (first[0].action, first[0].kind, first[0].url) == ("added", "ckan", portal.url)
+        assert (told(again), len(portal.log) - asked) == ({"farm": "unchanged"}, 0)
+
+
+async def test_what_cannot_be_found_out_is_told_with_its_line_and_nothing_is_written(
+    house: House, tmp_path: Path
+) -> None:
+    file = tmp_path / "portals.toml"
+    with closing(Site()) as site:
+        site.pages["/"] = Page(b"<html><title>Hay</title>Cut it dry.</html>")
+        file.write_text(TWO + f'[[source]]\nname = "plain"\nurl = "{site.url}"\n')
+
+        with pytest.raises(ConfigurationError, match=r"line 16, entry 3 \(plain\): .*no catalog was found there"):
+            await applied(house, file, probe=True)
 
     assert rows(house) == []

@@ -1,11 +1,17 @@
 """A database in one file, and back."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from rowen import NotFoundError, RefusedError, StoreError, UsageError
+from rowen.errors import StoreUnavailableError
+from rowen.store.restoring import aside, hold_restore
 from tests.conftest import House
 from tests.logical import index_of
 
@@ -60,3 +66,71 @@ async def test_a_dump_that_breaks_off_leaves_the_database_as_it_was(house: House
 
         assert await r.sources() == []
     assert house.query("select count(*) from pg_namespace where nspname like 'rowen%'") == [(1,)]
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+import rowen
+from rowen.settings import Settings
+from rowen.store import dumps
+
+run = dumps._run
+
+async def run_and_die(command, conninfo):
+    if sys.argv[3] == "after":
+        await run(command, conninfo)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    async with rowen.open(Settings(database_url=sys.argv[1], workers=0)) as r:
+        dumps._run = run_and_die
+        await r.restore(Path(sys.argv[2]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("when", "sources"), [("before", 0), ("after", 1)])
+async def test_a_restore_that_is_killed_is_undone_or_finished_by_whoever_opens_the_database_next(
+    new_house: Callable[[], House], tmp_path: Path, caplog: pytest.LogCaptureFixture, when: str, sources: int
+) -> None:
+    one, other = new_house(), new_house()
+    (tmp_path / "hay.md").write_text("# Hay\n")
+    dump = tmp_path / "rowen.dump"
+    async with one.open() as r:
+        await r.sync(str(tmp_path / "hay.md"))
+        await r.dump(dump)
+    async with other.open() as r:
+        await r.add_token("mine")
+
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, other.conninfo, str(dump), when], timeout=60, env=dict(os.environ), check=False
+    )
+    left = other.query("select to_regnamespace(%s) is not null", aside("rowen"))
+    async with other.open() as r:
+        held, tokens = await r.sources(), await r.tokens()
+        if not held:
+            await r.restore(dump)
+    async with other.open() as r:
+        again = await r.sources()
+
+    assert (killed.returncode, left) == (-9, [(True,)])
+    assert (len(held), len(again)) == (sources, 1)
+    assert [token.name for token in tokens] == (["mine"] if not sources else [])
+    assert other.query("select to_regnamespace(%s)", aside("rowen")) == [(None,)]
+    assert "a restore that was broken off" in caplog.text
+
+
+async def test_a_restore_that_is_going_on_is_not_taken_for_a_dead_one(house: House) -> None:
+    async with house.open() as r:
+        await r.sources()
+    async with await psycopg.AsyncConnection.connect(house.conninfo, autocommit=True) as c:
+        await hold_restore(c)
+        await c.execute(f"alter schema rowen rename to {aside('rowen')}".encode())
+
+        with pytest.raises(StoreUnavailableError, match="is being restored"):
+            async with house.open() as r:
+                await r.sources()
+
+        await c.execute(f"alter schema {aside('rowen')} rename to rowen".encode())

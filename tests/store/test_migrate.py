@@ -73,6 +73,7 @@ async def test_a_server_that_is_not_there_is_named_without_its_password() -> Non
         await opened("postgresql://someone:hunter2@127.0.0.1:9/none")
 
     assert "127.0.0.1" in str(caught.value)
+    assert "are host and port in ROWEN_DATABASE_URL right?" in str(caught.value.hint)
     assert "hunter2" not in str(caught.value) + str(caught.value.__cause__)
 
 

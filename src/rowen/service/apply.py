@@ -17,6 +17,7 @@ from rowen.service.carrying import SchemaStep, plan_schemas, write_schemas
 from rowen.service.declarations import Declared, read
 from rowen.service.same_portal import Site, same_as
 from rowen.service.schedules import plan_source
+from rowen.service.undeclared import look_at
 from rowen.settings import Settings
 from rowen.store import sources
 from rowen.store.database import Connection, Database
@@ -29,6 +30,10 @@ async def apply(
 ) -> list[AppliedSource]:
     """Make the sources be as the file declares them, all in one transaction; returns what became of each."""
     declared = read(path)
+    if unclear := [one for one in declared if not one.kind]:
+        async with database.connection() as c:
+            held = await sources.every(c)
+        declared = read(path, await look_at(unclear, held, settings))
     if prune and not declared:
         raise RefusedError(
             f"{path} declares no source at all, and would remove every one. Nothing was changed.",

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rowen.connectors import registry
 from rowen.errors import ConfigurationError, Hint, NotFoundError, UsageError, action
@@ -13,7 +13,10 @@ from rowen.fetch.credentials import exposed, exposed_in
 from rowen.model.schedule import Schedule
 from rowen.service.carrying import DeclaredSchema, declared_schemas
 
-__all__ = ["Declared", "read"]
+__all__ = ["Declared", "Found", "read"]
+
+Found: TypeAlias = tuple[str, str] | str
+"""The kind and source URL that were found at an address, or why none was."""
 
 # The second is the word of other harvesters.
 _LISTS = ("source", "portals")
@@ -31,7 +34,8 @@ _NAME = re.compile(r"[^\s/\\:~\x00-\x1f][^/\\\x00-\x1f]*")
 class Declared:
     """One source as it is to be; `enabled` None leaves it paused or active as it is, `schemas` None what it carries.
 
-    `twice` tells that it is wanted although another source is the same portal.
+    `twice` tells that it is wanted although another source is the same portal. Without a kind it is one whose address
+    has still to be asked, and only its name and address are read.
     """
 
     name: str
@@ -44,15 +48,18 @@ class Declared:
     twice: bool = False
 
 
-def read(path: Path) -> list[Declared]:
-    """The sources that a file declares; all that is wrong with it is told at once."""
+def read(path: Path, found: Mapping[str, Found] | None = None) -> list[Declared]:
+    """The sources that a file declares; all that is wrong with it is told at once.
+
+    `found` tells of addresses without a kind what stands there; without it they are left for later.
+    """
     declared: list[Declared] = []
     wrong: list[str] = []
     for number, (line, entry) in enumerate(_entries(_text(path), path), 1):
         called = entry.get("name") if isinstance(entry, Mapping) else None
         place = f"line {line}, " if line else ""
         place += f"entry {number}" + (f" ({called})" if isinstance(called, str) else "")
-        wrong += [f"{place}: {problem}" for problem in _problems(entry, declared)]
+        wrong += [f"{place}: {problem}" for problem in _problems(entry, declared, found)]
     if wrong:
         count = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
         raise ConfigurationError(
@@ -95,7 +102,7 @@ def _entries(text: str, path: Path) -> list[tuple[int, Any]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def _problems(entry: Any, declared: list[Declared]) -> Iterator[str]:
+def _problems(entry: Any, declared: list[Declared], known: Mapping[str, Found] | None) -> Iterator[str]:
     """What is wrong with an entry; if nothing is, it is declared."""
     if not isinstance(entry, Mapping):
         yield "is no table."
@@ -105,7 +112,7 @@ def _problems(entry: Any, declared: list[Declared]) -> Iterator[str]:
         yield from found
         return
     try:
-        one = _declared(entry)
+        one = _declared(entry, known)
     except UsageError as problem:
         yield f"{problem}{f' {problem.hint}' if problem.hint else ''}"
         return
@@ -135,8 +142,6 @@ def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"{called!r} cannot be a name: no slashes, and no colon, tilde or white space at its beginning."
     if "kind" in entry and "type" in entry:
         yield "kind and type mean the same: give one."
-    if "kind" not in entry and "type" not in entry:
-        yield f"kind is missing. The kinds are: {', '.join(registry.kinds())}."
 
 
 def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -147,9 +152,11 @@ def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"the url holds {what}, in clear. Leave it out, and name its place in an option."
 
 
-def _declared(entry: Mapping[str, Any]) -> Declared:
+def _declared(entry: Mapping[str, Any], known: Mapping[str, Found] | None) -> Declared:
     wanted = (entry.get("kind") or entry.get("type") or "").strip().lower()
-    kind, url = registry.recognise(entry["url"], wanted)
+    if not wanted and known is None:
+        return Declared(entry["name"], "", entry["url"])
+    kind, url = registry.recognise(entry["url"], wanted) if wanted else _found(entry["url"], known or {})
     options = dict(entry.get("options", {}))
     for name in _OPTIONS:
         if name in entry:
@@ -165,6 +172,16 @@ def _declared(entry: Mapping[str, Any]) -> Declared:
         schemas=declared_schemas(entry["schemas"]) if "schemas" in entry else None,
         twice=entry.get("twice", False),
     )
+
+
+def _found(address: str, known: Mapping[str, Found]) -> tuple[str, str]:
+    what = known.get(address, "it was not looked at.")
+    if isinstance(what, str):
+        raise UsageError(
+            f"what stands at {address} could not be found out: {what}",
+            hint=f"Give its kind: {', '.join(registry.kinds())}.",
+        )
+    return what
 
 
 def _put(options: dict[str, Any], name: str, value: Any, kind: str) -> None:

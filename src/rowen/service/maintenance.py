@@ -10,6 +10,7 @@ from rowen.harvest.engine import Engine
 from rowen.harvest.prepare import INLINE_BYTES
 from rowen.model.database import DatabaseStatus, ServerStatus
 from rowen.model.item import Raw
+from rowen.programs import find
 from rowen.settings import Settings
 from rowen.store import changes, migrate
 from rowen.store.database import without_password
@@ -54,9 +55,15 @@ class Maintenance:
             raise StoreError("The database is not open.")
         return await asyncio.to_thread(self._database.embedded.join)
 
-    async def client_call(self) -> tuple[str, dict[str, str]]:
-        """The same for a program that is started: what may stand in its command line, and the variables it needs."""
-        return without_password(await self.conninfo())
+    async def client_call(self, name: str) -> tuple[str, str, dict[str, str]]:
+        """How to start a client of PostgreSQL: its path, what may stand in its command line, the variables it needs.
+
+        One that is installed is what its user is used to; where there is none, the package's own serves.
+        """
+        from rowen.store.client_programs import client_program
+
+        where, secrets = without_password(await self.conninfo())
+        return find(name) or await client_program(name), where, secrets
 
     async def dump(self, path: Path) -> int:
         """Write the whole database into a new file; returns its size in bytes."""

@@ -326,16 +326,19 @@ def in_our_words(place: str) -> Iterator[None]:
                 f"The server of {place} turned this user away: {_first_line(problem)}",
                 hint="Check user, password and database name in ROWEN_DATABASE_URL.",
             ) from None
+        asked = "Is it running, and are host and port in ROWEN_DATABASE_URL right? " if _is_unanswered(problem) else ""
+        kept = "What was committed is kept; the next sync goes on from there. "
         raise StoreUnavailableError(
             f"Lost or could not reach {place}: {_first_line(problem)}",
-            hint=Hint(
-                "What was committed is kept; the next sync goes on from there. ",
-                action("doctor"),
-                " looks at the database.",
-            ),
+            hint=Hint(asked + kept, action("doctor"), " looks at the database."),
         ) from problem
     except psycopg.Error as problem:
         raise StoreError(f"{place}: {_first_line(problem)}") from problem
+
+
+def _is_unanswered(problem: Exception) -> bool:
+    """Whether nobody answered at an address, as that of a server that was never there; the embedded one has none."""
+    return " port " in str(problem) or "resolve host" in str(problem) or "translate host" in str(problem)
 
 
 def _is_turned_away(problem: Exception) -> bool:

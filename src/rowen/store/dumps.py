@@ -1,24 +1,20 @@
-"""The whole database in one file, and back: by the programs of PostgreSQL, that of the package or those on the PATH."""
+"""The whole database in one file, and back: by the client programs of PostgreSQL."""
 
-import asyncio
 import os
-import re
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rowen.errors import NotFoundError, RefusedError, StoreError, StoreUnavailableError, UsageError
-from rowen.programs import environment, find, start
+from rowen.errors import NotFoundError, RefusedError, StoreError, UsageError
+from rowen.store.client_programs import client_program, run_client
 from rowen.store.database import Database, without_password
 from rowen.store.migrate import SCHEMA
-from rowen.store.server_binaries import program_folders
+from rowen.store.restoring import aside, hold_restore
 from rowen.store.sources import exist_any
 
 __all__ = ["dump", "restore"]
 
-_ASIDE = f"{SCHEMA}_before_restore"
 # What PostgreSQL says of an error is on its first lines; the statement that follows may be a table.
 _TOLD_CHARACTERS = 500
 
@@ -28,7 +24,7 @@ async def dump(database: Database, conninfo: str, path: Path) -> int:
 
     The file is there whole or not at all, is never written over another, and is its owner's alone.
     """
-    program = await _program("pg_dump", await _server_major(database))
+    program = await client_program("pg_dump", least_major=await _server_major(database))
     with _new_file(path) as part:
         await _run([program, "--format=custom", f"--schema={SCHEMA}", *_BARE, f"--file={part}"], conninfo)
     return os.stat(path).st_size  # noqa: PTH116 (a moment, once)
@@ -69,17 +65,18 @@ async def restore(database: Database, conninfo: str, path: Path) -> None:
                 "The database has sources, and was left as it is.",
                 hint="Restore into an empty one: another --home, or another ROWEN_DATABASE_URL.",
             )
-    program = await _program("pg_restore", 0)
+    program = await client_program("pg_restore")
     await _check(program, given)
     async with await database.connect() as c:
         await c.set_autocommit(True)
-        await c.execute(f"alter schema {SCHEMA} rename to {_ASIDE}")
+        await hold_restore(c)
+        await c.execute(f"alter schema {SCHEMA} rename to {aside(SCHEMA)}".encode())
         try:
             await _run([program, "--single-transaction", "--exit-on-error", *_BARE, given], conninfo)
         except BaseException:
-            await c.execute(f"alter schema {_ASIDE} rename to {SCHEMA}")
+            await c.execute(f"alter schema {aside(SCHEMA)} rename to {SCHEMA}".encode())
             raise
-        await c.execute(f"drop schema {_ASIDE} cascade")
+        await c.execute(f"drop schema {aside(SCHEMA)} cascade".encode())
 
 
 def _existing(path: Path) -> str:
@@ -90,7 +87,7 @@ def _existing(path: Path) -> str:
 
 async def _check(program: str, path: str) -> None:
     """Refuse what is no dump of ours before anything is touched."""
-    code, out, _ = await _ended([program, "--list", path], {})
+    code, out, _ = await run_client([program, "--list", path], {})
     if code or f" TABLE {SCHEMA} source " not in out:
         raise UsageError(f"{path} is no dump of Rowen. Nothing was changed.", hint="`rowen db dump FILE` makes one.")
 
@@ -100,38 +97,11 @@ async def _server_major(database: Database) -> int:
         return c.info.server_version // 10_000
 
 
-async def _program(name: str, least_major: int) -> str:
-    """The first program of that name which is not older than the server: an older one refuses to read it."""
-    paths = [str(folder / name) for folder in program_folders() if (folder / name).is_file()]
-    for path in [*paths, *([found] if (found := find(name)) else [])]:
-        code, out, _ = await _ended([path, "--version"], {})
-        version = re.search(r"\) (\d+)", out)
-        if not code and version and int(version[1]) >= least_major:
-            return path
-    raise StoreUnavailableError(
-        f"There is no {name} that can read this server.",
-        hint=f"Put the client programs of PostgreSQL {least_major or 18} on the PATH.",
-    )
-
-
 async def _run(command: list[str], conninfo: str) -> None:
     # A command line is there for all users of the machine to read; the environment is not.
     where, secrets = without_password(conninfo)
-    code, _, told = await _ended([*command, f"--dbname={where}"], secrets)
+    code, _, told = await run_client([*command, f"--dbname={where}"], secrets)
     if code:
         raise StoreError(
             f"{Path(command[0]).name} failed: {told.strip()[:_TOLD_CHARACTERS]}", hint="Nothing was changed."
         )
-
-
-async def _ended(command: list[str], secrets: dict[str, str]) -> tuple[int, str, str]:
-    env = {**environment("HOME", prefixes=("PG",)), **secrets}
-    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-    process = await start(command, environment=env, stdin=nothing, stdout=pipe, stderr=pipe)
-    try:
-        out, err = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
-    return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")

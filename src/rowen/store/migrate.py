@@ -11,6 +11,7 @@ from psycopg.rows import TupleRow
 
 from rowen.errors import NewerDatabaseError, StoreUnfitError
 from rowen.store.queue_schema import is_current, prepare_queue
+from rowen.store.restoring import aside, settle_restore
 from rowen.store.rows import all_rows, scalar
 
 __all__ = ["SCHEMA", "latest", "migrate"]
@@ -52,6 +53,8 @@ def latest() -> int:
 
 async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
     """Bring the database up to date; returns the numbers applied now."""
+    if await scalar(connection, "select to_regnamespace(%s) is not null", [aside(SCHEMA)]):
+        await settle_restore(connection, SCHEMA)
     applied = await _applied(connection)
     await _refuse_newer(applied)
     missing = [step for step in migrations() if step.number not in applied]

@@ -12,9 +12,8 @@ import click
 
 from rowen.cli.command import CommandGroup, command
 from rowen.cli.invocation import Invocation
-from rowen.errors import NotFoundError, RefusedError
+from rowen.errors import RefusedError
 from rowen.model.wording import count, size
-from rowen.programs import find
 
 if TYPE_CHECKING:
     from rowen.model.database import DatabaseStatus
@@ -61,15 +60,12 @@ def url(call: Invocation) -> None:
 @click.argument("arguments", nargs=-1, metavar="[-- PSQL-ARGUMENTS]...")
 def psql(call: Invocation, arguments: tuple[str, ...]) -> int:
     """Open psql on the database; the tables are in the schema `rowen`."""
-    program = find("psql")
-    if program is None:
-        raise NotFoundError("There is no psql on the PATH.", hint="Install a PostgreSQL client, or use `rowen db url`.")
 
     async def asked(rowen: "Rowen") -> int:
         # Ctrl-C belongs to psql, which breaks off a query by it.
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        where, secrets = await rowen.client_call()
+        program, where, secrets = await rowen.client_call("psql")
         # A command line is there for all users of the machine to read; the environment is not.
         call = partial(subprocess.run, [program, where, *arguments], env={**os.environ, **secrets}, check=False)
         return (await asyncio.to_thread(call)).returncode
