@@ -46,6 +46,14 @@ def test_a_question_about_what_is_stored_imports_nothing_that_harvests(docs: Cli
     assert "psycopg" in modules
 
 
+def test_a_sync_of_what_did_not_change_imports_no_reader_and_nothing_that_extracts(docs: Cli) -> None:
+    modules = imported(docs, "sync", "docs")
+
+    assert modules & {"turbohtml", "pyoxigraph", "rowen.content.html", "rowen.content.documents.pdf"} == set()
+    assert modules & {"rowen.service.extractions", "rowen.harvest.extractor", "rowen.service.facts"} == set()
+    assert "rowen.harvest.run" in modules
+
+
 def test_only_who_asks_for_json_imports_the_facts_of_everything(docs: Cli) -> None:
     assert "rowen.service.facts" not in imported(docs, "sources")
     assert "rowen.service.facts" in imported(docs, "sources", "--json")

@@ -7,6 +7,8 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors.catalog.hash_sets import HashSet
+from rowen.connectors.ckan import listing
+from rowen.errors import SourceError
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import titles
@@ -108,6 +110,36 @@ async def test_large_records_come_in_small_pages(
     first, *others = [int(asked["rows"]) for asked in portal.questions() if asked["rows"] != "0"]
     assert first == 50
     assert 10 <= max(others) < 25
+
+
+async def test_a_large_page_is_read_in_parts_and_a_run_that_ends_between_two_goes_on_there(
+    house: House, portal: CkanPortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rowen.connectors.ckan.listing.PART_BYTES", 20_000)
+    portal.fill(100)
+    for number in range(100):
+        portal.records[f"d{number:05}"]["extras"] = [{"key": "long", "value": "x" * 4000}]
+    read: list[int] = []
+    one_by_one = listing.one_by_one
+
+    async def stopping(make: Any, rows: list[Any]) -> Any:
+        read.append(len(rows))
+        if len(read) == 4:
+            raise SourceError("The portal has gone away.")
+        return await one_by_one(make, rows)
+
+    monkeypatch.setattr(listing, "one_by_one", stopping)
+    async with house.open() as r:
+        first = await keep(r, portal)
+        second = await r.sync("portal")
+        third = await r.sync("portal", full=True)
+
+    assert (first.status, second.status, third.status) == ("partial", "completed", "completed")
+    assert max(read) < 10
+    assert 0 < first.tally.created < 30
+    assert (first.tally.created + second.tally.created, third.tally.created) == (101, 0)
+    assert third.tally.unchanged == 101
+    assert third.tally.requests < 5 < len(read) / 4
 
 
 def test_what_came_already_is_told_exactly_and_in_little_memory() -> None:

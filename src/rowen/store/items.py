@@ -190,11 +190,10 @@ async def insert(
                       %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
                as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type, twins,
                       remarks)
-        returning key, id, title, tags, record, media_type
+        returning key, id, title_words(title, tags, record, media_type) as words
         ), titled as (
         insert into item_title (item_id, text_hash)
-        select id, sha256(convert_to(words, 'UTF8'))
-          from fresh cross join lateral title_words(title, tags, record, media_type) words where words <> ''
+        select id, sha256(convert_to(words, 'UTF8')) from fresh where words <> ''
         )
         select key, id from fresh
         """,

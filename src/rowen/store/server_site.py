@@ -74,6 +74,7 @@ max_connections = 60
 shared_buffers = '128MB'
 fsync = on
 full_page_writes = on
+wal_compression = 'pglz'
 wal_level = 'minimal'
 max_wal_senders = 0
 timezone = 'UTC'

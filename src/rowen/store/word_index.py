@@ -15,8 +15,8 @@ from rowen.store.rows import scalar
 
 __all__ = ["WordIndex", "restore"]
 
-ENOUGH_PASSAGES = 2_000
-"""So many take some seconds; of a source with fewer, two changes of the schema would be what costs."""
+ENOUGH_PASSAGES = 1_000
+"""So many take a second or two; of a source with fewer, two changes of the schema would be what costs."""
 
 LONGEST_S = 300.0
 """A harvest that takes longer waits for its portal, not for the index; and whoever searches has waited enough."""

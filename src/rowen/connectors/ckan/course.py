@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.catalog.languages import word
 from rowen.formats.json import payload_of
 from rowen.model.hashes import body_hash
 
-__all__ = ["Course", "Unreceived", "id_of", "mark_of"]
+__all__ = ["Course", "UnreadRow", "Unreceived", "id_of", "mark_of"]
 
 MOST_SETBACKS = 20
 """Steps back after which a listing is taken for one without an order: each costs a page, and a busy portal needs few.
@@ -32,9 +34,16 @@ class Unreceived(NamedTuple):
     error: str
 
 
+class UnreadRow(NamedTuple):
+    """A row with an identifier, as it came: a page of them takes a fifth of the memory of one that is read."""
+
+    id: str
+    raw: msgspec.Raw
+
+
 def id_of(row: Any) -> str:
     """The identifier of a row; empty if it has none."""
-    if isinstance(row, Unreceived):
+    if isinstance(row, Unreceived | UnreadRow):
         return row.id
     return word(row.get("id")) if isinstance(row, dict) else ""
 

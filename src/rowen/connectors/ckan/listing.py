@@ -1,23 +1,26 @@
 """The datasets of a CKAN portal in the order of identifiers, what was modified, and the identifiers alone."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
+
+import msgspec
 
 from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row
 from rowen.connectors.catalog.pages import LEAST_ROWS
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, SourceRefusedError, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one, unread
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions
-from rowen.connectors.ckan.course import Course, Unreceived, id_of, mark_of
+from rowen.connectors.ckan.course import Course, UnreadRow, Unreceived, id_of, mark_of
 from rowen.connectors.ckan.record import dataset_of, steady
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
@@ -29,9 +32,34 @@ from rowen.model.url import quoted
 
 __all__ = ["CkanListing"]
 
-MOST_PAGE_BYTES = 6 << 20
-"""Larger pages are asked for in smaller parts: read into records, they take ten times as much memory."""
+MOST_PAGE_BYTES = 20 << 20
+"""Larger pages are asked for in smaller parts: two or three are held at a time, as they came. A thousand records of
+15 kB, as national portals have them, fit into one."""
 
+PART_BYTES = 5 << 18
+"""So much of a page is read at once, and becomes a group: with twice as much a first harvest takes 50 MB more
+memory, with half of it twice as many transactions."""
+
+_AHEAD_BYTES = 16 << 20  # of large pages one is asked for before its turn, of small ones as many as the host allows
+
+
+class _Found(msgspec.Struct):
+    count: int
+    results: list[msgspec.Raw]
+
+
+class _Answer(msgspec.Struct):
+    """A page as CKAN itself gives it, its records unread."""
+
+    success: Literal[True]
+    result: _Found
+
+
+class _Named(msgspec.Struct):
+    id: Any = None
+
+
+_ANSWER, _NAMED = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Named)
 _BARE = re.compile(r"[12]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}")
 _UNRECEIVED = (UnreadableError, BodyTooLargeError, TooMuchError)
 
@@ -66,13 +94,19 @@ class CkanListing(Listing):
         course = Course(since=stamp(since) if since else None, **(place or {}))
         async with aclosing(self._follow(course)) as parts:
             async for rows, page in parts:
+                *earlier, last = _parted(rows, page)
+                for part in earlier:
+                    place = {"position": part.end, "after": part.after}
+                    yield ListingPage(
+                        await one_by_one(self._row, part.rows), place=place, declared=page.total, clock=page.clock
+                    )
                 yield ListingPage(
-                    await one_by_one(self._row, rows),
+                    await one_by_one(self._row, last.rows),
                     place=None if course.at_end else {"position": course.position, "after": course.after},
                     declared=page.total,
                     clock=page.clock,
                     doubt=_doubt(course, page),
-                    ends_by_count=course.ends_by_count,
+                    ends_by_count=course.ends_by_count and not earlier,
                 )
 
     async def count(self, since: datetime | None = None) -> int | None:
@@ -117,7 +151,7 @@ class CkanListing(Listing):
         wanted = {"rows": 1, "start": 0, "fq": f'+id:"{escaped}" +({self._options.filter})'}
         private = {"include_private": "true"} if self._options.include_private else {}
         url = f"{self._address.action}/package_search?{urlencode({**wanted, **private}, errors='surrogatepass')}"
-        return next(iter(self._found(await self._portal.get(url, once=True), 0, 1).rows), None)
+        return self._read(next(iter(self._found(await self._portal.get(url, once=True), 0, 1).rows), None))
 
     def _is_listed(self, record: Any) -> bool:
         """Whether a search would show the record to us as well."""
@@ -148,6 +182,7 @@ class CkanListing(Listing):
         size = self._portal.size.rows
         if page.total is None or size < 2 or not course.overlaps or course.since:
             return []
+        most = min(most, max(1, _AHEAD_BYTES // max(page.size_bytes, 1)))
         starts = islice(course.starts(size, page.total), most)
         return [PageRequest(self._search_url(start, size, since=course.since, ids=course.ids)) for start in starts]
 
@@ -223,6 +258,14 @@ class CkanListing(Listing):
 
     def _found(self, response: Response, start: int, asked: int) -> SearchPage:
         clock, size = self._portal.clock(response), len(response.body)
+        try:
+            answer = _ANSWER.decode(response.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass  # whatever else it is: an error that is told, a page of a portal without an envelope, broken JSON
+        else:
+            return SearchPage(
+                start, asked, [*map(self._unread, answer.result.results)], answer.result.count, clock, size
+            )
         match self._result(response):
             case {"count": int(count), "results": list(rows)} if not isinstance(count, bool):
                 return SearchPage(start, asked, rows, count, clock, size)
@@ -232,8 +275,19 @@ class CkanListing(Listing):
                 return SearchPage(start, asked, [], 0, clock)
         raise UnreadableError(f"{self._address.action} answered with JSON that is no list of datasets.")
 
+    def _unread(self, raw: msgspec.Raw) -> Any:
+        """A row of which no more is known than its identifier; one without is read at once."""
+        try:
+            name = word(_NAMED.decode(raw).id)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            name = ""
+        return UnreadRow(name, raw) if name else read_json(bytes(raw), self._address.action)
+
+    def _read(self, row: Any) -> Any:
+        return read_json(bytes(row.raw), self._address.action) if isinstance(row, UnreadRow) else row
+
     def _row(self, row: Any) -> Row:
-        name = id_of(row)
+        name, row = id_of(row), self._read(row)
         url = self._address.item(name) if name else unread_url(self._address.site, mark_of(row)[1:])
         if isinstance(row, Unreceived):
             return Row(Failed(url, row.error), named=bool(name))
@@ -254,6 +308,27 @@ class CkanListing(Listing):
             landing_page=self._options.landing_page,
         )
         return Row(seen, modified)
+
+
+class PagePart(NamedTuple):
+    """Rows of a page that are read at once; the next row of the listing is at `end`, behind the one marked `after`."""
+
+    rows: list[Any]
+    end: int = 0
+    after: str = ""
+
+
+def _parted(taken: list[Any], page: SearchPage) -> Iterator[PagePart]:
+    """What was taken of a page in parts that are small enough to be read, the last one in any case."""
+    wanted, rows, size = {*map(id, taken)}, [], 0
+    for number, row in enumerate(page.rows, 1):
+        if id(row) in wanted:
+            rows.append(row)
+            size += memoryview(row.raw).nbytes if isinstance(row, UnreadRow) else 0
+        if size >= PART_BYTES and number < len(page.rows):
+            yield PagePart(rows, page.start + number, mark_of(row))
+            rows, size = [], 0
+    yield PagePart(rows)
 
 
 def _doubt(course: Course, page: SearchPage) -> str | None:
