@@ -160,3 +160,18 @@ async def test_nothing_is_read_but_what_changed_and_what_failed_before(
     assert [(run.tally.failed, run.tally.stopped_at_body) for run in (failed, again)] == [(1, COUNT - 1)] * 2
     assert (healed.tally.failed, healed.tally.unchanged) == (0, COUNT)
     assert house.query("select count(*) from quarantine") == [(0,)]
+
+
+async def test_a_record_that_was_mended_out_of_a_broken_answer_is_known_by_the_same_hash(
+    house: House, opened: Opened
+) -> None:
+    repository = opened(OaiRepository)
+    repository.fill(COUNT - 1)
+    repository.spoil("d00005")
+    async with house.open() as r:
+        broken = await r.sync(repository.address, full=True)
+        repository.make("d00005")
+        mended = await r.sync(repository.address, full=True)
+
+    assert (broken.tally.created, broken.tally.failed) == (COUNT - 1, 1)
+    assert (mended.tally.created, mended.tally.stopped_at_body) == (1, COUNT - 1)

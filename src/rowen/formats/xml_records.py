@@ -25,7 +25,7 @@ from rowen.formats.xml import (
     read_xml,
 )
 
-__all__ = ["CutDocument", "CutRecord", "cut_up"]
+__all__ = ["CutDocument", "CutRecord", "cut_text", "cut_up"]
 
 # Elements around the list, or before it; a service tells of itself in some tens of them.
 _MOST_BEFORE = 1000
@@ -89,6 +89,13 @@ async def cut_up(
     return _cut(text, around, named)
 
 
+def cut_text(text: str, around: frozenset[str], *, named: frozenset[str] | None = None) -> CutDocument | None:
+    """The same of a document that is no longer than a record is."""
+    if _OTHER_DECLARATION.search(text) or not all(_soundness(text)):
+        return None
+    return _cut(text, around, named)
+
+
 async def _decoded(body: bytes, charset: str | None) -> str:
     decoder, parts = XmlDecoder(charset), []
     for at in range(0, len(body), PIECE_BYTES):
@@ -98,17 +105,25 @@ async def _decoded(body: bytes, charset: str | None) -> str:
 
 
 async def _is_sound(text: str) -> bool:
-    """Whether a document is well-formed, and has no namespace that is too long to be written out with each name."""
+    for is_sound in _soundness(text):
+        if not is_sound:
+            return False
+        await asyncio.sleep(0)
+    return True
+
+
+def _soundness(text: str) -> Iterator[bool]:
+    """Whether a document is well-formed so far, and has no namespace too long to be written out with each name."""
     parser = expat.ParserCreate(namespace_separator="}")
     parser.StartNamespaceDeclHandler = _check_namespace
     try:
         for at in range(0, len(text), PIECE_BYTES):
             parser.Parse(text[at : at + PIECE_BYTES], False)
-            await asyncio.sleep(0)
+            yield True
         parser.Parse("", True)
+        yield True
     except (expat.ExpatError, UnreadableError):
-        return False
-    return True
+        yield False
 
 
 def _check_namespace(_: str | None, name: str | None) -> None:

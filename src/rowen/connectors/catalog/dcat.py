@@ -45,6 +45,35 @@ _SHAPES = ("dcat:bbox", "dcat:centroid", "locn:geometry", "gsp:asWKT")
 _STARTS = ("dcat:startDate", "schema:startDate", "time:hasBeginning", "dct:start")
 _ENDS = ("dcat:endDate", "schema:endDate", "time:hasEnd", "dct:end")
 _INSTANTS = ("time:inXSDDate", "time:inXSDDateTimeStamp", "time:inXSDDateTime", "time:inXSDgYear")
+# What leads to other items, of which nothing is read.
+_RELATIONS = frozenset(
+    {
+        "dcat:accessService",
+        "dcat:first",
+        "dcat:hasVersion",
+        "dcat:inSeries",
+        "dcat:isVersionOf",
+        "dcat:last",
+        "dcat:next",
+        "dcat:prev",
+        "dcat:qualifiedRelation",
+        "dcat:seriesMember",
+        "dcat:servesDataset",
+        "dct:conformsTo",
+        "dct:hasPart",
+        "dct:hasVersion",
+        "dct:isPartOf",
+        "dct:isReferencedBy",
+        "dct:isReplacedBy",
+        "dct:isRequiredBy",
+        "dct:isVersionOf",
+        "dct:references",
+        "dct:relation",
+        "dct:replaces",
+        "dct:requires",
+        "dct:source",
+    }
+)
 _ORGANISATION = re.compile(r"https?://\S*/organizations/([^\s/?#]+)")
 _AUTHORITY = re.compile(r"\A.*/authority/[\w-]+/")
 
@@ -76,7 +105,7 @@ def unread_node(
 
     One that others decide about as well is read at once. Raises `ValueError` where what is said is broken, or too much.
     """
-    record, is_all = graph.written_out(node, borders)
+    record, is_all = graph.written_out(node, borders, unfollowed=_RELATIONS)
     digest = body_hash(canonical_json(record)) if is_all else None
 
     def read() -> Fetched | Failed:

@@ -26,7 +26,7 @@ from rowen.formats.xml import (
     said,
     spaced,
 )
-from rowen.formats.xml_records import CutRecord, cut_up
+from rowen.formats.xml_records import CutRecord, cut_text, cut_up
 
 __all__ = [
     "BadTokenError",
@@ -118,7 +118,7 @@ async def read(response: Response, where: str) -> OaiAnswer:
             raise _bad_status(response, where) from None
         if reader.elements > MOST_ANSWER_ELEMENTS:
             raise SourceError(f"{where}: {problem}", hint=problem.hint) from None
-        found = [*await _mended(response, UnreadableError(f"{where}: {problem}", hint=problem.hint))]
+        found = await _mended(response, UnreadableError(f"{where}: {problem}", hint=problem.hint))
     except SourceError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None
@@ -153,16 +153,21 @@ def _bad_status(response: Response, where: str) -> SourceError:
 
 
 async def _headed(records: Sequence[CutRecord]) -> list[FoundElement | Plain]:
-    """The records of an answer; one whose header is not as plain as most is read, while others have their turn."""
+    """The records of an answer, while others have their turn between those that are read."""
     found: list[FoundElement | Plain] = []
     for cut in records:
-        header = _HEADER.match(cut.text)
-        if header and (identifier := spaced(header["identifier"])):
-            found.append(Plain(identifier, spaced(header["stamp"]), cut))
-        else:
-            found.append(cut.found())
+        found.append(_named(cut))
+        if isinstance(found[-1], FoundElement):
             await asyncio.sleep(0)
     return found
+
+
+def _named(cut: CutRecord) -> FoundElement | Plain:
+    """A record by the name in its header; one whose header is not as plain as most is read."""
+    header = _HEADER.match(cut.text)
+    if header and (identifier := spaced(header["identifier"])):
+        return Plain(identifier, spaced(header["stamp"]), cut)
+    return cut.found()
 
 
 def _sorted_out(found: Sequence[FoundElement | Broken | Plain], where: str) -> OaiAnswer:
@@ -193,16 +198,16 @@ def _refusal(error: Element, where: str) -> OaiRefusalError:
     return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.")
 
 
-async def _mended(response: Response, problem: UnreadableError) -> list[FoundElement | Broken]:
+async def _mended(response: Response, problem: UnreadableError) -> list[FoundElement | Broken | Plain]:
     """The records of an answer that is no XML as a whole, while others have their turn between them."""
-    found: list[FoundElement | Broken] = []
+    found: list[FoundElement | Broken | Plain] = []
     for one in _pieces(response, problem):
         found.append(one)
         await asyncio.sleep(0)
     return found
 
 
-def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundElement | Broken]:
+def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundElement | Broken | Plain]:
     """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
     decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
@@ -219,7 +224,10 @@ def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundEleme
     yield from _read(head + text[rest.start() :])
 
 
-def _alone(head: str, piece: str, tail: str) -> FoundElement | Broken:
+def _alone(head: str, piece: str, tail: str) -> FoundElement | Broken | Plain:
+    cut = cut_text(head + piece + tail, _LISTS, named=_RECORDS)
+    if cut and len(cut.records) == 1:
+        return _named(cut.records[0])
     try:
         return next(one for one in _read(head + piece + tail) if local(one.tree.tag) == "record")
     except (UnreadableError, StopIteration) as problem:

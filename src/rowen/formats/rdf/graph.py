@@ -197,12 +197,15 @@ class Graph:
         """
         return self.written_out(root, borders)[0]
 
-    def written_out(self, root: Node, borders: Container[Node] = ()) -> tuple[dict[str, Any], bool]:
+    def written_out(
+        self, root: Node, borders: Container[Node] = (), *, unfollowed: Container[str] = ()
+    ) -> tuple[dict[str, Any], bool]:
         """The same, and whether it tells all that may be read of the node here.
 
-        It does not where a border is named of which something is said, nor where there is a list.
+        It does not where a border is named of which something is said, nor where there is a list, unless it is the
+        value of a property that no reader follows.
         """
-        writing = _Writing(self, borders)
+        writing = _Writing(self, borders, unfollowed)
         try:
             return writing.node(root, ()), writing.is_all
         except OverspentError:
@@ -212,9 +215,10 @@ class Graph:
 class _Writing:
     """One node on its way to JSON."""
 
-    def __init__(self, graph: Graph, borders: Container[Node]) -> None:
+    def __init__(self, graph: Graph, borders: Container[Node], unfollowed: Container[str]) -> None:
         self._graph = graph
         self._borders = borders
+        self._unfollowed = unfollowed
         self._nodes = 0
         self.is_all = True
 
@@ -230,8 +234,10 @@ class _Writing:
             if name == "rdf:type":
                 written["@type"] = sorted(short(value) if isinstance(value, Iri) else str(value) for value in values)
             else:
+                was_all = self.is_all
                 several = sorted((self._term(value, (*above, node)) for value in values), key=canonical_json)
                 written[name] = several[0] if len(several) == 1 else several
+                self.is_all = was_all if name in self._unfollowed else self.is_all
         return written
 
     def _spend(self, name: str, values: Iterable[Term]) -> None:
