@@ -27,6 +27,7 @@ __all__ = [
     "read_in_steps",
     "read_xml",
     "said",
+    "spaced",
     "written",
 ]
 
@@ -44,7 +45,7 @@ LONGEST_NAMESPACE = 500
 """The parser writes a namespace out with each name in it. Those of catalogs have up to 90 characters."""
 
 # Others have their turn after each piece; one of dense elements took up to 0.3 s on a busy machine.
-_PIECE_BYTES = 1 << 18
+PIECE_BYTES = 1 << 18
 _MOST_WRITTEN_BYTES = 1 << 20
 # A document may have any number of names of any length; what is beyond these is not kept at hand.
 _MOST_NAMES = 10_000
@@ -264,8 +265,8 @@ async def read_in_steps(body: bytes, reader: Reader) -> list[FoundElement]:
 
 
 def _steps(body: bytes, reader: Reader) -> Iterator[list[FoundElement]]:
-    for at in range(0, len(body), _PIECE_BYTES):
-        yield list(reader.feed(body[at : at + _PIECE_BYTES]))
+    for at in range(0, len(body), PIECE_BYTES):
+        yield list(reader.feed(body[at : at + PIECE_BYTES]))
         if reader.elements > MOST_ANSWER_ELEMENTS:
             raise UnreadableError("The document is too large to be read at once.")
     yield list(reader.close())
@@ -278,7 +279,12 @@ def local(name: str) -> str:
 
 def said(tree: Element | None) -> str:
     """All the words in an element, on one line."""
-    return "" if tree is None else _SPACE.sub(" ", "".join(tree.itertext())).strip()
+    return "" if tree is None else spaced("".join(tree.itertext()))
+
+
+def spaced(words: str) -> str:
+    """The same words on one line."""
+    return _SPACE.sub(" ", words).strip()
 
 
 def written(tree: Element) -> bytes:

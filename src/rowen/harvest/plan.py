@@ -205,7 +205,7 @@ class Planner:
                 continue
             self._release([key], plan)
             plan.counts[Outcome.UNCHANGED] += 1
-            plan.counts["stopped_at_validator"] += 1
+            plan.counts["stopped_at_body" if observation.by_body else "stopped_at_validator"] += 1
             if check := sieve.recheck(observation, row):
                 plan.checks.append(check)
 

@@ -24,6 +24,7 @@ from rowen.formats.charset import XmlDecoder, declared
 from rowen.formats.json_records import Splitter
 from rowen.formats.rdf.syntax import RdfBody, format_of, read_graph
 from rowen.formats.xml import Reader, plain_tree, read_xml
+from rowen.formats.xml_records import cut_up
 from rowen.model.url import canonical, key
 from tests.hostile.fuzz.harness import target
 
@@ -146,6 +147,16 @@ def splitter(data: bytes) -> None:
 def catalog_xml(data: bytes) -> None:
     for found in read_xml(data, Reader(frozenset({"record"}), within=frozenset({"metadata"}))):
         plain_tree(found.tree, {})
+
+
+@target("xml-records", seeds=[_OAI], tokens=_XML)
+def xml_records(data: bytes) -> None:
+    around = frozenset({"ListRecords"})
+    if cut := asyncio.run(cut_up(data, around, charset=None)):
+        found, left = (read_xml(body, Reader(within=around)) for body in (data, cut.rest))
+        assert len(cut.records) + len(left) == len(found), "not the records that a reader finds"
+        for one in cut.records:
+            one.found()
 
 
 @target("oai-answer", seeds=[_OAI], tokens=_XML)

@@ -1,24 +1,27 @@
 """What DCAT says of a dataset, a series or a service becomes a dataset, whether it came in a document or in rows."""
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
 from rowen.connectors.catalog.dates import iso, moment
 from rowen.connectors.catalog.landing_pages import page_at_europa
 from rowen.connectors.catalog.languages import code_of, one_of, wordings
+from rowen.connectors.catalog.listing import Unread
 from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_named, format_of, media_type_named, size_of
 from rowen.connectors.catalog.text import plain
 from rowen.formats.rdf.graph import Graph, Iri, Literal, Node, Term
 from rowen.model.hashes import body_hash, canonical_json
-from rowen.model.url import canonical, quoted
+from rowen.model.item import Failed, Fetched, Validators
+from rowen.model.outside import attempt
+from rowen.model.url import address, canonical, quoted
 
-__all__ = ["ITEMS", "Reading", "dataset_of", "item_url"]
+__all__ = ["ITEMS", "Reading", "dataset_of", "item_url", "unread_node"]
 
 ITEMS = frozenset({"dcat:Dataset", "dcat:DatasetSeries", "dcat:DataService"})
 """The classes whose nodes are items."""
@@ -44,6 +47,35 @@ _SHAPES = ("dcat:bbox", "dcat:centroid", "locn:geometry", "gsp:asWKT")
 _STARTS = ("dcat:startDate", "schema:startDate", "time:hasBeginning", "dct:start")
 _ENDS = ("dcat:endDate", "schema:endDate", "time:hasEnd", "dct:end")
 _INSTANTS = ("time:inXSDDate", "time:inXSDDateTimeStamp", "time:inXSDDateTime", "time:inXSDgYear")
+# What leads to other items, of which nothing is read.
+_RELATIONS = frozenset(
+    {
+        "dcat:accessService",
+        "dcat:first",
+        "dcat:hasVersion",
+        "dcat:inSeries",
+        "dcat:isVersionOf",
+        "dcat:last",
+        "dcat:next",
+        "dcat:prev",
+        "dcat:qualifiedRelation",
+        "dcat:seriesMember",
+        "dcat:servesDataset",
+        "dct:conformsTo",
+        "dct:hasPart",
+        "dct:hasVersion",
+        "dct:isPartOf",
+        "dct:isReferencedBy",
+        "dct:isReplacedBy",
+        "dct:isRequiredBy",
+        "dct:isVersionOf",
+        "dct:references",
+        "dct:relation",
+        "dct:replaces",
+        "dct:requires",
+        "dct:source",
+    }
+)
 _ORGANISATION = re.compile(r"https?://\S*/organizations/([^\s/?#]+)")
 _AUTHORITY = re.compile(r"\A.*/authority/[\w-]+/")
 
@@ -55,21 +87,65 @@ class Reading(NamedTuple):
     modified: datetime | None
 
 
+class UnreadNode(NamedTuple):
+    """A node that is read only if it is not what we hold, and when it is said to have been modified."""
+
+    seen: Unread | Fetched | Failed
+    modified: datetime | None
+
+
+def unread_node(
+    graph: Graph,
+    node: Node,
+    source: str,
+    *,
+    language: str | None,
+    borders: Container[Node],
+    failed: Callable[[str], Failed],
+    landing_page: str | None = None,
+) -> UnreadNode:
+    """A node of a catalog, compared by what is said of it, in an order of its own.
+
+    One that others decide about as well is read at once. Raises `ValueError` where what is said is broken, or too much.
+    """
+    record, is_all = graph.written_out(node, borders, unfollowed=_RELATIONS)
+    digest = body_hash(canonical_json(record)) if is_all else None
+
+    def read() -> Fetched | Failed:
+        def document() -> Fetched:
+            dataset = dataset_of(graph, node, source, language=language, record=record).dataset
+            validators = Validators(body_hash=digest)
+            return Fetched(dataset.document(validators=validators, language=language, landing_page=landing_page))
+
+        return attempt(document, failed)
+
+    modified = moment(_modified(graph, node))
+    if digest is None:
+        return UnreadNode(read(), modified)
+    return UnreadNode(Unread(address(item_url(graph, node, source)), digest, read), modified)
+
+
 def dataset_of(
-    graph: Graph, node: Node, source: str, *, language: str | None = None, borders: Container[Node] = ()
+    graph: Graph,
+    node: Node,
+    source: str,
+    *,
+    language: str | None = None,
+    borders: Container[Node] = (),
+    record: Mapping[str, Any] | None = None,
 ) -> Reading:
     """What is said of a node in a catalog that is found at `source`; whatever is lacking is left out.
 
-    Raises `ValueError` where what is said is broken, or too much.
+    `record` is the node written out, if it was. Raises `ValueError` where what is said is broken, or too much.
     """
     titles, descriptions = (
         _by_language(graph.values(node, *_TITLES), min),
         _by_language(graph.values(node, *_DESCRIPTIONS), _together),
     )
     said = wordings(titles, descriptions, preferred=language)
-    main, record = said.language, graph.written(node, borders)
+    main, record = said.language, graph.written(node, borders) if record is None else record
     url, identifier = item_url(graph, node, source), _identifier(graph, node)
-    modified = max(_texts(graph.values(node, *_MODIFIED)), key=lambda text: iso(text) or "", default="")
+    modified = _modified(graph, node)
     dataset = Dataset(
         url=url,
         identifier=identifier or (str(node) if isinstance(node, Iri) else ""),
@@ -108,6 +184,11 @@ def item_url(graph: Graph, node: Node, source: str) -> str:
     if name:
         return f"{base}#/{quoted(_SCHEME.sub('', name, count=1))}"
     return f"{base}#/unnamed/{body_hash(canonical_json(_likeness(graph, node))).hex()[:32]}"
+
+
+def _modified(graph: Graph, node: Node) -> str:
+    """The latest of the dates on which it is said to have been modified."""
+    return max(_texts(graph.values(node, *_MODIFIED)), key=lambda text: iso(text) or "", default="")
 
 
 def _likeness(graph: Graph, node: Node) -> list[str]:

@@ -87,13 +87,18 @@ def unread(
     *,
     url: str,
     steady: Callable[[Json], Json],
+    beside: str = "",
     language: str | None = None,
     landing_page: str | None = None,
+    what: str = "record",
 ) -> Unread | Fetched | Failed:
-    """A record of an item, to be read if it is not the one that we hold; one that cannot be hashed is read at once."""
+    """A record of an item, to be read if it is not the one that we hold; one that cannot be hashed is read at once.
+
+    `beside` is what else decides what is made of it, as the address that its links are relative to.
+    """
 
     def failed(why: str) -> Failed:
-        return Failed(url, f"The record cannot be read: {why}.", payload=payload_of(record))
+        return Failed(url, f"The {what} cannot be read: {why}.", payload=payload_of(record))
 
     def fetched(said: Json, digest: Hash | None) -> Fetched | Failed:
         how: dict[str, Any] = {"language": language, "landing_page": landing_page}
@@ -101,7 +106,8 @@ def unread(
 
     def hashed() -> Unread:
         said = steady(record)
-        digest = body_hash(msgspec.json.encode(said, order="deterministic"))
+        written = msgspec.json.encode(said, order="deterministic")
+        digest = body_hash(written + beside.encode("utf-8", "surrogatepass"))
         return Unread(address(url), digest, lambda: fetched(said, digest))
 
     return attempt(hashed, lambda _: None) or fetched(record, None)

@@ -150,9 +150,9 @@ class Walk:
     def _count_namesakes(self, rows: Sequence[Row], is_new: list[bool]) -> None:
         """Count what shares its identifier, and what another record of this walk hides, which is in no way the same."""
         for row, new in zip(rows, is_new, strict=True):
+            self.shared += new and row.shared and isinstance(row.seen, Fetched | Unchanged)
             if isinstance(row.seen, Fetched) and isinstance(row.seen.item, Document):
                 is_other = self._said.add(f"{row.url} {row.seen.item.record_hash.hex()}")
-                self.shared += new and row.shared
                 if is_other and not new and self._is_first:
                     self.dropped += 1
                     log.warning("another record has the identifier of %r: %s", row.seen.item.title, row.url)

@@ -6,6 +6,7 @@ from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, Reader, local, read_in_steps, said
+from rowen.formats.xml_records import CutRecord, cut_up
 
 __all__ = ["CswAnswer", "CswRefusalError", "read", "read_one"]
 
@@ -33,33 +34,38 @@ class CswAnswer:
     Where the next ones are said to begin is not worth knowing.
     """
 
-    records: list[FoundElement] = field(default_factory=list)
+    records: list[CutRecord | FoundElement] = field(default_factory=list)
     matched: int | None = None
     returned: int | None = None
 
 
 async def read(response: Response, where: str) -> CswAnswer:
     """The answer in a response; raises what the service reports instead."""
-    root, found = await _read(
-        response, where, Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=response.charset)
-    )
+    cut = await cut_up(response.body, _RESULTS, charset=response.charset)
+    charset = "utf-8" if cut else response.charset
+    reader = Reader(_WRONG, within=_RESULTS, heads=_RESULTS, charset=charset)
+    root, found = await _read(response, where, reader, cut.rest if cut else response.body)
     if root != "GetRecordsResponse":
         raise SourceError(f"{where} answers with XML that is no list of records.")
-    return _sorted_out(found)
+    answer = _sorted_out(found)
+    answer.records += cut.records if cut else []
+    return answer
 
 
-async def read_one(response: Response, where: str) -> list[FoundElement]:
+async def read_one(response: Response, where: str) -> list[CutRecord | FoundElement]:
     """The record in an answer to the question for one; none where the service does not know it."""
-    root, found = await _read(response, where, Reader(_WRONG | _RECORDS, within=_ONE, charset=response.charset))
+    cut = await cut_up(response.body, _ONE, charset=response.charset)
+    reader = Reader(_WRONG | _RECORDS, within=_ONE, charset="utf-8" if cut else response.charset)
+    root, found = await _read(response, where, reader, cut.rest if cut else response.body)
     if root not in _ONE | _RECORDS:
         raise SourceError(f"{where} answers with XML that is no record.")
-    return found
+    return [*found, *(cut.records if cut else [])]
 
 
-async def _read(response: Response, where: str, reader: Reader) -> tuple[str, list[FoundElement]]:
-    """The name of a document and what a reader finds in it."""
+async def _read(response: Response, where: str, reader: Reader, body: bytes) -> tuple[str, list[FoundElement]]:
+    """The name of a document and what a reader finds in it, or in what was left of it."""
     try:
-        found = await read_in_steps(response.body, reader)
+        found = await read_in_steps(body, reader)
     except SourceError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None

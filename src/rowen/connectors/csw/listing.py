@@ -9,7 +9,8 @@ from typing import Any
 
 from rowen.connectors.catalog import chronology
 from rowen.connectors.catalog.ahead import PageRequest
-from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.dates import moment
+from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, Unread
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import one_by_one
@@ -17,14 +18,18 @@ from rowen.connectors.csw.address import CswOptions, ask, capabilities_url, iden
 from rowen.connectors.csw.answer import CswAnswer, CswRefusalError, read, read_one
 from rowen.connectors.csw.capabilities import Capabilities
 from rowen.connectors.csw.question import CswDialect, CswQuestion, by_identifier
+from rowen.connectors.csw.raw import letters_of, name_in
 from rowen.connectors.csw.record import dataset_of, identifier_of, stamp_of, url_of
 from rowen.connectors.remembered import remembered
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
-from rowen.formats.xml import FoundElement, written
-from rowen.model.item import Failed, Fetched
+from rowen.formats.xml import Element, FoundElement, written
+from rowen.formats.xml_records import CutRecord
+from rowen.model.hashes import Hash, body_hash
+from rowen.model.item import Failed, Fetched, Validators
 from rowen.model.outside import attempt
+from rowen.model.url import address
 
 __all__ = ["Catalogue"]
 
@@ -315,7 +320,7 @@ class Catalogue(Listing):
             return _Window([], answer.matched, 1)
         if answer.matched is not None and await self._is_end(question):
             return _Window([], answer.matched, 1, unshown=answer.matched - question.at + 1)
-        identifier = identifier_of(answer.records[0].tree) if answer.records else ""
+        identifier = identifier_of(_tree(answer.records[0])) if answer.records else ""
         self._holes += not identifier
         if not identifier and (question.at == 1 or self._holes >= MOST_HOLES):
             raise problem
@@ -336,7 +341,7 @@ class Catalogue(Listing):
             answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
         except UnreadableError:
             return False
-        names = [identifier_of(one.tree) for one in answer.records]
+        names = [identifier_of(_tree(one)) for one in answer.records]
         return bool(names and names[0]) and item_url(self._url, names[0]) == self._last
 
     async def _ask(self, question: CswQuestion) -> CswAnswer:
@@ -354,30 +359,49 @@ class Catalogue(Listing):
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
 
-    def _row(self, found: FoundElement) -> Row:
-        return attempt(lambda: self._named(found), lambda why: self._nameless(found, why))
+    def _row(self, found: CutRecord | FoundElement) -> Row:
+        def read() -> Row:
+            return self._unread(found) if isinstance(found, CutRecord) else self._named(found)
 
-    def _nameless(self, found: FoundElement, why: str) -> Row:
-        payload = written(found.tree)
+        return attempt(read, lambda why: self._nameless(found, why))
+
+    def _nameless(self, found: CutRecord | FoundElement, why: str) -> Row:
+        whole = found.found() if isinstance(found, CutRecord) else found
+        payload = written(whole.tree)
         failed = Failed(unread_url(self._url, payload), f"The record cannot be read: {why}.", payload=payload)
         return Row(failed, named=False)
 
+    def _unread(self, cut: CutRecord) -> Row:
+        """A record that is read only if its letters are not those that we hold."""
+        if raw := name_in(cut.text):
+            identifier, modified = raw.identifier, moment(raw.stamp)
+        else:
+            tree = cut.look()
+            identifier, modified = identifier_of(tree), stamp_of(tree)
+        if not identifier:
+            # It is known by what it says.
+            return self._named(cut.found())
+        url, digest = item_url(self._url, identifier), body_hash(letters_of(cut))
+        return Row(Unread(address(url), digest, lambda: self._read(cut.found(), url, digest)), modified)
+
     def _named(self, found: FoundElement) -> Row:
         modified = stamp_of(found.tree)
-        url = url_of(found.tree, self._url)
+        return Row(self._read(found, url_of(found.tree, self._url)), modified)
+
+    def _read(self, found: FoundElement, url: str, digest: Hash | None = None) -> Fetched | Failed:
         if found.why:
-            return Row(Failed(url, found.why, payload=written(found.tree)), modified)
+            return Failed(url, found.why, payload=written(found.tree))
         language, page = self._options.language, self._options.landing_page
 
         def read() -> Fetched:
-            dataset = dataset_of(found.tree, self._url, language=language)
-            return Fetched(dataset.document(language=language, landing_page=page))
+            dataset, validators = dataset_of(found.tree, self._url, language=language), Validators(body_hash=digest)
+            return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
 
-        seen = attempt(
-            read,
-            lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
-        )
-        return Row(seen, modified)
+        return attempt(read, lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)))
+
+
+def _tree(found: CutRecord | FoundElement) -> Element:
+    return found.look() if isinstance(found, CutRecord) else found.tree
 
 
 def _beyond(matched: int | None) -> str:

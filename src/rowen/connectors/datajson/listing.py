@@ -4,10 +4,11 @@ Records are put aside until all are there: under which URL one is known depends 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
@@ -17,10 +18,11 @@ from rowen.connectors.base import Known
 from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import DocumentOptions
+from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.datajson.namesakes import REMARK, SharedNames, Traits, base_of, is_variant, traits_of
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.record import dataset_of, members_of
-from rowen.connectors.datajson.spool import Spool
+from rowen.connectors.datajson.spool import PutAside, Spool
 from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
@@ -30,8 +32,9 @@ from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.model.hashes import body_hash
-from rowen.model.item import Failed, Fetched
+from rowen.model.item import Failed, Fetched, Unchanged, Validators
 from rowen.model.outside import attempt
+from rowen.model.url import address
 
 __all__ = ["DataJsonListing", "DataJsonOptions"]
 
@@ -125,13 +128,13 @@ class DataJsonListing(Listing):
         """All records put aside, and whether these are all; more than once if there are very many."""
         spool, members = Spool(), Spool()
         try:
-            async with aclosing(self._documents(current, tokens)) as cuts:
-                async for cut in cuts:
+            async with aclosing(self._documents(current, tokens)) as records:
+                async for record in records:
                     if spool.is_full:
                         yield spool, False
                         spool.clear()
-                    spool.add(cut)
-                    self._put_members_aside(cut, members)
+                    spool.add(record)
+                    self._put_members_aside(record.cut, members)
             await self._add_members(members, spool, current)
         except SourceError:
             yield spool, False
@@ -147,14 +150,14 @@ class DataJsonListing(Listing):
         if isinstance(cut.value, Mapping) and not members.is_full:
             for member in members_of(cut.value):
                 if (body := payload_of(member)) is not None:
-                    members.add(cut._replace(body=body))
+                    members.add(self._put_aside(cut._replace(body=body, value=None)))
 
     async def _add_members(self, members: Spool, spool: Spool, current: _DocumentPass) -> None:
         """Take those for records that the catalog does not list by themselves."""
-        listed = [url in current.seen for url in map(self._url_of, members)]
+        listed = [member.url in current.seen for member in members]
         for member, is_listed in zip(members, listed, strict=True):
             if not is_listed:
-                current.add(self._url_of(member))
+                current.add(member.url)
                 spool.add(member)
             await asyncio.sleep(0)
 
@@ -162,8 +165,7 @@ class DataJsonListing(Listing):
         """Under which URLs the records are known whose identifiers came more than once."""
         sound: dict[str, list[Traits]] = {}
         doubtful = {*current.hidden}
-        for number, cut in enumerate(spool if current.repeated else ()):
-            url = self._url_of(cut)
+        for number, (cut, url, _) in enumerate(spool if current.repeated else ()):
             if url in current.repeated:
                 traits = self._traits(cut)
                 sound.setdefault(url, []).extend([traits] if traits else [])
@@ -179,18 +181,41 @@ class DataJsonListing(Listing):
 
     async def _handed_on(self, spool: Spool, names: SharedNames, current: _DocumentPass) -> AsyncGenerator[ListingPage]:
         """The records in pages."""
-        rows: list[Row] = []
+        waiting: list[PutAside] = []
         waiting_bytes = 0
-        for number, cut in enumerate(spool):
-            rows.append(self._row(cut, names, current))
-            waiting_bytes += len(cut.body)
-            if len(rows) >= _PAGE_ROWS or waiting_bytes > _PAGE_BYTES:
-                yield ListingPage(rows)
-                rows, waiting_bytes = [], 0
-            if number % _AT_A_TIME == 0:
-                await asyncio.sleep(0)
-        if rows:
-            yield ListingPage(rows)
+        for record in spool:
+            waiting.append(record)
+            waiting_bytes += len(record.cut.body)
+            if len(waiting) >= _PAGE_ROWS or waiting_bytes > _PAGE_BYTES:
+                yield ListingPage(await self._rows(waiting, names, current))
+                waiting, waiting_bytes = [], 0
+        if waiting:
+            yield ListingPage(await self._rows(waiting, names, current))
+
+    async def _rows(self, records: Sequence[PutAside], names: SharedNames, current: _DocumentPass) -> list[Row]:
+        """What records amount to; none is read that is, by the hash of its bytes, the one that we hold.
+
+        That is settled here: which items were handed on, and which of them cannot be read, decides about others.
+        """
+        known_as = {one.digest: name for one in records if (name := self._known_as(one, names))}
+        held = await self._known.look_up([*known_as.values()]) if known_as and self._known.count else {}
+
+        def row(one: PutAside) -> Row:
+            name = known_as.get(one.digest, "")
+            before = held.get(name)
+            if before is None or before.body_hash != one.digest:
+                return self._row(one, names, current)
+            current.emitted.add(name)
+            return Row(Unchanged(name, by_body=True), shared=name != address(one.url))
+
+        return await one_by_one(row, records)
+
+    def _known_as(self, one: PutAside, names: SharedNames) -> str | None:
+        """Under which URL a record is known, if it can be read."""
+        if not one.cut.whole or one.cut.problem is not None:
+            return None
+        read = partial(self._object, one.cut)
+        return attempt(lambda: address(names.name(one.url, lambda: traits_of(read()))), lambda why: None)
 
     async def _hidden(self, current: _DocumentPass) -> list[Row]:
         """The items that are missing, and named in a broken record: two that are broken in a row look like one."""
@@ -202,7 +227,7 @@ class DataJsonListing(Listing):
         held |= {url for url in await self._held_variants() if base_of(url) in named and url not in current.emitted}
         return [Row(Failed(url, "It is missing, but named within a broken record.", _MEND)) for url in sorted(held)]
 
-    async def _documents(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[Cut]:
+    async def _documents(self, current: _DocumentPass, tokens: Tokens | None) -> AsyncGenerator[PutAside]:
         """The records of one document after the other."""
         following: str | None = tokens.url if tokens else self._url
         asked: set[str] = set()
@@ -259,23 +284,24 @@ class DataJsonListing(Listing):
             self.tokens = Tokens(head.url, head.etag, head.last_modified)
         return not head.ok
 
-    async def _records(self, stream: Stream, current: _DocumentPass) -> AsyncGenerator[Cut]:
+    async def _records(self, stream: Stream, current: _DocumentPass) -> AsyncGenerator[PutAside]:
         splitter = Splitter(_LISTS, _CATALOGS, most_bytes=MOST_RECORD_BYTES, is_record=is_record)
         before = current.unique
-        repeated: list[tuple[Cut, bool]] = []
+        repeated: list[tuple[PutAside, bool]] = []
         async with aclosing(_cuts(stream, splitter)) as cuts:
             async for cut in cuts:
                 if cut.problem is not None:
                     current.hidden |= names_in(cut.body, self._url)
-                current.add(self._url_of(cut))
-                is_copy = not current.bodies.add(body_hash(cut.body).hex())
+                record = self._put_aside(cut)
+                current.add(record.url)
+                is_copy = not current.bodies.add(record.digest.hex())
                 if current.pages and current.unique == before:
-                    repeated.append((cut, is_copy))
+                    repeated.append((record, is_copy))
                     if len(repeated) == _SAME:
                         # The site knows no pages.
                         return
                     continue
-                for one, _ in [*repeated, (cut, is_copy)]:
+                for one, _ in [*repeated, (record, is_copy)]:
                     yield one
                 repeated = []
         for one, is_copy in repeated:
@@ -285,9 +311,10 @@ class DataJsonListing(Listing):
         if not splitter.found:
             raise UnreadableError(f"{self._url} is JSON, but holds no list of datasets.")
 
-    def _url_of(self, cut: Cut) -> str:
-        """The URL that a record's identifier gives it; one of its own, where none can be made out."""
-        return name_of(cut.body, self._value(cut), self._url) or self._nowhere(cut)
+    def _put_aside(self, cut: Cut) -> PutAside:
+        """A record with the URL that its identifier gives it; one of its own, where none can be made out."""
+        url = name_of(cut.body, self._value(cut), self._url) or self._nowhere(cut)
+        return PutAside(cut, url, body_hash(cut.body))
 
     def _value(self, cut: Cut) -> Any:
         """What a record says; nothing if it cannot be read."""
@@ -314,9 +341,10 @@ class DataJsonListing(Listing):
             raise ValueError("it is no object")
         return value
 
-    def _row(self, cut: Cut, names: SharedNames, current: _DocumentPass) -> Row:
+    def _row(self, one: PutAside, names: SharedNames, current: _DocumentPass) -> Row:
         """What a record amounts to."""
-        row = attempt(lambda: self._read(cut, names), lambda why: self._unread(cut, why))
+        cut = one.cut
+        row = attempt(lambda: self._read(one, names), lambda why: self._unread(cut, why))
         if not isinstance(row.seen, Failed):
             current.emitted.add(row.url)
             return row
@@ -331,13 +359,14 @@ class DataJsonListing(Listing):
         current.failed[failed.url] = replace(failed, payload=None)
         return row._replace(seen=failed)
 
-    def _read(self, cut: Cut, names: SharedNames) -> Row:
-        record, language = self._object(cut), self._options.language
+    def _read(self, one: PutAside, names: SharedNames) -> Row:
+        record, language = self._object(one.cut), self._options.language
         dataset = dataset_of(record, self._url, language=language)
         name = names.name(dataset.url, lambda: traits_of(record))
         is_shared = name != dataset.url
-        page, remarks = self._options.landing_page, (REMARK,) if is_shared else ()
-        document = replace(dataset, url=name).document(language=language, landing_page=page, remarks=remarks)
+        how: dict[str, Any] = {"language": language, "landing_page": self._options.landing_page}
+        how |= {"remarks": (REMARK,) if is_shared else (), "validators": Validators(body_hash=one.digest)}
+        document = replace(dataset, url=name).document(**how)
         return Row(Fetched(document), shared=is_shared)
 
     def _unread(self, cut: Cut, why: str) -> Row:

@@ -3,11 +3,12 @@
 import pickle
 from collections.abc import Iterator
 from tempfile import SpooledTemporaryFile
-from typing import IO
+from typing import IO, NamedTuple
 
 from rowen.formats.json_records import Cut
+from rowen.model.hashes import Hash
 
-__all__ = ["Spool"]
+__all__ = ["PutAside", "Spool"]
 
 IN_MEMORY_BYTES = 32 << 20
 """The recorded documents have up to 1.4 MB, large ones of federal agencies some 30; what is larger waits on disk."""
@@ -16,6 +17,14 @@ MOST_BYTES = 512 << 20
 MOST_RECORDS = 250_000
 """What is put aside at once, at 2 kB a record. Beyond, records come as they are met, so that no document without end
 fills the disk; the largest data.json that is known has some 60,000."""
+
+
+class PutAside(NamedTuple):
+    """A record as it was sent, the URL that its identifier gives it, and the hash of its bytes."""
+
+    cut: Cut
+    url: str
+    digest: Hash
 
 
 class Spool:
@@ -33,17 +42,19 @@ class Spool:
         """Whether no more should be put aside."""
         return self._count >= MOST_RECORDS or self._size_bytes >= MOST_BYTES
 
-    def add(self, cut: Cut) -> None:
+    def add(self, record: PutAside) -> None:
         """Put a record aside; its value is read again from its body."""
-        pickle.dump(tuple(cut._replace(value=None)), self._file)
+        cut, url, digest = record
+        pickle.dump((tuple(cut._replace(value=None)), url, digest), self._file)
         self._count += 1
         self._size_bytes += len(cut.body)
 
-    def __iter__(self) -> Iterator[Cut]:
+    def __iter__(self) -> Iterator[PutAside]:
         """All records; none may be added meanwhile."""
         self._file.seek(0)
         for _ in range(self._count):
-            yield Cut(*pickle.load(self._file))  # noqa: S301 (nobody else can have written into it)
+            cut, url, digest = pickle.load(self._file)  # noqa: S301 (nobody else can have written into it)
+            yield PutAside(Cut(*cut), url, digest)
 
     def clear(self) -> None:
         """Forget all."""

@@ -1,6 +1,7 @@
 """An RDF catalog page by page: one document, or as many as Hydra links to one another."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneEr
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
-from rowen.model.item import Failed
+from rowen.model.item import Document, Failed, Fetched
 
 __all__ = ["RdfListing"]
 
@@ -276,17 +277,29 @@ class RdfListing(Listing):
         return [*joining.feed(contents.graph, contents.items, answer.asked, contents.borders)]
 
     def _rows(self, contents: Contents, parts: list[RecordPart]) -> list[Row]:
-        """The records of a page, and those of others that have waited for it; in an order of their own."""
-        records = sorted((self._row(part, contents) for part in parts), key=lambda record: record[:2])
-        broken = [*map(Row, self._unread), *(unread(one, self._url) for one in contents.broken)]
-        return [*broken, *(row for _, _, row in records)]
+        """The records of a page, and those of others that have waited for it, in an order of their own.
 
-    def _row(self, part: RecordPart, contents: Contents) -> tuple[str, str, Row]:
+        Several of one item are read: the first by what they say is taken, since the order of an answer means nothing.
+        """
+        rows = [self._row(part, contents) for part in parts]
+        found = Counter(row.url for row in rows)
+        rows = [row._replace(seen=row.observed) if found[row.url] > 1 else row for row in rows]
+        broken = [*map(Row, self._unread), *(unread(one, self._url) for one in contents.broken)]
+        return [*broken, *sorted(rows, key=lambda row: (row.url, _written(row)))]
+
+    def _row(self, part: RecordPart, contents: Contents) -> Row:
         how = {"language": self._options.language, "landing_page": self._options.landing_page}
-        url, written, row = row_of(part, self._url, borders=contents.borders, **how)
+        row = row_of(part, self._url, borders=contents.borders, **how)
         recorded = contents.modified.get(part.node)
         newer = recorded is not None and row.modified is not None and recorded > row.modified
-        return url, written, row._replace(modified=recorded if newer else row.modified, handle=part.address)
+        return row._replace(modified=recorded if newer else row.modified, handle=part.address)
+
+
+def _written(row: Row) -> str:
+    match row.seen:
+        case Fetched(Document(record_json=written)):
+            return written
+    return ""
 
 
 def _declared(contents: Contents, *, single: bool) -> int | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.dcat import ITEMS, dataset_of, item_url
+from rowen.connectors.catalog.dcat import ITEMS, item_url, unread_node
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.dcat.hydra import Paging
 from rowen.connectors.dcat.joining import RecordPart
@@ -13,7 +13,7 @@ from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Blank, Graph, Iri, Literal, Node
 from rowen.formats.rdf.syntax import UNREAD, UnreadStatement
-from rowen.model.item import Failed, Fetched
+from rowen.model.item import Failed
 from rowen.model.outside import attempt
 
 __all__ = ["Contents", "row_of", "unread"]
@@ -102,19 +102,18 @@ def row_of(
     language: str | None,
     borders: frozenset[Node],
     landing_page: str | None = None,
-) -> tuple[str, str, Row]:
-    """A node as a row, behind what rows are sorted by: the order of an answer means nothing."""
+) -> Row:
+    """A node as a row."""
+    how = {"language": language, "landing_page": landing_page}
 
-    def read() -> tuple[str, str, Row]:
-        reading = dataset_of(part.graph, part.node, source, language=language, borders=borders)
-        document = reading.dataset.document(language=language, landing_page=landing_page)
-        return document.url, document.record_json, Row(Fetched(document), reading.modified)
+    def read() -> Row:
+        return Row(*unread_node(part.graph, part.node, source, borders=borders, failed=failed, **how))
 
-    def failed(why: str) -> tuple[str, str, Row]:
+    def failed(why: str) -> Failed:
         url = item_url(part.graph, part.node, source)
-        return url, "", Row(Failed(url, f"The record cannot be read: {why}.", payload=_payload(part, borders)))
+        return Failed(url, f"The record cannot be read: {why}.", payload=_payload(part, borders))
 
-    return attempt(read, failed)
+    return attempt(read, lambda why: Row(failed(why)))
 
 
 def _payload(part: RecordPart, borders: frozenset[Node]) -> bytes | None:

@@ -2,10 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from rowen.connectors.catalog.dates import moment
 from rowen.errors import SourceError, SourceGoneError
@@ -23,7 +24,9 @@ from rowen.formats.xml import (
     read_in_steps,
     read_xml,
     said,
+    spaced,
 )
+from rowen.formats.xml_records import CutRecord, cut_text, cut_up
 
 __all__ = [
     "BadTokenError",
@@ -31,12 +34,22 @@ __all__ = [
     "NothingError",
     "OaiAnswer",
     "OaiRefusalError",
+    "Plain",
     "StatusError",
     "read",
     "read_stream",
 ]
 
 _NAMES = frozenset({"record", "header", "resumptionToken", "responseDate", "error", "Identify", "metadataFormat"})
+_LISTS = frozenset({"ListRecords", "GetRecord"})
+_RECORDS = frozenset({"record"})
+# A header as nearly all write it. One that is deleted has an attribute, and is read.
+_HEADER = re.compile(
+    r"<(?P<p>(?:[\w.-]++:)?)record(?:\s[^<>]*+)?>\s*+<(?P=p)header\s*+>"
+    r"\s*+<(?P=p)identifier\s*+>(?P<identifier>[^<>&]*+)</(?P=p)identifier\s*+>"
+    r"\s*+<(?P=p)datestamp\s*+>(?P<stamp>[^<>&]*+)</(?P=p)datestamp\s*+>"
+    r"(?:\s*+<(?P=p)setSpec\s*+>[^<>&]*+</(?P=p)setSpec\s*+>)*+\s*+</(?P=p)header\s*+>"
+)
 _MOST_MENDED = 10_000  # a choice: ten times the records of a large answer, since each is parsed alone
 # Head and tail of an answer are read again with each of its records: an honest head is as long as a few records.
 _MOST_REPEATED = 20
@@ -73,11 +86,19 @@ class Broken:
     identifier: str | None
 
 
+class Plain(NamedTuple):
+    """A record that was not read, but for its header, which says what it is called and dated."""
+
+    identifier: str
+    stamp: str
+    cut: CutRecord
+
+
 @dataclass(slots=True)
 class OaiAnswer:
     """What a repository answers. `token` is where the list goes on, `size` how many records it says the list has."""
 
-    records: list[FoundElement | Broken] = field(default_factory=list)
+    records: list[FoundElement | Broken | Plain] = field(default_factory=list)
     token: str | None = None
     size: int | None = None
     clock: datetime | None = None
@@ -86,9 +107,12 @@ class OaiAnswer:
 
 async def read(response: Response, where: str) -> OaiAnswer:
     """The answer in a response; raises what the repository says is wrong."""
-    reader = Reader(_NAMES, charset=response.charset, most_chars=MOST_RECORD_CHARS)
+    cut = await cut_up(response.body, _LISTS, charset=response.charset, named=_RECORDS)
+    body, charset = (cut.rest, "utf-8") if cut else (response.body, response.charset)
+    reader = Reader(_NAMES, charset=charset, most_chars=MOST_RECORD_CHARS)
     try:
-        found: list[FoundElement | Broken] = [*await read_in_steps(response.body, reader)]
+        found: list[FoundElement | Broken | Plain] = [*await read_in_steps(body, reader)]
+        found += await _headed(cut.records if cut else [])
     except UnreadableError as problem:
         if not response.ok:
             raise _bad_status(response, where) from None
@@ -114,7 +138,7 @@ async def read_stream(stream: Stream, where: str) -> OaiAnswer:
     reader = Reader(_NAMES, charset=stream.head.charset, most_chars=MOST_RECORD_CHARS)
     if not stream.head.ok:
         raise _bad_status(stream.head, where)
-    found: list[FoundElement | Broken] = []
+    found: list[FoundElement | Broken | Plain] = []
     async with aclosing(elements(stream, reader)) as trees:
         async for one in trees:
             found.append(one)
@@ -128,10 +152,28 @@ def _bad_status(response: Response, where: str) -> SourceError:
     return kind(f"{where} answered with status {response.status}.")
 
 
-def _sorted_out(found: list[FoundElement | Broken], where: str) -> OaiAnswer:
+async def _headed(records: Sequence[CutRecord]) -> list[FoundElement | Plain]:
+    """The records of an answer, while others have their turn between those that are read."""
+    found: list[FoundElement | Plain] = []
+    for cut in records:
+        found.append(_named(cut))
+        if isinstance(found[-1], FoundElement):
+            await asyncio.sleep(0)
+    return found
+
+
+def _named(cut: CutRecord) -> FoundElement | Plain:
+    """A record by the name in its header; one whose header is not as plain as most is read."""
+    header = _HEADER.match(cut.text)
+    if header and (identifier := spaced(header["identifier"])):
+        return Plain(identifier, spaced(header["stamp"]), cut)
+    return cut.found()
+
+
+def _sorted_out(found: Sequence[FoundElement | Broken | Plain], where: str) -> OaiAnswer:
     answer = OaiAnswer()
     for one in found:
-        if isinstance(one, Broken):
+        if isinstance(one, Broken | Plain):
             answer.records.append(one)
             continue
         match local(one.tree.tag):
@@ -156,16 +198,16 @@ def _refusal(error: Element, where: str) -> OaiRefusalError:
     return kind(f"{where} reports {code or 'an error'}: {words[:300] or 'no words'}.")
 
 
-async def _mended(response: Response, problem: UnreadableError) -> list[FoundElement | Broken]:
+async def _mended(response: Response, problem: UnreadableError) -> list[FoundElement | Broken | Plain]:
     """The records of an answer that is no XML as a whole, while others have their turn between them."""
-    found: list[FoundElement | Broken] = []
+    found: list[FoundElement | Broken | Plain] = []
     for one in _pieces(response, problem):
         found.append(one)
         await asyncio.sleep(0)
     return found
 
 
-def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundElement | Broken]:
+def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundElement | Broken | Plain]:
     """The records of an answer that is no XML as a whole, each for itself: a broken one costs no other."""
     decoder = XmlDecoder(response.charset)
     text = _DECLARATION.sub("", decoder.feed(response.body) + decoder.close(), count=1)
@@ -182,7 +224,10 @@ def _pieces(response: Response, problem: UnreadableError) -> Iterator[FoundEleme
     yield from _read(head + text[rest.start() :])
 
 
-def _alone(head: str, piece: str, tail: str) -> FoundElement | Broken:
+def _alone(head: str, piece: str, tail: str) -> FoundElement | Broken | Plain:
+    cut = cut_text(head + piece + tail, _LISTS, named=_RECORDS)
+    if cut and len(cut.records) == 1:
+        return _named(cut.records[0])
     try:
         return next(one for one in _read(head + piece + tail) if local(one.tree.tag) == "record")
     except (UnreadableError, StopIteration) as problem:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
-from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, Unread
 from rowen.connectors.catalog.notes import Noted
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.catalog.rows import one_by_one
@@ -19,6 +19,7 @@ from rowen.connectors.oai.answer import (
     NothingError,
     OaiAnswer,
     OaiRefusalError,
+    Plain,
     StatusError,
     read,
     read_stream,
@@ -29,8 +30,10 @@ from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, local, said, written
-from rowen.model.item import Failed, Fetched, Gone
+from rowen.model.hashes import Hash, body_hash
+from rowen.model.item import Failed, Fetched, Gone, Validators
 from rowen.model.outside import attempt
+from rowen.model.url import address
 
 __all__ = ["Habits", "Repository"]
 
@@ -167,11 +170,12 @@ class Repository(Listing):
         rows = [row for one in answer.records if self._is_chosen(one) and (row := self._row(one)).url == url]
         return rows[0] if rows else Row(Failed(url, "The repository does not show this record."), handle=handle)
 
-    def _is_chosen(self, found: FoundElement | Broken) -> bool:
+    def _is_chosen(self, found: FoundElement | Broken | Plain) -> bool:
         """Whether a record belongs to the sets that were chosen; a set holds those below it."""
         if not self._options.sets or isinstance(found, Broken):
             return True
-        names = [f"{said(one)}:" for one in found.tree.findall("{*}header/{*}setSpec")]
+        tree = found.cut.look() if isinstance(found, Plain) else found.tree
+        names = [f"{said(one)}:" for one in tree.findall("{*}header/{*}setSpec")]
         return any(name.startswith(f"{chosen}:") for name in names for chosen in self._options.sets)
 
     async def _count_since(self, name: str | None, since: datetime) -> int:
@@ -282,7 +286,9 @@ class Repository(Listing):
         async with self._portal.stream(url, accept=_ACCEPT, max_bytes=MOST_BYTES) as stream:
             return await read_stream(stream, self._url)
 
-    def _row(self, found: FoundElement | Broken) -> Row:
+    def _row(self, found: FoundElement | Broken | Plain) -> Row:
+        if isinstance(found, Plain):
+            return self._unread(found)
         if isinstance(found, Broken):
             url = item_url(self._url, found.identifier) if found.identifier else self._nowhere(found.body)
             failed = Failed(url, f"The record cannot be read: {found.why}", payload=_payload(found.body))
@@ -296,19 +302,31 @@ class Repository(Listing):
         modified = moment(said(header.find("{*}datestamp")))
         return Row(self._seen(identifier, header, found), modified, handle=identifier)
 
+    def _unread(self, plain: Plain) -> Row:
+        """A record that is read only if its letters are not those that we hold."""
+        url, digest = item_url(self._url, plain.identifier), body_hash(plain.cut.letters())
+        seen = Unread(address(url), digest, lambda: self._read(url, plain.cut.found(), digest))
+        return Row(seen, moment(plain.stamp), handle=plain.identifier)
+
     def _seen(self, identifier: str, header: Element, found: FoundElement) -> Fetched | Gone | Failed:
         url = item_url(self._url, identifier)
         if header.get("status") == "deleted":
             return Gone(url, "The repository says that it was deleted.")
+        return self._read(url, found)
+
+    def _read(self, url: str, found: FoundElement, digest: Hash | None = None) -> Fetched | Failed:
         metadata = found.tree.find("{*}metadata")
         why = found.why or ("The record has no metadata." if metadata is None or not len(metadata) else None)
         if why or metadata is None:
             return Failed(url, why or "", payload=written(found.tree))
         language, page = self._options.language, self._options.landing_page
+
+        def read() -> Fetched:
+            dataset, validators = dataset_of(found.tree, url, language=language), Validators(body_hash=digest)
+            return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
+
         return attempt(
-            lambda: Fetched(
-                dataset_of(found.tree, url, language=language).document(language=language, landing_page=page)
-            ),
+            read,
             lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)),
         )
 
@@ -329,7 +347,9 @@ def _best(formats: list[Element]) -> str:
 def _timed(answer: OaiAnswer) -> set[bool]:
     """Whether the datestamps of an answer have a time: some do, some do not, or neither where there are none."""
     trees = [one.tree for one in answer.records if isinstance(one, FoundElement)]
-    return {"T" in said(stamp).upper() for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp")}
+    read = (said(stamp) for tree in trees for stamp in tree.iterfind("{*}header/{*}datestamp"))
+    plain = (one.stamp for one in answer.records if isinstance(one, Plain))
+    return {"T" in stamp.upper() for stamps in (read, plain) for stamp in stamps}
 
 
 def _payload(words: str) -> bytes:

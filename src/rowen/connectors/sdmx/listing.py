@@ -5,7 +5,7 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
-from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
+from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens, Unread
 from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions
 from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
 from rowen.connectors.unread import unread_url
@@ -17,9 +17,10 @@ from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
 from rowen.formats.xml import FoundElement, Reader, elements, local, said
-from rowen.model.hashes import canonical_json
-from rowen.model.item import Failed, Fetched
+from rowen.model.hashes import Hash, body_hash, canonical_json
+from rowen.model.item import Failed, Fetched, Validators
 from rowen.model.outside import attempt
+from rowen.model.url import address
 
 __all__ = ["Dataflows"]
 
@@ -116,18 +117,24 @@ class Dataflows(Listing):
         yield ListingPage([*rows, *([self._row(last, document)] if last is not None else [])])
 
     def _row(self, flow: Flow, document: str) -> Row:
+        """A dataflow that is read further only if it is not the one that we hold."""
         url = self._address.item(flow.agency, flow.identifier)
         language, page = self._options.language, self._options.landing_page
 
-        def read() -> Fetched:
+        def read(digest: Hash | None) -> Fetched:
             dataset = dataset_of(flow, self._address, document, language=language)
-            return Fetched(dataset.document(language=language, landing_page=page))
+            validators = Validators(body_hash=digest)
+            return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
 
-        seen = attempt(
-            read,
-            lambda why: Failed(url, f"The dataflow cannot be read: {why}.", payload=payload_of(flow.source)),
-        )
-        return Row(seen)
+        def failed(why: str) -> Failed:
+            return Failed(url, f"The dataflow cannot be read: {why}.", payload=payload_of(flow.source))
+
+        def unread() -> Unread:
+            # Where its data is depends on the document that answered.
+            digest = body_hash(flow.letters() + document.encode())
+            return Unread(address(url), digest, lambda: attempt(lambda: read(digest), failed))
+
+        return Row(attempt(unread, lambda why: attempt(lambda: read(None), failed)))
 
     async def _flows(self, stream: Stream) -> AsyncGenerator[Flow | Failed]:
         """What the document holds, in whichever of its two notations; raises if it does not end."""

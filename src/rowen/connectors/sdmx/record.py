@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rowen.connectors.catalog.dataset import Dataset, Resource
@@ -12,6 +12,7 @@ from rowen.connectors.catalog.languages import word, wordings
 from rowen.connectors.catalog.text import plain
 from rowen.connectors.sdmx.address import SdmxAddress
 from rowen.formats.xml import Element, local, plain_tree, said
+from rowen.model.hashes import canonical_json
 
 __all__ = ["Flow", "dataset_of", "flow_of_json", "flow_of_tree"]
 
@@ -61,6 +62,13 @@ class Flow:
         """The version as something to compare by; one that is only a draft comes before the one that it became."""
         parts = re.split(r"[.-]", self.version)
         return [*((int(part), "") if part.isdecimal() else (-1, part) for part in parts), (0, "")]
+
+    def letters(self) -> bytes:
+        """All that decides what becomes of it, without what moves by itself."""
+        if _VOLATILE.isdisjoint(note.kind for note in self.notes):
+            return canonical_json(self)
+        notes = (replace(note, title="") if note.kind in _VOLATILE and not note.url else note for note in self.notes)
+        return canonical_json(replace(self, notes=tuple(notes)))
 
 
 def dataset_of(flow: Flow, address: SdmxAddress, document: str, *, language: str | None = None) -> Dataset:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from rowen.connectors.catalog.dcat import dataset_of, item_url
+from rowen.connectors.catalog.dcat import item_url, unread_node
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
@@ -18,7 +18,7 @@ from rowen.errors import BodyTooLargeError, SourceError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of
 from rowen.formats.rdf.graph import Graph, Iri, Literal, short
-from rowen.model.item import Failed, Fetched
+from rowen.model.item import Failed
 from rowen.model.outside import attempt
 
 __all__ = ["Identified", "SparqlOptions"]
@@ -199,8 +199,11 @@ class Identified(Listing):
             self._batch, self._successes = min(self._batch * 2, self._wanted), 0
 
     def _given_up(self, iri: str, why: str, payload: bytes | None = None) -> Row:
+        return Row(self._failed(iri, why, payload), handle=iri)
+
+    def _failed(self, iri: str, why: str, payload: bytes | None) -> Failed:
         url = item_url(Graph(), Iri(iri), self._url)
-        return Row(Failed(url, f"The dataset cannot be read: {why}.", payload=payload), handle=iri)
+        return Failed(url, f"The dataset cannot be read: {why}.", payload=payload)
 
     async def _cut(self, iri: str, graph: Graph, answer: Rows) -> list[Row]:
         """One dataset whose rows are not all there; if there are none at all, it may be gone by now."""
@@ -219,12 +222,15 @@ class Identified(Listing):
         return answer.is_cut or bool(answer.rows)
 
     def _row(self, node: Iri, graph: Graph, borders: frozenset[Iri], since: datetime | None) -> Row:
-        def read() -> Row:
-            reading = dataset_of(graph, node, self._url, language=self._language, borders=borders)
-            seen = Fetched(reading.dataset.document(language=self._language, landing_page=self._landing_page))
-            return Row(seen, _told(reading.modified, since), handle=str(node))
+        def failed(why: str) -> Failed:
+            return self._failed(node, why, _payload(graph, node))
 
-        return attempt(read, lambda why: self._given_up(node, why, payload=_payload(graph, node)))
+        def read() -> Row:
+            how = {"language": self._language, "landing_page": self._landing_page}
+            found = unread_node(graph, node, self._url, borders=borders, failed=failed, **how)
+            return Row(found.seen, _told(found.modified, since), handle=str(node))
+
+        return attempt(read, lambda why: Row(failed(why), handle=str(node)))
 
 
 def _told(modified: datetime | None, since: datetime | None) -> datetime | None:

@@ -10,17 +10,16 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
-from rowen.connectors.catalog.rows import one_by_one
+from rowen.connectors.catalog.rows import one_by_one, unread
 from rowen.connectors.stac.address import StacOptions, item_url
-from rowen.connectors.stac.record import dataset_of, joined, links_of
+from rowen.connectors.stac.record import asset_names, dataset_of, joined, links_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
-from rowen.model.item import Failed, Fetched
-from rowen.model.outside import attempt
+from rowen.model.item import Failed
 
 __all__ = ["Collections"]
 
@@ -136,7 +135,9 @@ class Collections(Listing):
         data = read_json(response.body, redact(response.url))
         if not isinstance(data, dict) or not isinstance(data.get("collections"), list):
             raise UnreadableError(f"{redact(response.url)} answered with JSON that is no list of collections.")
-        rows = await one_by_one(lambda record: self._row(record, response.url), data["collections"])
+        # The rest of the address is that of a page, on which a collection stands by chance.
+        base = response.url.partition("?")[0]
+        rows = await one_by_one(lambda record: self._row(record, base), data["collections"])
         return ListingPage(rows, _following(data, response.url, asked), _declared(data), self._portal.clock(response))
 
     def _row(self, record: Any, base: str) -> Row:
@@ -146,12 +147,18 @@ class Collections(Listing):
             nowhere = f"{item_url(self._root, '')}unnamed/{body_hash(payload or b'').hex()[:32]}"
             return Row(Failed(nowhere, "The collection has no identifier.", payload=payload))
         url = item_url(self._root, identifier)
-        language, page = self._language, self._landing_page
-        seen = attempt(
-            lambda: Fetched(dataset_of(record, url, base=base).document(language=language, landing_page=page)),
-            lambda why: Failed(url, f"The collection cannot be read: {why}.", payload=payload_of(record)),
+        return Row(
+            unread(
+                record,
+                lambda one: dataset_of(one, url, base=base),
+                url=url,
+                steady=lambda one: one,
+                beside=json.dumps([base, *asset_names(record)]),
+                language=self._language,
+                landing_page=self._landing_page,
+                what="collection",
+            )
         )
-        return Row(seen)
 
 
 def _after(before: ListingPage | None, page: ListingPage) -> ListingPage:

@@ -12,7 +12,7 @@ from rowen.connectors.catalog.languages import codes_of, word
 from rowen.connectors.catalog.resources import format_of, size_of
 from rowen.connectors.catalog.text import plain
 
-__all__ = ["dataset_of", "joined", "links_of"]
+__all__ = ["asset_names", "dataset_of", "joined", "links_of"]
 
 _MAKERS = ("producer", "licensor", "processor", "host")
 _NO_LICENCE = frozenset({"", "proprietary", "various", "other"})
@@ -120,6 +120,11 @@ def _page(record: Mapping[str, Any], base: str) -> str:
             if word(link.get("type")).startswith("text/html") or (relation != "alternate" and not link.get("type")):
                 return joined(base, word(link["href"]))
     return ""
+
+
+def asset_names(record: Mapping[str, Any]) -> list[str]:
+    """The names of its assets, whose order is that of the files."""
+    return [name for name, _ in _assets(record)]
 
 
 def _assets(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

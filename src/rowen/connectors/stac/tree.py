@@ -23,6 +23,7 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.formats.json import payload_of, read_json
+from rowen.model.hashes import body_hash
 from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
 from rowen.model.outside import attempt, header
 
@@ -139,7 +140,7 @@ class Tree:
             response = given or await self._ask(url, self._tokens(url, held))
             if response.not_modified:
                 return _unchanged(url, held, before)
-            return self._read(url, response)
+            return self._read(url, response, held)
         except SourceError as problem:
             if given is not None:
                 raise
@@ -164,7 +165,7 @@ class Tree:
             return response
         raise SourceError(f"{redact(url)} answered with status {response.status}.")
 
-    def _read(self, url: str, response: Response) -> _Visit:
+    def _read(self, url: str, response: Response, held: Held | None) -> _Visit:
         data = read_json(response.body, redact(url))
         kind = kind_of(data)
         if kind is None:
@@ -174,10 +175,15 @@ class Tree:
         if kind == "Catalog":
             return _Visit(None, children, _Catalog(etag, modified, children))
 
+        # Links are relative to where the document was found.
+        validators = Validators(etag, modified, body_hash(response.url.encode() + b"\n" + response.body))
+        if held is not None and held.body_hash == validators.body_hash:
+            is_told = (held.etag, held.last_modified) == (validators.etag, validators.last_modified)
+            return _Visit(Unchanged(url, None if is_told else validators, by_body=True), children)
+
         def collection() -> Fetched:
             dataset = dataset_of(data, url, base=response.url)
             language, page = self._options.language, self._options.landing_page
-            validators = Validators(etag, modified)
             document = dataset.document(validators=validators, language=language, landing_page=page)
             return Fetched(replace(document, links=children))
 

@@ -195,8 +195,19 @@ class Graph:
 
         Raises `ValueError` for what would be too large, and for what could not be read.
         """
+        return self.written_out(root, borders)[0]
+
+    def written_out(
+        self, root: Node, borders: Container[Node] = (), *, unfollowed: Container[str] = ()
+    ) -> tuple[dict[str, Any], bool]:
+        """The same, and whether it tells all that may be read of the node here.
+
+        It does not where a border is named of which something is said, nor where there is a list, unless it is the
+        value of a property that no reader follows.
+        """
+        writing = _Writing(self, borders, unfollowed)
         try:
-            return _Writing(self, borders).node(root, ())
+            return writing.node(root, ()), writing.is_all
         except OverspentError:
             raise ValueError("with what others say as well, it is out of proportion to what was sent") from None
 
@@ -204,10 +215,12 @@ class Graph:
 class _Writing:
     """One node on its way to JSON."""
 
-    def __init__(self, graph: Graph, borders: Container[Node]) -> None:
+    def __init__(self, graph: Graph, borders: Container[Node], unfollowed: Container[str]) -> None:
         self._graph = graph
         self._borders = borders
+        self._unfollowed = unfollowed
         self._nodes = 0
+        self.is_all = True
 
     def node(self, node: Node, above: tuple[Node, ...]) -> dict[str, Any]:
         self._nodes += 1
@@ -221,8 +234,10 @@ class _Writing:
             if name == "rdf:type":
                 written["@type"] = sorted(short(value) if isinstance(value, Iri) else str(value) for value in values)
             else:
+                was_all = self.is_all
                 several = sorted((self._term(value, (*above, node)) for value in values), key=canonical_json)
                 written[name] = several[0] if len(several) == 1 else several
+                self.is_all = was_all if name in self._unfollowed else self.is_all
         return written
 
     def _spend(self, name: str, values: Iterable[Term]) -> None:
@@ -236,10 +251,12 @@ class _Writing:
         if value in above:
             return {"@id": str(value)} if isinstance(value, Iri) else {"@up": len(above) - above.index(value)}
         if value not in self._graph or value in self._borders:
+            self.is_all = self.is_all and value not in self._graph
             return {"@id": str(value)} if isinstance(value, Iri) else {}
         if isinstance(value, Iri) and len(above) > MOST_IRI_DEPTH:
             return {"@id": str(value)}
         if self._graph.values(value, "rdf:first"):
+            self.is_all = False
             return {"@list": [self._term(one, above) for one in self._list(value)]}
         return self.node(value, above)
 
