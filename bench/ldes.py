@@ -26,8 +26,8 @@ from pyoxigraph import RdfFormat, parse
 import rowen
 from rowen.connectors.base import Held, Meter, Tools
 from rowen.connectors.ldes import Ldes, walk
+from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.options import LdesOptions
-from rowen.connectors.ldes.page import StreamMember
 from rowen.connectors.ldes.versions import Decision, Versions
 from rowen.fetch.client import Client
 from rowen.harvest.collector import seldom_collecting

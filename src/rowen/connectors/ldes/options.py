@@ -18,7 +18,7 @@ WITHOUT_SHAPE = "none"
 class LdesOptions(Options):
     """Options of an event stream. `record_version` is raised when members are read into something else than before."""
 
-    record_version: ClassVar[int] = 1
+    record_version: ClassVar[int] = 2
 
     versions: Literal["latest", "all"] = Field(
         default="latest", description="one item an object, as its latest version says it; or one a member"

@@ -18,8 +18,9 @@ from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.cursor import CONTEXTS, LdesCursor
 from rowen.connectors.ldes.entry import enter
 from rowen.connectors.ldes.frontier import Frontier, FrontierPage
+from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.options import LdesOptions
-from rowen.connectors.ldes.page import PageAnswer, Relation, StreamBody, StreamMember, read_page
+from rowen.connectors.ldes.page import PageAnswer, Relation, StreamBody, read_page
 from rowen.connectors.ldes.times import microseconds, moment_of
 from rowen.connectors.ldes.versions import Versions
 from rowen.connectors.unread import is_unread, unread_url
