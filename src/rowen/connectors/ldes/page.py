@@ -14,7 +14,7 @@ import msgspec
 
 from rowen.connectors.ldes.members import MemberReader, StreamMember
 from rowen.connectors.ldes.paths import path_of
-from rowen.connectors.ldes.quads import MOST_QUADS, Quads
+from rowen.connectors.ldes.quads import MOST_QUADS, RDF, SH, Quads
 from rowen.connectors.ldes.shapes import Topology, topology_of
 from rowen.connectors.ldes.stream import LDES, TREE, EventStream, stream_of
 from rowen.connectors.ldes.times import Interval, interval_of
@@ -168,11 +168,15 @@ def read_description(given: StreamBody, name: str, root: str, contexts: Mapping[
 def read_shape(given: StreamBody, name: str, contexts: Mapping[str, Any]) -> Topology:
     """A shape in a document; raises where it is not in there."""
     quads = _quads(given, contexts)
-    shapes = [node for node, value in quads.with_property(_TYPE) if (node_of(value) or "").endswith("shacl#NodeShape")]
-    node = name if name in quads.said else next((one for one in shapes if not one.startswith("_:")), None)
-    if node is None and not shapes:
+    if name in quads.said:
+        return topology_of(quads, [name])
+    shapes = [node for node, value in quads.with_property(_TYPE) if node_of(value) == f"{SH}NodeShape"]
+    if not shapes:
         raise SourceError(f"{given.url} holds no SHACL shape.")
-    return topology_of(quads, [node or shapes[0]])
+    # Of several, one that is no part of another; those are rather the work of the same hand.
+    parts = {node_of(value) for word in (f"{SH}node", f"{RDF}first") for _, value in quads.with_property(word)}
+    whole = [node for node in shapes if node not in parts] or shapes
+    return topology_of(quads, [next((node for node in whole if not node.startswith("_:")), whole[0])])
 
 
 def read_page(
@@ -255,8 +259,9 @@ def _bound(quads: Quads, relation: str, stream: EventStream, url: str) -> Relati
     if span is None or path != stream.time:
         return Relation(url, None, None, False)
     is_upper = bool(kinds & _UPPER)
-    low = span.low if kinds & (_LOWER | _WITHIN) else None
-    high = span.high if is_upper or kinds & _WITHIN else None
+    # What is later than a time is so by a microsecond at least: no member of that time has to wait for the page.
+    low = span.low + ("GreaterThanRelation" in kinds) if kinds & (_LOWER | _WITHIN) else None
+    high = span.high - ("LessThanRelation" in kinds) if is_upper or kinds & _WITHIN else None
     return Relation(url, low, high, is_upper)
 
 
