@@ -26,8 +26,8 @@ from pyoxigraph import RdfFormat, parse
 import rowen
 from rowen.connectors.base import Held, Meter, Tools
 from rowen.connectors.ldes import Ldes, walk
+from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.options import LdesOptions
-from rowen.connectors.ldes.page import StreamMember
 from rowen.connectors.ldes.versions import Decision, Versions
 from rowen.fetch.client import Client
 from rowen.harvest.collector import seldom_collecting
@@ -216,7 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--members", type=int, default=50_000)
     parser.add_argument("--pages", type=int, default=200)
-    parser.add_argument("--order", choices=["fast", "ascending"], default="fast")
+    parser.add_argument("--order", choices=["fast", "ascending", "descending"], default="fast")
     parser.add_argument("--serve", action="store_true")
     parser.add_argument("--alone", action="store_true", help="without a database")
     asked = parser.parse_args()

@@ -19,7 +19,7 @@ from tests.portals.follower import Follower
 from tests.portals.ldes import PREFIXES, Event, LdesSite, Leaf
 from tests.portals.site import Page
 
-ORDERS = ("fast", "ascending")
+ORDERS = ("fast", "ascending", "descending")
 AFTER = "GreaterThanOrEqualToRelation"
 
 
@@ -52,6 +52,11 @@ def names(documents: list[Document]) -> list[str]:
 
 def times(documents: list[Document]) -> list[str]:
     return [document.record["time"] for document in documents]
+
+
+def in_order(found: list[Document], order: str) -> bool:
+    """Whether times are in the order that was asked for."""
+    return order == "fast" or times(found) == sorted(times(found), reverse=order == "descending")
 
 
 def grown(feed: LdesSite) -> list[Event]:
@@ -94,7 +99,22 @@ def lay_dump(feed: LdesSite) -> None:
     feed.leaves = {"/root": Leaf(grown(feed))}
 
 
-LAYOUTS = {"a tree": lay_tree, "a linked list": lay_list, "hours": lay_in_between, "a dump": lay_dump}
+def lay_newest_first(feed: LdesSite) -> None:
+    """Each page leads to the one of the times before, as publication feeds do."""
+    events = grown(feed)[::-1]
+    for start in range(0, 12, 3):
+        older = [] if start == 9 else [(f"/older?page={start}", "LessThanRelation", events[start + 2].minute)]
+        path = f"/older?page={start - 3}" if start else "/root"
+        feed.leaves[path] = Leaf(events[start : start + 3], older)
+
+
+LAYOUTS = {
+    "a tree": lay_tree,
+    "a linked list": lay_list,
+    "hours": lay_in_between,
+    "a dump": lay_dump,
+    "newest first": lay_newest_first,
+}
 
 
 class Window(NamedTuple):
@@ -133,7 +153,7 @@ async def test_a_window_has_its_members_and_a_second_run_finds_none(
 
     assert len(set(names(found))) == len(found) == members
     assert len(latest.items) == objects
-    assert order == "fast" or times(found) == sorted(times(found))
+    assert in_order(found, order)
     assert again == []
     assert all("dct:isVersionOf" not in item.record["rdf"] for item in latest.items.values())
 
@@ -150,7 +170,7 @@ async def test_a_run_that_broke_off_is_resumed_and_no_member_comes_twice(
 
     seen = [name for run in runs for name in names(run)]
     assert len(seen) == len(set(seen)) == 12
-    assert order == "fast" or all(times(run) == sorted(times(run)) for run in runs)
+    assert all(in_order(run, order) for run in runs)
 
 
 class Shaped(NamedTuple):
@@ -244,6 +264,73 @@ async def test_members_are_handed_on_in_order_before_a_slow_page_is_there(
             order.append(observation.item.url.rpartition("/")[2])
 
     assert order == (["first", "second", "last"] if branched else ["first", "last"])
+
+
+async def test_the_newest_members_are_handed_on_before_older_pages_are_there(
+    feed: LdesSite, follow: Callable[..., Follower]
+) -> None:
+    seen = threading.Event()
+    feed.leaves["/root"] = Leaf([Event("last", 11), Event("first", 12)], [("/slow", "LessThanRelation", 11)])
+    slow = feed._turtle("/slow", Leaf([Event("old", 5)])).encode()
+
+    async def answer(request: web.Request) -> web.Response:
+        assert await asyncio.to_thread(seen.wait, 20)
+        return web.Response(body=slow, content_type="text/turtle")
+
+    feed.pages["/slow"] = Page(handler=answer)
+    order = []
+    async for observation in follow(order="descending").pull():
+        if isinstance(observation, Fetched):
+            order.append(observation.item.url.rpartition("/")[2])
+            if len(order) == 2:
+                seen.set()
+
+    assert order == ["first", "last", "old"]
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_what_moved_to_older_pages_comes_in_its_turn(
+    feed: LdesSite, follow: Callable[..., Follower], order: str
+) -> None:
+    lay_newest_first(feed)
+    follower = follow(versions="all", order=order)
+    await follower.run()
+    news = [Event(f"new{number}", 1000 + number) for number in range(5)]
+    feed.leaves["/root"] = Leaf(news[:2:-1], [("/older?page=0", "LessThanRelation", news[3].minute)])
+    feed.leaves["/older?page=0"].events = [*news[2::-1], *feed.leaves["/older?page=0"].events]
+
+    found = await follower.run()
+
+    assert len(found) == 5
+    assert in_order(found, order)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_a_transaction_may_end_on_a_page_before_its_beginning(
+    feed: LdesSite, follow: Callable[..., Follower], order: str
+) -> None:
+    feed.description += "ldes:transactionPath ex:in ; ldes:transactionFinalizedPath ex:last ;"
+    begin, end = Event("a", 1, more="ex:in ex:t1 ;"), Event("b", 2, more="ex:in ex:t1 ; ex:last true ;")
+    feed.leaves["/root"] = Leaf([end], [("/older", "LessThanRelation", 2)])
+    feed.leaves["/older"] = Leaf([begin])
+    follower = follow(order=order)
+
+    found = await follower.run()
+
+    assert sorted(names(found)) == ["a#1", "b#2"]
+    assert in_order(found, order)
+    assert follower.cursor["complete"]
+
+
+async def test_members_that_would_have_to_wait_without_end_are_an_error(
+    feed: LdesSite, follow: Callable[..., Follower], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay_list(feed)
+    monkeypatch.setattr("rowen.connectors.ldes.walk.MOST_HELD", 8)
+
+    for order in ("ascending", "descending"):
+        with pytest.raises(SourceError, match="more than 8 members would have to be held"):
+            await follow(order=order).run()
 
 
 async def test_members_that_no_time_tells_apart_come_by_their_sequence(

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rowen.connectors.ldes.page import PageAnswer, StreamBody, StreamMember, read_entry, read_page
+from rowen.connectors.ldes.members import StreamMember
+from rowen.connectors.ldes.page import PageAnswer, StreamBody, read_entry, read_page
 from rowen.connectors.ldes.times import interval_of, moment_of
 from rowen.errors import SourceError
 from tests.portals.ldes import PREFIXES
@@ -101,7 +102,9 @@ def test_a_sequence_a_transaction_and_a_deletion_are_told() -> None:
 @pytest.mark.parametrize(
     ("relation", "low", "high"),
     [
-        ("a tree:GreaterThanRelation ; tree:value '2024-01-02T00:00:00Z'", "2024-01-02T00:00:00Z", None),
+        ("a tree:GreaterThanOrEqualToRelation ; tree:value '2024-01-02T00:00:00Z'", "2024-01-02T00:00:00Z", None),
+        ("a tree:GreaterThanRelation ; tree:value '2024-01-02T00:00:00Z'", "2024-01-02T00:00:00.000001Z", None),
+        ("a tree:LessThanRelation ; tree:value '2024-01-02T00:00:00Z'", None, "2024-01-01T23:59:59.999999Z"),
         ("a tree:LessThanOrEqualToRelation ; tree:value '2024-01-02T00:00:00+02:00'", None, "2024-01-01T22:00:00Z"),
         ("a tree:EqualToRelation ; tree:value '2024-01-02Z'", "2024-01-02T00:00:00Z", "2024-01-02T23:59:59.999999Z"),
         ("a tree:InBetweenRelation ; tree:value '2024-02T'", None, None),
@@ -110,7 +113,7 @@ def test_a_sequence_a_transaction_and_a_deletion_are_told() -> None:
             "2024-01-02T09:00:00Z",
             "2024-01-02T09:59:59.999999Z",
         ),
-        ("a tree:GreaterThanRelation ; tree:value '2024-01-02T00:00:00'", "2024-01-01T10:00:00Z", None),
+        ("a tree:GreaterThanOrEqualToRelation ; tree:value '2024-01-02T00:00:00'", "2024-01-01T10:00:00Z", None),
         ("a tree:PrefixRelation ; tree:value 'a'", None, None),
     ],
 )

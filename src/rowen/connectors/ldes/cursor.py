@@ -22,11 +22,15 @@ CONTEXTS = "context"
 
 @dataclass(slots=True)
 class PageNote:
-    """A page that is asked for in each run; `under` is the newer page that leads to it by a relation of time."""
+    """A page that is asked for in each run, and between which times its members are, as far as that is told.
+
+    `under` is the newer page that leads to it by a relation of time.
+    """
 
     etag: str | None = None
     last_modified: str | None = None
     low: int | None = None
+    high: int | None = None
     under: str | None = None
 
 

@@ -1,17 +1,17 @@
 """A member as a tree of JSON, and what it says in words."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rowen.connectors.ldes.extraction import Extracted
 from rowen.connectors.ldes.quads import Quads
 from rowen.formats.rdf.graph import short
 from rowen.formats.rdf.nodes import Said
 
-__all__ = ["Described", "Tree", "Word", "describe", "tags_of", "title_of"]
+__all__ = ["Described", "Describer", "Tree", "tags_of", "title_of"]
 
 Tree = dict[str, Any]
-Shape = Mapping[str, Any]
 
 _LANG_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
 _MOST_DEPTH = 30  # each level is a call within a call; a member that goes deeper is cut there
@@ -22,48 +22,70 @@ _TEXTS = frozenset(
 )
 _TAGS = ("dcat:keyword", "schema:keywords", "dc:subject")
 _UNSAID = frozenset({"@id", "@graph", "rdf:type"})
-_NOTHING: Said = {}
 
 
-class Word(NamedTuple):
-    """A property: its short name, how its values are told (None: not at all), whether they are paragraphs."""
+class _Word(NamedTuple):
+    """A property: its short name, what stands before its values in the text, and where they go; None: nowhere."""
 
     name: str
-    head: str | None
-    is_text: bool
+    head: str
+    tell: Callable[[str], None] | None
 
 
 class Described(NamedTuple):
-    """A member with all that belongs to it, what it says in words, and what of it is to be had elsewhere."""
+    """A member with all that belongs to it, and what it says in words."""
 
     tree: Tree
     text: str
-    wanted: list[str]
 
 
-class _Growing:
-    """One tree on its way, and its words with it; each blank node stands in it once."""
+class Describer:
+    """Makes trees of the members of a page, and texts with them; each blank node stands in a tree once.
 
-    __slots__ = ("_named", "_nodes", "_said", "_words", "_written", "lines", "paragraphs", "wanted")
+    LDES, section 4.2: a member has its triples in the default graph, the graph of its name, and the same for the blank
+    nodes that it leads to. Of a member with a shape, `Extracted` has been found out what belongs to it.
+    """
 
-    def __init__(self, quads: Quads, words: dict[str, Word]) -> None:
-        self._words = words
+    __slots__ = ("_backwards", "_lines", "_named", "_paragraphs", "_said", "_spelled", "_words", "_written")
+
+    def __init__(self, quads: Quads) -> None:
         self._said = quads.said
         self._named = quads.named
+        self._backwards: Mapping[str, Sequence[tuple[str, str]]] = {}
+        self._spelled: Container[str] = ()
+        self._words: dict[str, _Word] = {}
         self._written: set[str] = set()
-        self._nodes = 0
-        self.paragraphs: list[str] = []
-        self.lines: list[str] = []
-        self.wanted: list[str] = []
+        self._paragraphs: list[str] = []
+        self._lines: list[str] = []
 
-    def node(self, key: str, graph: str, shape: Shape | None, depth: int) -> Tree:
+    def describe(self, member: str, extracted: Extracted | None, *, left_out: str | None = None) -> Described:
+        """Descriptions are paragraphs of the text, all other words a list; one property may be `left_out`."""
+        whole = self._said
+        if extracted is not None:
+            self._said, self._backwards = extracted.said, extracted.backwards
+            self._spelled = extracted.nodes | extracted.said.keys() | extracted.backwards.keys()
+        self._written.clear()
+        lines, paragraphs = self._lines, self._paragraphs
+        lines.clear()
+        paragraphs.clear()
+        if left_out is not None and member in self._said:
+            self._said[member].pop(left_out, None)
+        tree = self._node(member, member, 0)
+        self._said = whole
+        if lines:
+            paragraphs.append("\n".join(lines))
+        return Described(tree, "\n\n".join(paragraphs))
+
+    def _node(self, key: str, graph: str, depth: int) -> Tree:
         self._written.add(key)
-        self._nodes += 1
         tree: Tree = {} if key.startswith("_:") else {"@id": key}
         if key in self._said:
-            self._say(tree, self._said[key], graph, shape, depth)
-        if self._named and (inner := self._named.get(key)) is not None:
-            before = len(self.lines), len(self.paragraphs)
+            self._say(tree, self._said[key], graph, depth)
+        if key in self._backwards:
+            self._say_backwards(tree, key, depth)
+        if key in self._named:
+            inner = self._named[key]
+            before = len(self._lines), len(self._paragraphs)
             told = [
                 self._in_graph(node, said, key, depth)
                 for node, said in sorted(inner.items())
@@ -78,76 +100,66 @@ class _Growing:
     def _in_graph(self, node: str, said: Said, graph: str, depth: int) -> Tree:
         tree: Tree = {} if node.startswith("_:") else {"@id": node}
         self._written.add(f"{graph} {node}")
-        self._say(tree, said, graph, None, depth + 1)
+        self._say(tree, said, graph, depth + 1)
         return tree
 
-    def _say(self, tree: Tree, said: Said, graph: str, shape: Shape | None, depth: int) -> None:
-        links: Shape = shape["nodes"] if shape else _NOTHING
-        words = self._words
+    def _say(self, tree: Tree, said: Said, graph: str, depth: int) -> None:
+        words, spelled = self._words, self._spelled
         for predicate, values in said.items():
-            word = words.get(predicate) or words.setdefault(predicate, _word(short(predicate)))
-            name, head, is_text = word
-            if len(values) > 1 or name in tree:
-                self._say_several(tree, word, values, graph, links.get(predicate), depth)
+            try:
+                name, head, tell = word = words[predicate]
+            except KeyError:
+                name, head, tell = word = words[predicate] = self._word(short(predicate))
+            if len(values) != 1 or name in tree:
+                self._say_several(tree, word, values, graph, depth)
                 continue
             value = values[0]
-            text = value.get("@value")
-            if text is None:
+            if "@value" in value:
+                text = value["@value"]
+                tree[name] = text if len(value) == 1 else value if "@type" not in value else _literal(value)
+            else:
                 text = value["@id"]
-                if links or text.startswith("_:"):
-                    self._say_node(tree, word, value, graph, links.get(predicate), depth)
+                if text.startswith("_:") or (spelled and text in spelled):
+                    self._say_node(tree, word, value, graph, depth)
                     continue
                 tree[name] = value
-            else:
-                tree[name] = text if len(value) == 1 else _literal(value)
-            if head is not None and text:
-                if is_text:
-                    self.paragraphs.append(text)
-                else:
-                    self.lines.append(head + text)
+            if tell is not None and text:
+                tell(head + text)
 
-    def _say_node(
-        self, tree: Tree, word: Word, value: Mapping[str, Any], graph: str, shape: Shape | None, depth: int
-    ) -> None:
-        before = len(self.lines), len(self.paragraphs)
+    def _say_node(self, tree: Tree, word: _Word, value: Mapping[str, Any], graph: str, depth: int) -> None:
+        before = len(self._lines), len(self._paragraphs)
         key = value["@id"]
-        if not key.startswith("_:"):
-            self._tell(word, key)
-        tree[word.name] = self._node_value(value, graph, shape, depth)
-        if word.head is None:
+        if word.tell is not None and not key.startswith("_:"):
+            word.tell(word.head + key)
+        tree[word.name] = self._node_value(value, graph, depth)
+        if word.tell is None:
             self._untell(before)
 
     def _say_several(
-        self,
-        tree: Tree,
-        word: Word,
-        values: Sequence[Mapping[str, Any]],
-        graph: str,
-        shape: Shape | None,
-        depth: int,
+        self, tree: Tree, word: _Word, values: Sequence[Mapping[str, Any]], graph: str, depth: int
     ) -> None:
         """The same for several values, in an order of their own; two properties may have one short name."""
-        before = len(self.lines), len(self.paragraphs)
-        told = [
-            self._node_value(value, graph, shape, depth) if "@id" in value else _literal(value)
-            for value in _once(values)
-        ]
+        before = len(self._lines), len(self._paragraphs)
+        told = [self._node_value(value, graph, depth) if "@id" in value else _literal(value) for value in _once(values)]
         held = tree.get(word.name)
         several = sorted([*_each(held), *told], key=_order)
         tree[word.name] = several if len(several) > 1 else several[0]
         self._untell(before)
-        if word.head is not None:
+        if word.tell is not None:
             self._tell_values(word, sorted(told, key=_order), depth)
 
-    def _tell(self, word: Word, text: str) -> None:
-        if word.is_text:
-            self.paragraphs.append(text)
-        elif word.head is not None:
-            self.lines.append(word.head + text)
+    def _say_backwards(self, tree: Tree, key: str, depth: int) -> None:
+        """Who points to a node, by the property that does."""
+        before = len(self._lines), len(self._paragraphs)
+        reverse: dict[str, list[Any]] = {}
+        for predicate, node in self._backwards[key]:
+            reverse.setdefault(short(predicate), []).append(self._node_value({"@id": node}, node, depth))
+        tree["@reverse"] = {name: sorted(several, key=_order) for name, several in reverse.items()}
+        self._tell_again([tree["@reverse"]], before)
 
     def _untell(self, before: tuple[int, int]) -> None:
-        del self.lines[before[0] :]
-        del self.paragraphs[before[1] :]
+        del self._lines[before[0] :]
+        del self._paragraphs[before[1] :]
 
     def _tell_again(self, trees: Sequence[Tree], before: tuple[int, int]) -> None:
         """Tell trees in the order that they were put in."""
@@ -158,57 +170,39 @@ class _Growing:
     def _tell_tree(self, tree: Tree, depth: int) -> None:
         for name, value in tree.items():
             if name not in _UNSAID:
-                self._tell_values(_word(name), _each(value), depth)
+                self._tell_values(self._word(name), _each(value), depth)
         for inner in tree.get("@graph", ()):
             self._tell_tree(inner, depth + 1)
 
-    def _tell_values(self, word: Word, values: Sequence[Any], depth: int) -> None:
+    def _tell_values(self, word: _Word, values: Sequence[Any], depth: int) -> None:
         for value in values:
             text = value if type(value) is str else value.get("@value") or value.get("@id")
-            if text:
-                self._tell(word, text)
+            if text and word.tell is not None:
+                word.tell(word.head + text)
             if type(value) is dict and "@value" not in value and depth < _MOST_DEPTH:
                 self._tell_tree(value, depth + 1)
 
-    def _node_value(self, value: Mapping[str, Any], graph: str, shape: Shape | None, depth: int) -> Any:
+    def _word(self, name: str) -> _Word:
+        if name in _UNSAID:
+            return _Word(name, "", None)
+        if name in _TEXTS:
+            return _Word(name, "", self._paragraphs.append)
+        return _Word(name, f"- {_label(name)}: ", self._lines.append)
+
+    def _node_value(self, value: Mapping[str, Any], graph: str, depth: int) -> Any:
         key = value["@id"]
-        if not key.startswith("_:"):
-            if shape is None or key in self._written or depth >= _MOST_DEPTH:
-                return value
-            if key not in self._said and shape["required"]:
-                self.wanted.append(key)
-            return self.node(key, key, shape, depth + 1)
-        if key in self._written or depth >= _MOST_DEPTH or self._nodes >= _MOST_NODES:
-            return {}
+        is_blank = key.startswith("_:")
+        if key in self._written or depth >= _MOST_DEPTH or len(self._written) >= _MOST_NODES:
+            return {} if is_blank else value
+        if not is_blank:
+            return self._node(key, key, depth + 1) if key in self._spelled else value
         inside = self._named[graph].get(key) if graph in self._named else None
         if inside is not None:
             self._written.add(key)
             tree: Tree = {}
-            self._say(tree, inside, graph, shape, depth + 1)
+            self._say(tree, inside, graph, depth + 1)
             return tree
-        return self.node(key, key, shape, depth + 1)
-
-
-def describe(
-    quads: Quads, member: str, shape: Shape | None, words: dict[str, Word], *, left_out: str | None = None
-) -> Described:
-    """A member with all that belongs to it: descriptions are paragraphs of its text, all other words a list.
-
-    LDES, section 4.2: its triples in the default graph, the graph that has its name, and the same for the blank nodes
-    that it leads to; with a shape, also the nodes that it says belong to a member. `words` are the properties that
-    were met before, one property may be `left_out`.
-    """
-    said = quads.said.get(member, _NOTHING)
-    is_missing = not said or (shape is not None and not said.keys() >= set(shape["required"]))
-    growing = _Growing(quads, words)
-    if is_missing and member not in quads.named and member.startswith("http"):
-        growing.wanted.append(member)
-    if left_out is not None:
-        said.pop(left_out, None)
-    tree = growing.node(member, member, shape, 0)
-    if growing.lines:
-        growing.paragraphs.append("\n".join(growing.lines))
-    return Described(tree, "\n\n".join(growing.paragraphs), growing.wanted)
+        return self._node(key, key, depth + 1)
 
 
 def _once(values: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -217,9 +211,9 @@ def _once(values: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
 
 
 def _literal(value: Mapping[str, Any]) -> Any:
-    datatype = value.get("@type")
-    if datatype is None:
+    if "@type" not in value:
         return value if len(value) > 1 else value["@value"]
+    datatype = value["@type"]
     return value["@value"] if datatype == _LANG_STRING else {"@value": value["@value"], "@type": short(datatype)}
 
 
@@ -233,7 +227,10 @@ def title_of(tree: Tree, language: str | None) -> str:
     for name in _TITLES:
         if name not in tree and not inside:
             continue
-        values = [*_each(tree.get(name)), *(one for inner in inside for one in _each(inner.get(name)))]
+        first = tree.get(name)
+        if not inside and type(first) is dict and (only := first.get("@value")):
+            return str(only)
+        values = [*_each(first), *(one for inner in inside for one in _each(inner.get(name)))]
         told = [(words, _tongue(value)) for value in values if (words := _words(value))]
         if told:
             return next((words for words, tongue in told if language and tongue.startswith(language)), told[0][0])
@@ -244,7 +241,7 @@ def title_of(tree: Tree, language: str | None) -> str:
 def tags_of(tree: Tree) -> list[str]:
     """Its classes, and its keywords."""
     tags: list[str] = []
-    for part in (tree, *tree.get("@graph", ())):
+    for part in (tree, *tree["@graph"]) if "@graph" in tree else (tree,):
         kinds = _each(part.get("rdf:type"))
         tags += [_label(short(one["@id"])) for one in kinds if type(one) is dict and "@id" in one]
         for name in _TAGS:
@@ -264,10 +261,6 @@ def _words(value: Any) -> str:
 
 def _tongue(value: Any) -> str:
     return value.get("@language", "") if isinstance(value, dict) else ""
-
-
-def _word(name: str) -> Word:
-    return Word(name, None if name in _UNSAID else f"- {_label(name)}: ", name in _TEXTS)
 
 
 def _label(name: str) -> str:

@@ -1,20 +1,26 @@
 """From the address of a stream, a view or a page to the root page and the description of its stream."""
 
+import asyncio
 import logging
+import os
+import stat
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from rowen.connectors.base import Tools
 from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.options import WITHOUT_SHAPE, LdesOptions
-from rowen.connectors.ldes.page import StreamEntry, read_description, read_entry, read_shape
+from rowen.connectors.ldes.page import StreamBody, StreamEntry, read_description, read_entry, read_shape
+from rowen.connectors.ldes.shapes import Topology
 from rowen.connectors.ldes.stream import EventStream
-from rowen.errors import FetchError, SourceError, SourceGoneError
+from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 
-__all__ = ["Entered", "enter"]
+__all__ = ["Entered", "enter", "shape_in_file"]
 
+_SHAPE_BYTES = 4 << 20  # that of a whole application profile has 300 kB
 _MOST_STEPS = 3  # from a stream to its view, and from there to the page that it names; more lead in a circle
 
 log = logging.getLogger(__name__)
@@ -28,8 +34,10 @@ class Entered(NamedTuple):
     response: Response
 
 
-async def enter(url: str, options: LdesOptions, tools: Tools, client: StreamClient) -> Entered:
-    """LDES, section 4.1: find the root."""
+async def enter(
+    url: str, options: LdesOptions, tools: Tools, client: StreamClient, *, shape: Topology | None = None
+) -> Entered:
+    """LDES, section 4.1: find the root. A `shape` that is given is used instead of any other."""
     asked, stream = url, EventStream()
     for _ in range(_MOST_STEPS):
         response = await client.get(asked)
@@ -40,7 +48,8 @@ async def enter(url: str, options: LdesOptions, tools: Tools, client: StreamClie
         stream = _joined(stream, found.stream)
         if found.view is None:
             stream = await _described(stream, response.url, tools, client)
-            return Entered(asked, await _shaped(stream, options, tools, client), response)
+            given_shape = replace(stream, shape=shape) if shape else None
+            return Entered(asked, given_shape or await _shaped(stream, options, tools, client), response)
         asked = found.view
     raise SourceError(f"{redact(url)} leads from view to view, and to no page.")
 
@@ -78,6 +87,34 @@ async def _described(stream: EventStream, root: str, tools: Tools, client: Strea
     except (FetchError, SourceError) as problem:
         log.warning("read %s without the description of its stream: %s", redact(root), problem)
         return stream
+
+
+async def shape_in_file(options: LdesOptions, tools: Tools, client: StreamClient) -> Topology | None:
+    """The shape that the user names as a file of this machine; None where none is named."""
+    path = options.shape_file
+    if path is None:
+        return None
+    try:
+        body = await asyncio.to_thread(_content, path)
+        given = StreamBody(body, path.as_uri(), None, None)
+        return await tools.parse(read_shape, given, given.url, await client.with_contexts(given))
+    except (OSError, FetchError, SourceError, ItemError) as problem:
+        raise SourceError(
+            f"The shape in {path} cannot be read: {problem} Nothing was asked for.",
+            hint="Correct the option shape, or leave it out.",
+        ) from problem
+
+
+def _content(path: Path) -> bytes:
+    """What a file holds; not of a pipe or a device, which may never end."""
+    # Without waiting: opening a pipe would last until somebody writes to it.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SourceError("It is no file.")
+        body = file.read(_SHAPE_BYTES + 1)
+    if len(body) > _SHAPE_BYTES:
+        raise SourceError(f"It has more than {_SHAPE_BYTES:,} bytes.")
+    return body
 
 
 async def _shaped(stream: EventStream, options: LdesOptions, tools: Tools, client: StreamClient) -> EventStream:

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import fields
 from itertools import count
 
 from rowen.connectors.base import Known
@@ -11,36 +12,41 @@ from rowen.connectors.remembered import remembered
 
 __all__ = ["Frontier", "FrontierPage"]
 
-_WITHOUT_BOUND = -1  # before all times: what may hold anything is read first
+_UNBOUNDED = -(2**63)
+"""Before all times, from either end: what may hold anything is read first."""
+
+_FIELDS = tuple(field.name for field in fields(PageNote))
 
 
 class FrontierPage:
-    """A page on its way: what is remembered of it, and how many of its members are not handed on yet."""
+    """A page on its way: what is remembered of it, and how many of its members are not handed on yet.
 
-    __slots__ = ("before", "finished", "left", "note", "url")
+    No member of the page, nor of those that only it leads to, stands before its `rank` in the order, as far as is told:
+    members rank by their time, and by its negative where the newest come first.
+    """
 
-    def __init__(self, url: str, note: PageNote, before: PageNote | None) -> None:
+    __slots__ = ("before", "finished", "left", "note", "rank", "url")
+
+    def __init__(self, url: str, note: PageNote, before: PageNote | None, *, newest_first: bool) -> None:
         self.url = url
         self.note = note
         self.before = before
         self.left = 0
         self.finished: dict[tuple[str, str], object] | None = None
-
-    @property
-    def low(self) -> int:
-        """No member of the page, nor of those that only it leads to, is of an earlier time, as far as is told."""
-        return _WITHOUT_BOUND if self.note.low is None else self.note.low
+        bound = note.high if newest_first else note.low
+        self.rank = _UNBOUNDED if bound is None else -bound if newest_first else bound
 
 
 class Frontier:
-    """A heap of pages by the times that they begin with.
+    """A heap of pages by the times that they begin with; `newest_first`, by those that they end with.
 
     A page that a newer one leads to by a relation of time is asked for only if that one had news: what is older than
     everything known stays as it was (LDES 1.0, `timestampPath`), once all of it was read.
     """
 
-    def __init__(self, known: Known, *, is_complete: bool) -> None:
+    def __init__(self, known: Known, *, is_complete: bool, newest_first: bool = False) -> None:
         self._known = known
+        self._newest_first = newest_first
         self._is_complete = is_complete
         self._notes: dict[str, PageNote] = {}
         self._waiting: dict[str, list[str]] = {}
@@ -67,16 +73,16 @@ class Frontier:
     def _push(self, url: str, note: PageNote, before: PageNote | None) -> None:
         if url not in self._met:
             self._met.add(url)
-            page = FrontierPage(url, note, before)
-            heapq.heappush(self._heap, (page.low, next(self._numbers), page))
+            page = FrontierPage(url, note, before, newest_first=self._newest_first)
+            heapq.heappush(self._heap, (page.rank, next(self._numbers), page))
 
     def pop(self) -> FrontierPage | None:
-        """The page that begins earliest."""
+        """The page whose turn it is."""
         return heapq.heappop(self._heap)[2] if self._heap else None
 
     @property
-    def low(self) -> int | None:
-        """The earliest time that a waiting page may begin with; None if none waits."""
+    def rank(self) -> int | None:
+        """The first rank that members of waiting pages may have; None if none waits."""
         return self._heap[0][0] if self._heap else None
 
     def release(self, url: str) -> None:
@@ -102,7 +108,7 @@ class Frontier:
                 continue
             before = self._notes.get(relation.url)
             if before is None:
-                note = PageNote(low=relation.low, under=page.url if relation.is_older else None)
+                note = PageNote(low=relation.low, high=relation.high, under=page.url if relation.is_older else None)
                 notes[UNREAD, relation.url] = _plain(note)
                 self._push(relation.url, note, None)
         return notes
@@ -117,5 +123,4 @@ class Frontier:
 
 
 def _plain(note: PageNote) -> dict[str, object]:
-    fields = {"etag": note.etag, "last_modified": note.last_modified, "low": note.low, "under": note.under}
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name in _FIELDS if (value := getattr(note, name)) is not None}

@@ -1,9 +1,11 @@
 """What a user says about an event stream: its address and its options."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar, Literal
+from urllib.parse import unquote
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from rowen.connectors.base import Options
 from rowen.connectors.catalog.options import web_url
@@ -11,6 +13,7 @@ from rowen.connectors.catalog.options import web_url
 __all__ = ["WITHOUT_SHAPE", "LdesOptions", "accept", "recognise"]
 
 
+_FILE = "file:"
 WITHOUT_SHAPE = "none"
 """What the option `shape` says where members are to be read without one."""
 
@@ -18,18 +21,18 @@ WITHOUT_SHAPE = "none"
 class LdesOptions(Options):
     """Options of an event stream. `record_version` is raised when members are read into something else than before."""
 
-    record_version: ClassVar[int] = 1
+    record_version: ClassVar[int] = 2
 
     versions: Literal["latest", "all"] = Field(
         default="latest", description="one item an object, as its latest version says it; or one a member"
     )
-    order: Literal["fast", "ascending"] = Field(
-        default="fast", description="members as pages come, or in the order of time, for a history of all versions"
+    order: Literal["fast", "ascending", "descending"] = Field(
+        default="fast", description="members as pages come, or in the order of time, the oldest or the newest first"
     )
     after: datetime | None = Field(default=None, description="only members of later times")
     before: datetime | None = Field(default=None, description="only members of earlier times")
     shape: str | None = Field(
-        default=None, description="URL of the SHACL shape that says what belongs to a member, or none"
+        default=None, description="SHACL shape that says what belongs to a member: its URL, file:PATH, or none"
     )
     contexts: dict[str, str] = Field(
         default_factory=dict, description="SHA-256 that a JSON-LD context must have, by its URL"
@@ -38,6 +41,18 @@ class LdesOptions(Options):
     delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
     # Pages of real streams have up to 5 MB; a dump of a whole stream is one page of any size.
     max_bytes: int = Field(default=256 << 20, ge=1, description="largest page that is read")
+
+    @field_validator("shape")
+    @classmethod
+    def _names_a_place(cls, shape: str | None) -> str | None:
+        if shape is not None and shape.startswith(_FILE) and not _path(shape).is_absolute():
+            raise ValueError("the path of a shape has to be absolute, since syncs begin in any folder")
+        return shape
+
+    @property
+    def shape_file(self) -> Path | None:
+        """Where the shape is, if it is a file of this machine."""
+        return _path(self.shape) if self.shape is not None and self.shape.startswith(_FILE) else None
 
     def reading(self) -> dict[str, Any]:
         """What a member is read into depends on these."""
@@ -51,6 +66,12 @@ class LdesOptions(Options):
     def listing(self) -> dict[str, Any]:
         """Pages are read again where members would be read otherwise. The window is compared by the connector."""
         return {**self.reading(), "headers": self.headers, "contexts": self.contexts}
+
+
+def _path(shape: str) -> Path:
+    """The path of `file:/path` and of `file:///path`."""
+    rest = shape.removeprefix(_FILE)
+    return Path(unquote(rest[2:]) if rest.startswith("///") else rest)
 
 
 def recognise(address: str) -> str | None:

@@ -1,10 +1,14 @@
 """What a stream says of itself: its paths, its retention, how often it wants to be asked."""
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rowen.connectors.ldes.quads import SH, Path, Quads, path_of
+from rowen.connectors.ldes.paths import Path, path_of
+from rowen.connectors.ldes.quads import Quads
+from rowen.connectors.ldes.shapes import Topology, topology_of
+from rowen.errors import SourceError
 from rowen.formats.rdf.nodes import lexical
 
 __all__ = ["LDES", "TREE", "EventStream", "Kinds", "stream_of"]
@@ -13,7 +17,8 @@ TREE = "https://w3id.org/tree#"
 LDES = "https://w3id.org/ldes#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _AS = "https://www.w3.org/ns/activitystreams#"
-_DEEPEST_SHAPE = 5  # of shapes within shapes: an address within a person within a decision is three
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ class EventStream:
     finalised_value: str = "true"
     polling_s: float | None = None
     retention: list[str] = field(default_factory=list)
-    shape: dict[str, Any] | None = None
+    shape: Topology | None = None
     shape_url: str | None = None
 
     @property
@@ -74,9 +79,17 @@ def stream_of(quads: Quads, name: str | None, root: str) -> EventStream:
     stream.polling_s = _seconds(quads.values(name, f"{LDES}pollingInterval"))
     stream.retention = _retention(quads, name, root)
     shapes = quads.nodes(name, f"{TREE}shape")
-    stream.shape = merged([shape_of(quads, shape) for shape in shapes if shape in quads.said])
+    stream.shape = _shape(quads, [shape for shape in shapes if shape in quads.said])
     stream.shape_url = next((shape for shape in shapes if shape not in quads.said and shape.startswith("http")), None)
     return stream
+
+
+def _shape(quads: Quads, nodes: Sequence[str]) -> Topology | None:
+    try:
+        return topology_of(quads, nodes) if nodes else None
+    except SourceError as problem:
+        log.warning("read a stream without its shape: %s", problem)
+        return None
 
 
 def _seconds(values: Iterable[Mapping[str, Any]]) -> float | None:
@@ -95,32 +108,3 @@ def _retention(quads: Quads, name: str, root: str) -> list[str]:
     policies = [policy for view in views for policy in quads.nodes(view, f"{LDES}retentionPolicy")]
     types = {kind for policy in policies for kind in quads.nodes(policy, _TYPE) or [policy]}
     return sorted(kind.removeprefix(LDES) for kind in types)
-
-
-def shape_of(quads: Quads, node: str, depth: int = 0) -> dict[str, Any]:
-    """What a SHACL shape says of which nodes belong to a member: required properties, and nodes with shapes."""
-    required: list[str] = []
-    nodes: dict[str, Any] = {}
-    for each in (f"{SH}and", f"{SH}or", f"{SH}xone"):
-        for head in quads.nodes(node, each):
-            for part in quads.listed(head) if depth < _DEEPEST_SHAPE else ():
-                inner = shape_of(quads, part, depth + 1)
-                nodes.update(inner["nodes"])
-                required += inner["required"] if each == f"{SH}and" else []
-    for prop in quads.nodes(node, f"{SH}property"):
-        path = path_of(quads, quads.one(prop, f"{SH}path"))
-        if not isinstance(path, str):
-            continue
-        if any(lexical(value) not in ("0", "") for value in quads.values(prop, f"{SH}minCount")):
-            required.append(path)
-        if (inner_node := quads.one(prop, f"{SH}node")) and depth < _DEEPEST_SHAPE:
-            nodes[path] = shape_of(quads, inner_node, depth + 1)
-    return {"required": sorted(set(required)), "nodes": nodes}
-
-
-def merged(shapes: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Several shapes together (`sh:and`)."""
-    if not shapes:
-        return None
-    required = sorted({one for shape in shapes for one in shape["required"]})
-    return {"required": required, "nodes": {path: inner for shape in shapes for path, inner in shape["nodes"].items()}}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rowen.connectors.base import Held, Known
 from rowen.connectors.ldes.cursor import DELETED
-from rowen.connectors.ldes.page import StreamMember
+from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.times import moment_of
 from rowen.model.hashes import Hash
 from rowen.model.item import Document, Fetched, Gone, NoteName, Observation, Unchanged, Validators

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 from rowen.connectors.base import Known, Tools
 from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.cursor import CONTEXTS, LdesCursor
-from rowen.connectors.ldes.entry import enter
+from rowen.connectors.ldes.entry import enter, shape_in_file
 from rowen.connectors.ldes.frontier import Frontier, FrontierPage
+from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.options import LdesOptions
-from rowen.connectors.ldes.page import PageAnswer, Relation, StreamBody, StreamMember, read_page
+from rowen.connectors.ldes.page import PageAnswer, Relation, StreamBody, read_page
 from rowen.connectors.ldes.times import microseconds, moment_of
 from rowen.connectors.ldes.versions import Versions
 from rowen.connectors.unread import is_unread, unread_url
@@ -38,6 +39,10 @@ parse; the pace of the host holds for all of them."""
 MOST_HELD = 200_000
 """Members that wait for their turn in the order of time, at 2 kB each; where pages tell their times, a few pages do."""
 
+_MOST_ROUNDS = (
+    5  # parts that are fetched may lack parts of their own; a decision, its article, its legal ground are three
+)
+_WITHOUT_TIME = -1  # before all times: members of which none is told
 _GONE = 410
 
 
@@ -63,13 +68,16 @@ class LdesWalk:
         window = [in_utc(at) if at else None for at in (options.after, options.before)]
         self._window = [at.isoformat() if at else None for at in window]
         self._bounds = [microseconds(at) if at else None for at in window]
-        self._low: int | None = None
+        self._is_ordered = options.order != "fast"
+        self._newest_first = options.order == "descending"
+        self._rank: int | None = None
         self._trouble: str | None = None
         self._first: tuple[str, Response] | None = None
-        self._heap: list[tuple[int, int, bool, int, StreamMember, FrontierPage]] = []
+        self._heap: list[tuple[int, int, int, int, StreamMember, FrontierPage]] = []
         self._ready: list[tuple[StreamMember, FrontierPage]] = []
         self._numbers = count()
         self._open: dict[str, list[tuple[StreamMember, FrontierPage]]] = {}
+        self._over: dict[str, None] = {}
         self._finished: deque[FrontierPage] = deque()
 
     async def observations(self) -> AsyncGenerator[Observation]:
@@ -78,7 +86,7 @@ class LdesWalk:
         by_object = self._options.versions == "latest" and memory.stream.is_versioned
         self._by_object = by_object
         self._versions = Versions(self._known, by_object=by_object, language=self._options.language)
-        self._frontier = Frontier(self._known, is_complete=memory.complete)
+        self._frontier = Frontier(self._known, is_complete=memory.complete, newest_first=self._newest_first)
         await self._frontier.load(memory.root)
         # Until this run has come to its end: news of one page may be stored, and the pages behind it not be asked for.
         memory.complete = False
@@ -102,8 +110,9 @@ class LdesWalk:
 
     async def _remembered(self) -> LdesCursor:
         memory = LdesCursor.of(self._known.cursor)
+        shape = await shape_in_file(self._options, self._tools, self._client)
         if memory is None:
-            entered = await enter(self._url, self._options, self._tools, self._client)
+            entered = await enter(self._url, self._options, self._tools, self._client, shape=shape)
             self._first = entered.root, entered.response
             return LdesCursor(entered.root, entered.stream, self._window)
         if memory.window != self._window:
@@ -111,6 +120,12 @@ class LdesWalk:
                 f"The window of {redact(self._url)} (after, before) was {memory.window} and is now {self._window}: "
                 "members of both would be mixed. Nothing was read.",
                 hint="Set the options back, or sync in full to begin anew.",
+            )
+        if shape is not None and shape != memory.stream.shape:
+            raise SourceError(
+                f"The shape in {self._options.shape_file} is another one than {redact(self._url)} was read with: "
+                "members of both would be mixed. Nothing was read.",
+                hint="Sync in full to begin anew.",
             )
         async for batch in self._known.recall_all(CONTEXTS):
             self._client.remember(batch)
@@ -127,7 +142,7 @@ class LdesWalk:
                     return
                 page, task = asked.popleft()
                 visit = await task
-                self._low = min((one.low for one, _ in asked), default=None)
+                self._rank = min((one.rank for one, _ in asked), default=None)
                 yield visit
         finally:
             for _, task in asked:
@@ -159,22 +174,29 @@ class LdesWalk:
         contexts = dict(await self._client.with_contexts(given))
         stream, language = self._memory.stream, self._options.language
         answer = await self._tools.parse(read_page, given, page.url, stream, contexts, language, self._by_object)
-        if not answer.wanted:
-            return answer
         more: list[StreamBody] = []
-        for url in answer.wanted:
-            document = await self._elsewhere(url)
-            if document is not None:
+        asked: set[str] = set()
+        for _ in range(_MOST_ROUNDS):
+            wanted = [url for url in answer.wanted if url.partition("#")[0] not in asked]
+            found = [document for url in wanted if (document := await self._elsewhere(url, asked)) is not None]
+            if not found:
+                break
+            for document in found:
                 contexts.update(await self._client.with_contexts(document))
-                more.append(document)
-        if not more:
-            return answer
-        return await self._tools.parse(read_page, given, page.url, stream, contexts, language, self._by_object, more)
+            more += found
+            answer = await self._tools.parse(
+                read_page, given, page.url, stream, contexts, language, self._by_object, more
+            )
+        return answer
 
-    async def _elsewhere(self, url: str) -> StreamBody | None:
-        """A document that a part of a member is in; where there is none, the member is what its page says."""
+    async def _elsewhere(self, url: str, asked: set[str]) -> StreamBody | None:
+        """A document that a part of a member is in, once; where there is none, the member is what its page says."""
+        own = url.partition("#")[0]
+        if own in asked:
+            return None
+        asked.add(own)
         try:
-            return await self._client.document(url.partition("#")[0])
+            return await self._client.document(own)
         except (FetchError, SourceError):
             return None
 
@@ -196,13 +218,12 @@ class LdesWalk:
             seen.append(self._checkpoint(self._frontier.finished(page, closed=True)))
         elif visit.answer is not None and visit.response is not None:
             await self._take_page(page, visit.answer, visit.response)
-        is_ordered = self._options.order == "ascending"
-        return seen + await self._emit(self._in_order(self._bound() if is_ordered else None))
+        return seen + await self._emit(self._in_order(self._bound() if self._is_ordered else None))
 
     def _bound(self) -> int | None:
-        """Until which time nothing can come any more: that of the earliest page which is not read."""
-        lows = [low for low in (self._low, self._frontier.low) if low is not None]
-        return min(lows, default=None)
+        """Until which rank nothing can come any more: that of the first page which is not read."""
+        ranks = [rank for rank in (self._rank, self._frontier.rank) if rank is not None]
+        return min(ranks, default=None)
 
     async def _take_page(self, page: FrontierPage, answer: PageAnswer, response: Response) -> None:
         relations = [one for one in answer.relations if one.url != page.url and self._may_have(one)]
@@ -222,7 +243,8 @@ class LdesWalk:
         page.finished = {**notes, **self._frontier.finished(page, closed=closed)}
         if answer.broken:
             self._trouble = self._trouble or f"{redact(page.url)} has {answer.broken} members that are no IRIs."
-        if not members:
+        if self._is_ordered or not members:
+            # In an order the pages behind it have to be waited for before its members are handed on.
             self._frontier.release(page.url)
         for member in members:
             self._queue(member, page)
@@ -233,7 +255,12 @@ class LdesWalk:
         if member.transaction is not None:
             several = self._open.setdefault(member.transaction, [])
             several.append((member, page))
-            if not member.is_final:
+            if member.is_final:
+                # Its other members may come later: the newest ones come first, or pages in no order.
+                self._over[member.transaction] = None
+                if len(self._over) > MOST_HELD:
+                    del self._over[next(iter(self._over))]
+            elif member.transaction not in self._over:
                 return
             del self._open[member.transaction]
             for one, its_page in several:
@@ -242,11 +269,12 @@ class LdesWalk:
         self._push(member, page)
 
     def _push(self, member: StreamMember, page: FrontierPage) -> None:
-        if self._options.order == "fast":
+        if not self._is_ordered:
             self._ready.append((member, page))
             return
-        time = member.time if member.time is not None else -1
-        entry = time, member.sequence, member.is_final, next(self._numbers), member, page
+        way = -1 if self._newest_first else 1
+        time = member.time if member.time is not None else _WITHOUT_TIME
+        entry = way * time, way * member.sequence, way * member.is_final, next(self._numbers), member, page
         heapq.heappush(self._heap, entry)
         if len(self._heap) > MOST_HELD:
             raise SourceError(

@@ -13,8 +13,8 @@ from pyoxigraph import Literal, Quad, RdfFormat, Triple, serialize
 
 from rowen.errors import SourceError
 from rowen.formats.errors import UnreadableError
-from rowen.formats.rdf.syntax import RdfBody, read_quads
-from rowen.model.budget import Budget, OverspentError
+from rowen.formats.rdf.syntax import RdfBody, quads_of, unreadable
+from rowen.model.budget import Budget
 
 __all__ = ["Said", "lexical", "node_of", "read_nodes"]
 
@@ -50,14 +50,13 @@ def read_nodes(
 
     Blank nodes of a document that `is_further` get labels that no other document has.
     """
-    try:
-        return _nodes(given, read_quads(given, contexts=contexts, is_further=is_further), most_quads)
-    except OSError:
-        # JSON-LD has no words for statements about statements (RDF 1.2): these become texts.
-        quads = read_quads(given, contexts=contexts, is_further=is_further)
-        return _nodes(given, map(_plain, filter(_is_plain, quads)), most_quads)
-    except OverspentError as problem:
-        raise UnreadableError(f"{given.url} {problem}.", hint="It may be a bomb.") from None
+    with unreadable(given):
+        try:
+            return _nodes(given, quads_of(given, contexts=contexts, is_further=is_further), most_quads)
+        except OSError:
+            # JSON-LD has no words for statements about statements (RDF 1.2): these become texts.
+            quads = quads_of(given, contexts=contexts, is_further=is_further)
+            return _nodes(given, map(_plain, filter(_is_plain, quads)), most_quads)
 
 
 def _nodes(given: RdfBody, quads: Iterator[Quad], most_quads: int) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pyoxigraph import BlankNode, NamedNode, Quad, RdfFormat, Triple, parse
@@ -24,10 +25,11 @@ __all__ = [
     "RdfBody",
     "UnreadStatement",
     "format_of",
+    "quads_of",
     "read_graph",
     "read_packed",
-    "read_quads",
     "unpacked",
+    "unreadable",
 ]
 
 ACCEPT = (
@@ -178,28 +180,31 @@ def read_graph(given: RdfBody, *, told: str | None = None, most_triples: int, pa
         raise UnreadableError(f"{where} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
 
 
-def read_quads(
-    given: RdfBody,
-    *,
-    told: str | None = None,
-    contexts: Mapping[str, Any] | None = None,
-    is_further: bool = False,
-) -> Iterator[Quad]:
-    """The quads of a document, with their graphs; raises `UnreadableError` where it is broken, and mends nothing.
+def quads_of(given: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_further: bool = False) -> Iterator[Quad]:
+    """The quads of a document, with their graphs, as the parser gives them: it mends nothing.
 
     Its address is the base with its query: a page of a feed is told apart by that. Blank nodes of a document that
-    `is_further` get labels that no other document has.
+    `is_further` get labels that no other document has. What this and the iterator raise is put into words by
+    `unreadable`: a generator around each quad would cost a quarter of parsing.
     """
-    name = format_of(given, told)
+    name = format_of(given)
     base = given.url.partition("#")[0]
+    data = _input(given, name, contexts)
+    return iter(parse(data, _BY_NAME[name], base_iri=base, lenient=True, rename_blank_nodes=is_further))
+
+
+@contextmanager
+def unreadable(given: RdfBody) -> Iterator[None]:
+    """Raise `UnreadableError` for what a parser raises while it reads this document."""
     try:
-        data = _input(given, name, contexts)
-        yield from parse(data, _BY_NAME[name], base_iri=base, lenient=True, rename_blank_nodes=is_further)
+        yield
     except UnreadableError:
         raise
     except OverspentError as problem:
         raise UnreadableError(f"{given.url} {problem}.", hint="It may be a bomb.") from None
     except (ValueError, SyntaxError, RecursionError) as problem:
+        # SyntaxError is what the parser raises for broken input.
+        name = format_of(given)
         raise UnreadableError(f"{given.url} is no RDF that can be read as {name}: {problem}.", hint=_HINT) from None
 
 
