@@ -97,7 +97,7 @@ async def test_delta_files_replay_to_the_present_state_and_go_on_where_they_ende
 
     files = sorted((tmp_path / "deltas").iterdir())
     held = consumed(files)
-    assert (first.parts, later.parts, idle.parts, len(files)) == (1, 2, 0, 3)
+    assert (first.parts, later.parts, idle.parts, len(files)) == (1, 3, 0, 4)
     assert len(held) == len(current(house)) == len(list(ox.parse(path=tmp_path / "all.nq")))
     [title] = [json.loads(quad[3]) for quad in held if ELI_TITLE in quad[2]]
     assert title == {"type": "literal", "value": "Cameras", "xml:lang": "nl"}, "it left, came back, and is there again"

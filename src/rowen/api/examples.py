@@ -80,7 +80,9 @@ _THINGS: dict[str, Any] = {
         (Hunk((DiffLine("removed", (DiffPiece("Cut it "), DiffPiece("wet", True)), 3, None),)),),
     ),
     "Job": Job(311, "sync", "guide", "running", 10, 1, 0, _AT, None, _AT, None, "barn:7", 42, 118, 121),
-    "LiveWorker": LiveWorker(1, "barn", 4120, "0.5.0", {"sync": 4, "deliver": 4, "extract": 2}, _AT, _AT, 1),
+    "LiveWorker": LiveWorker(
+        1, "barn", 4120, "0.5.0", {"sync": 4, "deliver": 4, "extract": 2, "statements": 2}, _AT, _AT, 1
+    ),
     "ModelStatus": ModelStatus("minilm-int8", "active", 384, 355, 0, 0, False, None),
     "NewToken": NewToken(AccessToken("dashboard", Scope.READ, _AT, _AT.replace(month=6)), "rowen_…"),
     "Overview": Overview("guide", "web", _SITE, "active", 118, 1, 0, "completed", _AT, _AT, None, 0, 1.0, 0.04),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 __all__ = [
@@ -11,8 +12,11 @@ __all__ = [
     "PageType",
     "StatementChange",
     "StatementDelta",
+    "StatementFile",
     "StatementReport",
     "StatementSummary",
+    "StatementTarget",
+    "StatementTargetState",
     "StatementsWanted",
     "compared",
     "stated",
@@ -55,14 +59,61 @@ class PageStatements(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatementChange:
-    """One page whose statements changed, under the number of the change log."""
+    """One page whose statements changed, under the number of the change log.
+
+    `elsewhere` are those among the removed that another page of the source still stated; `file` is the number of the
+    first change that was stored together with this one.
+    """
 
     number: int
-    run: int | None
     page: str
-    at: Any
-    added: Sequence[str]
-    removed: Sequence[str]
+    added: Sequence[str] = ()
+    removed: Sequence[str] = ()
+    elsewhere: Sequence[str] = ()
+    file: int = 0
+    at: datetime | None = None
+
+    def gone(self, graph: str | None) -> list[str]:
+        """What is to be deleted: from a graph of all pages only what no page states any more."""
+        kept = set(self.elsewhere) if graph is not None else set()
+        return [line for line in self.removed if line not in kept]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFile:
+    """Changes that were stored together: a file for consumers of deltas, which never changes."""
+
+    number: int
+    last_change: int
+    created_at: datetime
+
+
+StatementTargetState: TypeAlias = Literal["once", "active", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementTarget:
+    """A SPARQL endpoint that is told what the pages of a source state.
+
+    One that is `active` is kept up to date by workers; one that was told `once` when somebody asks; one that failed for
+    days is `disabled`. `number` is the change up to which it was told, `waiting` counts the changes since. `headers`
+    say where its keys are found.
+    """
+
+    id: int
+    source_id: int
+    source: str
+    endpoint: str
+    graph: str | None
+    headers: Mapping[str, str]
+    state: StatementTargetState
+    number: int
+    told_at: datetime | None
+    waiting: int
+    failures: int
+    failing_since: datetime | None
+    next_try_at: datetime | None
+    last_error: str | None
 
 
 @dataclass(frozen=True, slots=True)

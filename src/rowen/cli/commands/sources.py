@@ -17,6 +17,7 @@ from rowen.model.wording import age, count, moment, seconds
 if TYPE_CHECKING:
     from rowen.model.library import Following
     from rowen.model.source import Source
+    from rowen.model.statements import StatementTarget
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
@@ -145,13 +146,14 @@ def sources(call: Invocation) -> None:
 @click.argument("name", shell_complete=source_names)
 def show(call: Invocation, name: str) -> None:
     """Show all that is known of one source."""
+    from rowen.cli.commands.statements import follow_up
     from rowen.fetch.credentials import shown
     from rowen.service.facts import fact
 
-    async def asked(rowen: "Rowen") -> tuple["Source", "Following | None"]:
-        return await rowen.source(name), await rowen.following(name)
+    async def asked(rowen: "Rowen") -> tuple["Source", "Following | None", list["StatementTarget"]]:
+        return await rowen.source(name), await rowen.following(name), await rowen.endpoints(name)
 
-    source, following = call.ask(asked)
+    source, following, endpoints = call.ask(asked)
     options = {f"option {key}": json.dumps(value, ensure_ascii=False) for key, value in shown(source.options).items()}
     lines = {
         "name": source.name,
@@ -171,8 +173,10 @@ def show(call: Invocation, name: str) -> None:
         "last seen whole": moment(source.last_complete_at),
         **({"beyond the limit": f"{source.truncated:,} or more"} if source.truncated else {}),
         **(_followed(following) if following else {}),
+        **{f"endpoint {one.endpoint}": follow_up(one) for one in endpoints},
     }
-    call.out.card({**fact(source), **({"following": fact(following)} if following else {})}, lines)
+    told = {**fact(source), **({"following": fact(following)} if following else {})}
+    call.out.card({**told, **({"endpoints": [fact(one) for one in endpoints]} if endpoints else {})}, lines)
 
 
 def _followed(following: "Following") -> dict[str, str]:
