@@ -27,6 +27,7 @@ from rowen.model.run import Change, Run, Tally
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison
 from rowen.model.source import AppliedSource, Source
+from rowen.model.statements import StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter
 from rowen.service.facts import fact
 
@@ -109,6 +110,19 @@ _THINGS: dict[str, Any] = {
         last_complete_at=_AT,
         due_at=_AT,
         stale=0.04,
+    ),
+    "StatementSummary": StatementSummary("council", {"agenda": 12, "item": 310}, 9_120, {"date": 3}, {"blank": 41}, 0),
+    "StatementTarget": StatementTarget(
+        *(1, 1, "council", "https://store.example.org/sparql", "http://example.org/graphs/public"),
+        headers={"Authorization": "Bearer env:STORE_KEY"},
+        state="active",
+        number=4711,
+        told_at=_AT,
+        waiting=0,
+        failures=0,
+        failing_since=None,
+        next_try_at=None,
+        last_error=None,
     ),
     "Subscription": Subscription("news", "https://news.example.org/feed", "https://hub.example.org/", "active", _AT),
     "Webhook": Webhook(

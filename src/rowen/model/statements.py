@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 __all__ = [
+    "DELTA",
     "RDFA",
     "STATEMENTS_VERSION",
     "PageStatements",
@@ -24,6 +25,9 @@ __all__ = [
 
 RDFA = "rdfa"
 """Under this name a record has what its page states."""
+
+DELTA = "delta-{:012}.json"
+"""The name of a delta file, by the number of its last change: names sort as numbers do."""
 
 STATEMENTS_VERSION = 1
 """Raised when the same page would be read into other statements: such pages are then read again."""
@@ -86,6 +90,11 @@ class StatementFile:
     number: int
     last_change: int
     created_at: datetime
+
+    @property
+    def name(self) -> str:
+        """What it is called in a folder."""
+        return DELTA.format(self.last_change)
 
 
 StatementTargetState: TypeAlias = Literal["once", "active", "disabled"]

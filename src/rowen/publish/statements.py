@@ -10,10 +10,9 @@ from typing import IO, Any, NamedTuple
 from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
 
 from rowen.errors import ExportError, UsageError
-from rowen.model.statements import StatementChange
+from rowen.model.statements import DELTA, StatementChange
 
 __all__ = [
-    "DELTA",
     "SparqlUpdate",
     "change_set",
     "checked_graph",
@@ -23,9 +22,6 @@ __all__ = [
     "updates",
     "whole_file",
 ]
-
-DELTA = "delta-{:012}.json"
-"""The name of a delta file, by the number of its last change: names sort as numbers do."""
 
 # What endpoints take without a thought: Virtuoso refuses queries of more than some 10,000 lines, others those of 1 MB.
 MOST_STATEMENTS = 500

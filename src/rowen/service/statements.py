@@ -11,7 +11,7 @@ from pathlib import Path
 from rowen.errors import Hint, NotFoundError, action
 from rowen.harvest.engine import Engine
 from rowen.model.publication import Publication
-from rowen.model.statements import StatementChange, StatementFile, StatementReport, StatementSummary
+from rowen.model.statements import DELTA, StatementChange, StatementFile, StatementReport, StatementSummary
 from rowen.store import changes, sources, statements
 
 __all__ = ["PageStatementFiles"]
@@ -65,7 +65,7 @@ class PageStatementFiles:
         self, name: str, to: Path, *, since: int | None = None, graph: str | None = None
     ) -> StatementReport:
         """Write how statements changed into a folder, a file for what was stored together, from where its files end."""
-        from rowen.publish.statements import DELTA, checked_graph, delta_file, last_delta, whole_file
+        from rowen.publish.statements import checked_graph, delta_file, last_delta, whole_file
 
         graph = checked_graph(graph)
         last = since if since is not None else last_delta(to)

@@ -116,7 +116,7 @@ async def files(c: Connection, source: str, *, since: datetime | None, limit: in
         StatementFile,
         f"""
         select file as number, max(number) as last_change, max(at) as created_at from statement_change
-         where at > coalesce(%(since)s, '-infinity') and {_OF_SOURCE}
+         where at > coalesce(%(since)s::timestamptz, '-infinity') and {_OF_SOURCE}
          group by file order by file limit %(limit)s
         """.encode(),  # noqa: S608 (a constant)
         {"source": source, "since": since, "limit": limit},
