@@ -82,7 +82,7 @@ def _page(body: Body) -> Part:
     if page.facts:
         hints["facts"] = page.facts
     if body.statements:
-        hints |= statements_in(text, body.url, body.statements)
+        hints |= statements_in(text, body.url, body.statements, body.profile)
     links = () if page.nofollow else page.links
     return Part(page.text, page.title, page.tags, page.language, links, hints)
 

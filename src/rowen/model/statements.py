@@ -1,7 +1,7 @@
 """What pages state for programs, and how that differs from one look to the next."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -14,6 +14,7 @@ __all__ = [
     "StatementChange",
     "StatementDelta",
     "StatementFile",
+    "StatementProfile",
     "StatementReport",
     "StatementSummary",
     "StatementTarget",
@@ -34,6 +35,14 @@ STATEMENTS_VERSION = 1
 
 StatementsWanted: TypeAlias = Literal["documents", "all"]
 """Of which pages statements are read: of those that are classified as documents, or of all."""
+
+
+class StatementProfile(NamedTuple):
+    """An application profile: SHACL shapes in Turtle, and whether what does not conform is left out or only told."""
+
+    shapes: str
+    drop: bool = True
+
 
 PageType: TypeAlias = Literal["agenda", "decision list", "minutes", "extract", "item", "overview"]
 
@@ -129,7 +138,8 @@ class StatementTarget:
 class StatementSummary:
     """What the pages of a source state: pages by type, statements, what was repaired or left out, by reason.
 
-    `unread` are pages whose statements would be out of all proportion to them.
+    `unread` are pages whose statements would be out of all proportion to them; `violations` counts by reason what
+    breaks an application profile, and was kept.
     """
 
     source: str
@@ -138,6 +148,7 @@ class StatementSummary:
     repaired: Mapping[str, int]
     dropped: Mapping[str, int]
     unread: int
+    violations: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

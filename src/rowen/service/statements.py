@@ -27,7 +27,7 @@ class PageStatementFiles:
     async def summary(self, name: str) -> StatementSummary:
         """How many pages of each type there are, what they state, and what was repaired or left out, by reason."""
         types: Counter[str] = Counter()
-        counts: dict[str, Counter[str]] = {"repaired": Counter(), "dropped": Counter()}
+        counts: dict[str, Counter[str]] = {"repaired": Counter(), "dropped": Counter(), "violations": Counter()}
         stated = unread = 0
         async with (
             self._database.connection() as c,
@@ -40,7 +40,8 @@ class PageStatementFiles:
                     unread += "unread" in page.told
                     for reason, counter in counts.items():
                         counter.update(page.told.get(reason) or {})
-        return StatementSummary(name, dict(types), stated, dict(counts["repaired"]), dict(counts["dropped"]), unread)
+        repaired, dropped, violations = map(dict, counts.values())
+        return StatementSummary(name, dict(types), stated, repaired, dropped, unread, violations)
 
     async def dump(self, name: str, to: Path, *, graph: str | None = None) -> StatementReport:
         """Write all that pages state now as N-Quads; deltas after `last_change` lead on from there."""

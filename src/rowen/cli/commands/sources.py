@@ -31,6 +31,9 @@ _option = click.option(
     help="An option of its kind; may be repeated.",
 )
 
+# Three lines of a terminal: addresses and patterns fit.
+LONGEST_OPTION = 240
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -154,7 +157,7 @@ def show(call: Invocation, name: str) -> None:
         return await rowen.source(name), await rowen.following(name), await rowen.endpoints(name)
 
     source, following, endpoints = call.ask(asked)
-    options = {f"option {key}": json.dumps(value, ensure_ascii=False) for key, value in shown(source.options).items()}
+    options = {f"option {key}": _option_told(value) for key, value in shown(source.options).items()}
     lines = {
         "name": source.name,
         "kind": source.kind,
@@ -177,6 +180,12 @@ def show(call: Invocation, name: str) -> None:
     }
     told = {**fact(source), **({"following": fact(following)} if following else {})}
     call.out.card({**told, **({"endpoints": [fact(one) for one in endpoints]} if endpoints else {})}, lines)
+
+
+def _option_told(value: Any) -> str:
+    """An option as JSON; of one that is a whole file, such as shapes, the beginning."""
+    told = json.dumps(value, ensure_ascii=False)
+    return told if len(told) <= LONGEST_OPTION else f"{told[:LONGEST_OPTION]}… ({count(len(told), 'character')})"
 
 
 def _followed(following: "Following") -> dict[str, str]:

@@ -37,7 +37,7 @@ def show(call: Invocation, name: str) -> None:
 
     found = call.ask(lambda rowen: rowen.statements(name))
     told = f"{count(found.statements, 'statement')} of {_counted(found.pages) or 'no pages'}"
-    more = [("repaired", found.repaired), ("left out", found.dropped)]
+    more = [("repaired", found.repaired), ("left out", found.dropped), ("against the profile", found.violations)]
     told += "".join(f"; {word}: {_counted(counts)}" for word, counts in more if counts)
     call.out.answer(fact(found), told)
 
