@@ -33,8 +33,8 @@ def _understood(shapes: str | None) -> str | None:
     return shapes
 
 
-# The text is stored, not the name of its file: other machines have no such file, and if it changed unnoticed, pages would
-# have been judged by different shapes.
+# The text is stored, not the name of its file: other machines have no such file, and if it changed unnoticed, pages
+# would have been judged by different shapes.
 ProfileShapes = Annotated[str | None, BeforeValidator(_shapes), AfterValidator(_understood)]
 ProfileAction: TypeAlias = Literal["drop", "report"]
 
