@@ -366,7 +366,8 @@ def chunks(data: bytes) -> None:
 _SHAPES = """
 @prefix sh: <http://www.w3.org/ns/shacl#> .
 <urn:s> sh:targetClass <http://v.org/T> ; sh:closed true ;
-    sh:property [ sh:path <http://v.org/a> ; sh:maxCount 1 ; sh:pattern "^h" ], [ sh:path <http://v.org/p> ; sh:minCount 1 ] .
+    sh:property [ sh:path <http://v.org/a> ; sh:maxCount 1 ; sh:pattern "^h" ] ;
+    sh:property [ sh:path <http://v.org/p> ; sh:minCount 1 ] .
 """
 
 
