@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
     from rowen.model.source import AppliedSource, Source
     from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
-    from rowen.model.statements import StatementReport, StatementSummary
+    from rowen.model.statements import StatementFile, StatementReport, StatementSummary, StatementTarget
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
     from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
@@ -192,8 +192,10 @@ __all__ = [
     "Skipped",
     "Source",
     "SourceError",
+    "StatementFile",
     "StatementReport",
     "StatementSummary",
+    "StatementTarget",
     "StoreError",
     "StoreUnavailableError",
     "Subscription",
@@ -337,7 +339,7 @@ _HOME = {
         "Source",
     ),
     "rowen.model.announcement": ("AnnouncedDocument",),
-    "rowen.model.statements": ("StatementReport", "StatementSummary"),
+    "rowen.model.statements": ("StatementFile", "StatementReport", "StatementSummary", "StatementTarget"),
     "rowen.model.standing": ("ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "TroubleGroup"),
     "rowen.model.twins": (
         "TwinGroup",

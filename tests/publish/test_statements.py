@@ -97,7 +97,7 @@ async def test_delta_files_replay_to_the_present_state_and_go_on_where_they_ende
 
     files = sorted((tmp_path / "deltas").iterdir())
     held = consumed(files)
-    assert (first.parts, later.parts, idle.parts, len(files)) == (1, 2, 0, 3)
+    assert (first.parts, later.parts, idle.parts, len(files)) == (1, 3, 0, 4)
     assert len(held) == len(current(house)) == len(list(ox.parse(path=tmp_path / "all.nq")))
     [title] = [json.loads(quad[3]) for quad in held if ELI_TITLE in quad[2]]
     assert title == {"type": "literal", "value": "Cameras", "xml:lang": "nl"}, "it left, came back, and is there again"
@@ -179,3 +179,42 @@ async def test_a_source_that_is_renamed_or_removed_and_added_again_loses_no_delt
 
     assert renamed.parts == 1
     assert consumed(sorted(tmp_path.iterdir())) == set()
+
+
+def shapes(constraint: str) -> str:
+    """A profile that wants something of the titles of all papers."""
+    return (
+        "@prefix sh: <http://www.w3.org/ns/shacl#> ."
+        "<urn:s> a sh:NodeShape ; sh:targetClass <http://xmlns.com/foaf/0.1/Document> ;"
+        f" sh:property [ sh:path <{ELI_TITLE}> ; {constraint} ] ."
+    )
+
+
+async def test_what_does_not_conform_to_the_profile_is_left_out_or_counted_and_other_shapes_judge_anew(
+    house: House, council: CouncilSite, tmp_path: Path
+) -> None:
+    path = tmp_path / "profile.ttl"
+    path.write_text(shapes('sh:pattern "^Cam"'))
+    council.publish("/a", Paper("Cameras"))
+    council.publish("/b", Paper("Library"))
+    async with house.open() as r:
+        await r.add(council.feed, name="feed")
+        await r.add(council.documents, name="papers", options={"revisit": 0, "shapes": f"file:{path}"})
+        await follow(r, council)
+        dropped, lines = await r.statements("papers"), current(house)
+        path.write_text("What was declared holds.")
+        idle = await r.sync("papers", full=True)
+        await r.edit("papers", options={"nonconforming": "report"})
+        judged = await r.sync("papers", full=True)
+        reported = await r.statements("papers")
+        with pytest.raises(RowenError, match="sh:minLength"):
+            await r.edit("papers", options={"shapes": shapes("sh:minLength 3")})
+
+    assert (titles(lines), dropped.dropped, dropped.violations) == ({"Cameras"}, {"pattern": 1}, {})
+    assert (idle.tally.amended, idle.tally.updated) == (0, 0)
+    assert (judged.tally.amended, judged.tally.updated, judged.tally.statements_added) == (1, 0, 1)
+    assert (titles(current(house)), reported.dropped, reported.violations) == (
+        {"Cameras", "Library"},
+        {},
+        {"pattern": 1},
+    )

@@ -29,6 +29,7 @@ class Receiver(Site):
         self.heard: list[dict[str, Any]] = []
         self.accepted: list[int] = []
         self.headers: list[dict[str, str]] = []
+        self.slow: int | None = None
         self.default = Page(handler=self._take)
 
     async def _take(self, request: web.Request) -> web.StreamResponse:
@@ -38,6 +39,8 @@ class Receiver(Site):
         self.heard.append(told)
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         assert _is_signed(self.headers[-1], body, SECRET)
+        while told["data"]["number"] == self.slow:
+            await asyncio.sleep(0.01)
         if status == 200:
             self.accepted.append(told["data"]["number"])
         return web.Response(status=status, headers={"Location": "/elsewhere"} if status == 302 else {})
@@ -83,6 +86,25 @@ async def test_each_change_arrives_once_signed_and_in_the_order_of_the_log(house
     assert sorted(receiver.accepted) == list(range(1, 21))
     assert receiver.heard[0]["type"] == "item.created"
     assert len({headers["webhook-id"] for headers in receiver.headers}) == 20
+
+
+async def test_a_slow_answer_holds_up_no_other_and_what_was_taken_meanwhile_is_written_down(
+    house: House, receiver: Receiver
+) -> None:
+    receiver.slow = 1
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 40)
+
+        telling = asyncio.create_task(r.deliver("team"))
+        async with asyncio.timeout(30):
+            while house.query("select after, cardinality(ahead) from webhook") != [(0, 39)]:
+                await asyncio.sleep(0.02)
+        receiver.slow = None
+        delivered = await telling
+
+    assert (delivered, len(receiver.heard), receiver.accepted[-1]) == (40, 40, 1)
+    assert house.query("select after, ahead from webhook") == [(40, [])]
 
 
 async def test_only_what_a_receiver_wants_is_sent(house: House, receiver: Receiver) -> None:

@@ -22,6 +22,7 @@ from rowen.api import (
     schemas,
     search,
     sources,
+    statements,
     tokens,
 )
 from rowen.api.answers import JSON, validated
@@ -37,7 +38,7 @@ PREFIX = "/api/v1"
 # Routes are tried in order: what is asked most stands first.
 _RESOURCES = (
     *(search, items, sources, changes, runs, jobs, schemas, extractions, receivers, saved, exports),
-    *(care, push, tokens),
+    *(statements, care, push, tokens),
 )
 
 pages = APIRouter(include_in_schema=False)

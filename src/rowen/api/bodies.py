@@ -8,6 +8,7 @@ from rowen.model.access import Scope
 
 __all__ = [
     "CarryBody",
+    "EndpointBody",
     "ExtractBody",
     "NoticeBody",
     "PokeBody",
@@ -183,6 +184,27 @@ class RotateBody(_Body):
 
     secret: str = Field(description="env:NAME or file:PATH")
     keep: bool = Field(default=True, description="sign with the one before as well, for a while")
+
+
+class EndpointBody(_Body):
+    """A SPARQL endpoint that is told what pages state."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "endpoint": "https://store.example.org/sparql",
+                "graph": "http://example.org/graphs/public",
+                "headers": {"Authorization": "Bearer env:STORE_KEY"},
+            }
+        },
+    )
+
+    endpoint: str = Field(min_length=1, max_length=4000)
+    graph: str | None = Field(
+        default=None, max_length=4000, description="one graph for all; default: that of each page"
+    )
+    headers: dict[str, str] | None = Field(default=None, description="where keys are found: env:NAME or file:PATH")
 
 
 class SavedSearchBody(_Body):

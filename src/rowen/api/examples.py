@@ -27,6 +27,7 @@ from rowen.model.run import Change, Run, Tally
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison
 from rowen.model.source import AppliedSource, Source
+from rowen.model.statements import StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter
 from rowen.service.facts import fact
 
@@ -80,7 +81,9 @@ _THINGS: dict[str, Any] = {
         (Hunk((DiffLine("removed", (DiffPiece("Cut it "), DiffPiece("wet", True)), 3, None),)),),
     ),
     "Job": Job(311, "sync", "guide", "running", 10, 1, 0, _AT, None, _AT, None, "barn:7", 42, 118, 121),
-    "LiveWorker": LiveWorker(1, "barn", 4120, "0.5.0", {"sync": 4, "deliver": 4, "extract": 2}, _AT, _AT, 1),
+    "LiveWorker": LiveWorker(
+        1, "barn", 4120, "0.5.0", {"sync": 4, "deliver": 4, "extract": 2, "statements": 2}, _AT, _AT, 1
+    ),
     "ModelStatus": ModelStatus("minilm-int8", "active", 384, 355, 0, 0, False, None),
     "NewToken": NewToken(AccessToken("dashboard", Scope.READ, _AT, _AT.replace(month=6)), "rowen_…"),
     "Overview": Overview("guide", "web", _SITE, "active", 118, 1, 0, "completed", _AT, _AT, None, 0, 1.0, 0.04),
@@ -107,6 +110,19 @@ _THINGS: dict[str, Any] = {
         last_complete_at=_AT,
         due_at=_AT,
         stale=0.04,
+    ),
+    "StatementSummary": StatementSummary("council", {"agenda": 12, "item": 310}, 9_120, {"date": 3}, {"blank": 41}, 0),
+    "StatementTarget": StatementTarget(
+        *(1, 1, "council", "https://store.example.org/sparql", "http://example.org/graphs/public"),
+        headers={"Authorization": "Bearer env:STORE_KEY"},
+        state="active",
+        number=4711,
+        told_at=_AT,
+        waiting=0,
+        failures=0,
+        failing_since=None,
+        next_try_at=None,
+        last_error=None,
     ),
     "Subscription": Subscription("news", "https://news.example.org/feed", "https://hub.example.org/", "active", _AT),
     "Webhook": Webhook(

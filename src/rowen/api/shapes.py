@@ -25,6 +25,7 @@ from rowen.model.run import Change, Run, Tally
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison
 from rowen.model.source import AppliedSource, Source
+from rowen.model.statements import StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter
 
 __all__ = ["SHAPES", "list_shape", "page_shape", "shape"]
@@ -125,7 +126,7 @@ def _all_shapes() -> dict[str, Shape]:
     )
     plain = (
         *(AccessToken, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),
-        *(ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, Subscription),
+        *(ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, StatementSummary, Subscription),
     )
     special = {
         # These two are parts of others as well, which name them as they are.
@@ -137,6 +138,7 @@ def _all_shapes() -> dict[str, Shape]:
         "Revision": _shape_of(Revision, without=("text",), characters=int),
         "ItemDiff": _shape_of(ItemDiff, without=("title",), title=BeforeAfter),
         "AppliedSource": _shape_of(AppliedSource, without=("changes",), changes=dict[str, Any], deed=str),
+        "StatementTarget": _shape_of(StatementTarget, without=("id", "source_id")),
         "Webhook": _shape_of(Webhook, without=("id", "ahead", "wants"), **_fields(WebhookFilter)),
         "SavedSearch": _shape_of(SavedSearch, without=("id",)),
         "Schema": _shape_of(Schema, without=("hash",)),

@@ -42,7 +42,7 @@ _SECTIONS = {
         "export": ("export", "Write a snapshot of all items into a new folder, or of all facts."),
         "feed": ("feed", "Write the change log as a feed, or all datasets as a catalog."),
         "announced": ("announced", "List the documents that a feed announced, with their jobs and outcomes."),
-        "statements": ("statements", "Take what pages state in RDFa elsewhere: show, dump, deltas, push."),
+        "statements": ("statements", "Take what pages state in RDFa elsewhere: show, dump, deltas, keep, push."),
         "webhooks": ("webhooks", "List who is called when something changes; add, pause, replay."),
         "notify": ("notify", "List people who are told of changes, by mail or chat; add, pause."),
         "saved": ("saved", "List searches that are followed, and see what newly matches."),

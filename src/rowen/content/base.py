@@ -6,7 +6,7 @@ from typing import Any
 
 from rowen.formats.charset import decode
 from rowen.model.facts import FactsWanted
-from rowen.model.statements import StatementsWanted
+from rowen.model.statements import StatementProfile, StatementsWanted
 
 __all__ = ["Body", "FormatReader", "Part"]
 
@@ -15,7 +15,8 @@ __all__ = ["Body", "FormatReader", "Part"]
 class Body:
     """What a reader is given. `select` and `ignore` are CSS selectors of the parts to keep and to drop.
 
-    `facts` are those that are wanted of a page's markup, beside its text; `statements` says whether its RDFa is read.
+    `facts` are those that are wanted of a page's markup, beside its text; `statements` says whether its RDFa is read,
+    and `profile` by which shapes it is judged.
     """
 
     data: bytes = field(repr=False)
@@ -27,6 +28,7 @@ class Body:
     ignore: str | None = None
     facts: FactsWanted | None = None
     statements: StatementsWanted | None = None
+    profile: StatementProfile | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:

@@ -14,7 +14,7 @@ from turbohtml import Document, parse
 from rowen.formats.rdf.rdfa import statements_of
 from rowen.formats.rdf.statements import kept_statements
 from rowen.model.budget import OverspentError, spend
-from rowen.model.statements import RDFA, PageType, StatementsWanted
+from rowen.model.statements import RDFA, PageType, StatementProfile, StatementsWanted
 from rowen.model.url import same_site, without_session
 
 __all__ = ["page_type", "statements_in"]
@@ -32,7 +32,9 @@ _LEADS = re.compile("heeftNotulen|heeftAgenda|heeftBesluitenlijst|heeftUittrekse
 _MOST_LINKS = 10_000
 
 
-def statements_in(html: str, url: str, wanted: StatementsWanted) -> dict[str, Any]:
+def statements_in(
+    html: str, url: str, wanted: StatementsWanted, profile: StatementProfile | None = None
+) -> dict[str, Any]:
     """What the record of a page says of its statements: its type, the statements, what was repaired or left out, links.
 
     The page is parsed for itself, letter by letter: the text that people read has other spaces.
@@ -42,7 +44,7 @@ def statements_in(html: str, url: str, wanted: StatementsWanted) -> dict[str, An
     if links := list(dict.fromkeys(_document_links(page, url))):
         found["links"] = links[:_MOST_LINKS]
     if found["type"] != "overview" or wanted == "all":
-        found |= _read(page, url, given=len(html))
+        found |= _read(page, url, profile, given=len(html))
     return {RDFA: found} if found.keys() - {"type"} or found["type"] != "overview" else {}
 
 
@@ -56,14 +58,14 @@ def page_type(page: Document) -> PageType:
     return "item" if any(name in written for written in kinds for name in _ITEM_TYPES) else "overview"
 
 
-def _read(page: Document, url: str, *, given: int) -> dict[str, Any]:
+def _read(page: Document, url: str, profile: StatementProfile | None, *, given: int) -> dict[str, Any]:
     try:
-        made = kept_statements(statements_of(page, url, given=given), url)
+        made = kept_statements(statements_of(page, url, given=given), url, profile)
     except OverspentError as problem:
         # Its text is worth having all the same.
         return {"unread": f"Its statements {problem}."}
     told: dict[str, Any] = {"statements": made.lines} if made.lines else {}
-    for name, counts in (("repaired", made.repaired), ("dropped", made.dropped)):
+    for name, counts in (("repaired", made.repaired), ("dropped", made.dropped), ("violations", made.violations)):
         if some := {reason: count for reason, count in sorted(counts.items()) if count}:
             told[name] = some
     return told

@@ -91,7 +91,8 @@ def _within_budget(raw: Raw, media_type: str, name: str) -> Part:
 
 def _read(raw: Raw, media_type: str, name: str) -> Part:
     charset = raw.charset or parameter(raw.media_type)
-    body = Body(raw.body, media_type, name, raw.url, charset, raw.select, raw.ignore, raw.facts, raw.statements)
+    told = raw.select, raw.ignore, raw.facts, raw.statements, raw.profile
+    body = Body(raw.body, media_type, name, raw.url, charset, *told)
     reader = reader_of(media_type)
     return _guarded(reader, body) if is_foreign(reader) else reader.read(body)
 

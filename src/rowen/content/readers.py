@@ -98,7 +98,7 @@ def _page(body: Body) -> Part:
     if body.statements:
         from rowen.content.page_statements import statements_in
 
-        hints |= statements_in(text, body.url, body.statements)
+        hints |= statements_in(text, body.url, body.statements, body.profile)
     links = () if page.nofollow else page.links
     return Part(page.text, page.title, page.tags, page.language, links, hints)
 

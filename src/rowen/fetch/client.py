@@ -20,6 +20,7 @@ from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, Redire
 from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.fetch.exchange import TRANSPORT_ERRORS, Exchange, translated
 from rowen.fetch.guard import is_own
+from rowen.fetch.lru import LruCache
 from rowen.fetch.politeness import Pace, Permit, Throttle, backoff_s
 from rowen.fetch.request import Defaults, Request, RequestOptions, prepare
 from rowen.fetch.response import Hop, RequestMeter, Response, Stream, respond
@@ -34,6 +35,8 @@ _log = logging.getLogger(__name__)
 _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+# Hosts that one client asks in turn; what is forgotten costs a look at a name.
+_OWN_KEPT = 1_000
 
 T = TypeVar("T")
 
@@ -98,6 +101,7 @@ class Client:
         # Hosts of one's own need no pause, unless one was set by hand: for all of them, or for the source.
         self._spares_own = "host_delay_s" not in settings.model_fields_set
         self._paced: set[str] = set()
+        self._own: LruCache[bool] = LruCache(_OWN_KEPT)
         self._proxy = proxy
         self._resolver = resolver
         self._tls = tls
@@ -249,7 +253,7 @@ class Client:
         host = wanted.target.host
         breaker = self.breakers.of(host)
         breaker.admit()
-        if self._spares_own and host not in self._paced and is_own(host, self._settings):
+        if self._spares_own and host not in self._paced and self._is_own(host):
             self.throttle.pace(host, delay_s=0.0)
         permit = await self.throttle.enter(host)
         try:
@@ -274,6 +278,11 @@ class Client:
         if exchange.status == 304:
             self._check_asked(wanted, exchange)
         return exchange
+
+    def _is_own(self, host: str) -> bool:
+        """Whether a host is one of the user's own network; what its name says is looked at once."""
+        known = self._own.get(host)
+        return self._own.put(host, is_own(host, self._settings)) if known is None else known
 
     async def _send(self, wanted: Request, breaker: Breaker, ticket: int, permit: Permit) -> aiohttp.ClientResponse:
         target = wanted.target

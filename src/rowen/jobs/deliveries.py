@@ -2,17 +2,17 @@
 
 A receiver reads the log from its own number. What it acknowledged is remembered one by one, so that a change which
 fails keeps back none of those that were under way beside it, and none is sent again. What is repeated has the id that
-it had before: after a crash, at most the calls that were under way are.
+it had before: after a crash, those that were under way or had just been acknowledged are.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from rowen.errors import FetchError, RowenError
 from rowen.fetch.breaker import Breakers, CircuitLimits
@@ -32,10 +32,11 @@ from rowen.store.webhooks import Attempt
 
 __all__ = ["deliver", "deliver_job", "subject_of"]
 
-# Calls under way to one receiver: at 50 ms each, 320 a second. Each such part is one transaction, written while the
-# next one is sent; half of it would write twice as often, twice would repeat more after a crash. A receiver that wants
-# no more says 429.
+# Calls under way to one receiver: at 50 ms each, 320 a second. One that wants no more says 429.
 _AT_ONCE = 16
+# What was acknowledged is written so often, while calls go on: a crash repeats what was told in that time. At a tenth
+# of it, writing would take as long as calling a fast receiver.
+_WRITE_S = 0.2
 # Lines that are read from the log at a time, some 100 kB.
 _BATCH = 500
 # The specification asks receivers to answer within 15 s, and to work afterwards.
@@ -93,26 +94,78 @@ def _client(engine: Engine) -> Client:
     return Client(engine.settings, throttle=throttle, breakers=Breakers(_NO_CIRCUIT))
 
 
-class _Writing:
-    """One statement after the other, each beside what goes on."""
+class _Telling:
+    """Changes on their way to a receiver, and what became of each.
 
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
+    Calls answer in any order. What is written down is the number up to which all were acknowledged, and which later
+    ones were as well, so that a crash repeats only what was not written yet.
+    """
 
-    async def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin with this when the last one is done."""
-        try:
-            await self.aclose()
-        except BaseException:
-            work.close()
-            raise
-        self._task = asyncio.create_task(work)
+    def __init__(self, engine: Engine, webhook: Webhook, lines: Sequence[Change], done: int) -> None:
+        self._engine = engine
+        self._webhook = webhook
+        self._lines = lines
+        self._done = done
+        self._waiting = iter(lines)
+        self._acknowledged: set[int] = set(webhook.ahead)
+        self._unwritten: list[Attempt] = []
+        self._first = 0
+        self._failures, self._failing_since = webhook.failures, webhook.failing_since
+        self.failure: Attempt | None = None
+        self.is_gone = False
+        self.count = 0
 
-    async def aclose(self) -> None:
-        """Wait for the last one; raises what it raised."""
-        task, self._task = self._task, None
-        if task is not None:
-            await task
+    def next_lines(self, most: int) -> list[Change]:
+        """The changes to tell next; none after one that failed."""
+        return list(islice(self._waiting, most)) if self.failure is None else []
+
+    def note(self, attempts: Sequence[Attempt]) -> None:
+        """Take notice of what became of calls."""
+        for attempt in attempts:
+            self._unwritten.append(attempt)
+            if attempt.error is None:
+                self._acknowledged.add(attempt.number)
+                self.count += 1
+                continue
+            self.is_gone |= attempt.status is not None and verdict(attempt.status) == "gone"
+            if self.failure is None or attempt.number < self.failure.number:
+                self.failure = attempt
+
+    def _after(self) -> int:
+        """The number up to which there is nothing left to tell."""
+        while self._first < len(self._lines) and self._lines[self._first].number in self._acknowledged:
+            self._first += 1
+        if self._first == len(self._lines):
+            return self._done
+        return self._lines[self._first - 1].number if self._first else self._webhook.after
+
+    async def write(self) -> None:
+        """Write down what was acknowledged since the last time."""
+        attempts, self._unwritten = self._unwritten, []
+        after = self._after()
+        if not attempts and after == self._webhook.after:
+            return
+        ahead = sorted(number for number in self._acknowledged if number > after)
+        async with self._engine.database.transaction() as c:
+            await webhooks.record(c, self._webhook.id, attempts)
+            await webhooks.settle_success(c, self._webhook.id, after, ahead)
+        self._failures, self._failing_since = 0, None
+
+    async def write_failure(self, random: Random) -> None:
+        """Write down what was acknowledged, what failed, and when to call again."""
+        webhook, after = self._webhook, self._after()
+        since = self._failing_since or datetime.now(UTC)
+        async with self._engine.database.transaction() as c:
+            await webhooks.record(c, webhook.id, self._unwritten)
+            await webhooks.settle_failure(
+                c,
+                webhook,
+                after=after,
+                ahead=sorted(number for number in self._acknowledged if number > after),
+                error=(self.failure.error if self.failure else None) or "",
+                wait_s=wait_s(self._failures + 1, random),
+                disabled=self.is_gone or datetime.now(UTC) - since > GIVE_UP,
+            )
 
 
 async def _tell(
@@ -126,48 +179,74 @@ async def _tell(
     is_stopped: Callable[[], bool],
     progress: Callable[[], None],
 ) -> int:
-    """Send some changes, a few at a time; stops at the first that fails. Returns how many were acknowledged.
+    """Send some changes, a few at a time; stops at the first that fails. Returns how many were acknowledged."""
+    telling = _Telling(engine, webhook, lines, done)
+    send = _sender(engine, client, webhook) if lines else None
+    # People get one message about many changes, one after the other.
+    most, at_once = (MOST_IN_A_NOTICE, 1) if webhook.form == "notice" else (1, _AT_ONCE)
 
-    What was acknowledged is written while the next ones are under way: a crash repeats two parts at most.
-    """
-    writing = _Writing()
-    acknowledged: set[int] = set(webhook.ahead)
-    count = 0
-    # A receiver that failed gets one call first; people get one message about many changes.
-    most = MOST_IN_A_NOTICE if webhook.form == "notice" else _AT_ONCE
-    size = 1 if webhook.failures and webhook.form == "webhook" else most
-    start = 0
-    async with aclosing(writing):
-        while start < len(lines) and not is_stopped():
-            part = lines[start : start + size]
-            attempts = await _send(engine, client, webhook, part)
+    async def tell_on(*, once: bool = False) -> None:
+        while send is not None and not is_stopped() and (part := telling.next_lines(most)):
+            telling.note(await send(part))
             progress()
-            good = {attempt.number for attempt in attempts if attempt.error is None}
-            acknowledged |= good
-            count += len(good)
-            start, size = start + len(part), most
-            if len(good) < len(part):
-                await writing.aclose()
-                await _failed(engine, webhook, lines, acknowledged, attempts, random)
-                return count
-            after = done if start >= len(lines) else part[-1].number
-            await writing.begin(_succeeded(engine, webhook, attempts, after))
-            webhook = replace(webhook, failures=0)
-    if not lines:
-        await _succeeded(engine, webhook, [], done)
-    return count
+            if once:
+                return
+
+    if webhook.failures:
+        # A receiver that failed gets one call first.
+        await tell_on(once=True)
+    async with _side_by_side(tell_on, at_once) as calls:
+        while calls:
+            _, calls = await asyncio.wait(calls, timeout=_WRITE_S)
+            if telling.failure is None:
+                await telling.write()
+    if telling.failure is not None:
+        await telling.write_failure(random)
+    else:
+        await telling.write()
+    return telling.count
 
 
-async def _send(engine: Engine, client: Client | None, webhook: Webhook, part: Sequence[Change]) -> list[Attempt]:
-    assert client is not None  # noqa: S101 (there are lines to send)
+@asynccontextmanager
+async def _side_by_side(
+    work: Callable[[], Coroutine[Any, Any, None]], number: int
+) -> AsyncGenerator[set[asyncio.Task[None]]]:
+    """So many tasks that do the same; none is left behind, and what one of them raised is raised."""
+    tasks = {asyncio.create_task(work()) for _ in range(number)}
+    try:
+        yield set(tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    await asyncio.gather(*tasks)
+
+
+Send: TypeAlias = Callable[[Sequence[Change]], Awaitable[list[Attempt]]]
+
+
+def _sender(engine: Engine, client: Client | None, webhook: Webhook) -> Send:
+    """How a receiver is told of changes; one whose secrets may not be used, or are not there, cannot be."""
     try:
         agreements.refuse_strange(engine.settings, subject_of(webhook))
         secrets = [resolve(secret) for secret in webhook.secrets]
     except RowenError as problem:
-        return [Attempt(part[0].number, None, str(problem), 0.0)]
-    if webhook.form == "notice":
+        why = str(problem)
+
+        async def refuse(part: Sequence[Change]) -> list[Attempt]:
+            return [Attempt(part[0].number, None, why, 0.0)]
+
+        return refuse
+
+    async def call(part: Sequence[Change]) -> list[Attempt]:
+        assert client is not None  # noqa: S101 (there are lines to send)
+        return [await _call(client, webhook, change, secrets) for change in part]
+
+    async def notify(part: Sequence[Change]) -> list[Attempt]:
         return await _notify(engine, secrets[0], part)
-    return list(await asyncio.gather(*(_call(client, webhook, change, secrets) for change in part)))
+
+    return notify if webhook.form == "notice" else call
 
 
 async def _notify(engine: Engine, address: str, part: Sequence[Change]) -> list[Attempt]:
@@ -204,37 +283,3 @@ async def _call(client: Client, webhook: Webhook, change: Change, secrets: Seque
     what = verdict(answer.status)
     error = None if what == "delivered" else f"It answered with status {answer.status}."
     return Attempt(change.number, answer.status, error, took_s)
-
-
-async def _succeeded(engine: Engine, webhook: Webhook, attempts: Sequence[Attempt], after: int) -> None:
-    async with engine.database.transaction() as c:
-        await webhooks.record(c, webhook.id, attempts)
-        await webhooks.settle_success(c, webhook.id, after)
-
-
-async def _failed(
-    engine: Engine,
-    webhook: Webhook,
-    lines: Sequence[Change],
-    acknowledged: set[int],
-    attempts: Sequence[Attempt],
-    random: Random,
-) -> None:
-    """Remember what was delivered, and when to call again."""
-    first = next(attempt for attempt in attempts if attempt.error is not None)
-    before = [change.number for change in lines if change.number < first.number]
-    after = before[-1] if before else webhook.after
-    gone = any(attempt.status is not None and verdict(attempt.status) == "gone" for attempt in attempts)
-    since = webhook.failing_since or datetime.now(UTC)
-    disabled = gone or datetime.now(UTC) - since > GIVE_UP
-    async with engine.database.transaction() as c:
-        await webhooks.record(c, webhook.id, attempts)
-        await webhooks.settle_failure(
-            c,
-            webhook,
-            after=after,
-            ahead=sorted(number for number in acknowledged if number > after),
-            error=first.error or "",
-            wait_s=wait_s(webhook.failures + 1, random),
-            disabled=disabled,
-        )

@@ -9,7 +9,7 @@ from rowen.model.source import Source
 from rowen.store import due, jobs
 from rowen.store.database import Connection, Database
 
-__all__ = ["ASKED", "POKED", "Queue", "put", "put_delivery"]
+__all__ = ["ASKED", "POKED", "Queue", "put", "put_delivery", "put_statements"]
 
 ASKED = 10
 """The priority of what somebody asked for: before all that is due by itself, which has 0."""
@@ -46,6 +46,22 @@ async def put_delivery(c: Connection, database: Database, webhook_id: int) -> in
         lock=f"webhook:{webhook_id}",
         queueing_lock=f"deliver:{webhook_id}",
         task_kwargs={"webhook_id": webhook_id},
+    )
+    return await queue.defer(c, database, entry)
+
+
+async def put_statements(c: Connection, database: Database, target_id: int) -> int | None:
+    """Have an endpoint told what pages state, as a part of a transaction; None if that waits already."""
+    from procrastinate.jobs import Job as Entry
+
+    from rowen.store import queue
+
+    entry = Entry(
+        queue="statements",
+        task_name="statements",
+        lock=f"statements:{target_id}",
+        queueing_lock=f"statements:{target_id}",
+        task_kwargs={"target_id": target_id},
     )
     return await queue.defer(c, database, entry)
 

@@ -194,6 +194,13 @@ async def deliver(at_work: AtWork, *, webhook_id: int) -> None:
     await deliver_job(at_work, webhook_id=webhook_id)
 
 
+async def push_statements(at_work: AtWork, *, target_id: int) -> None:
+    """Tell a SPARQL endpoint what pages state."""
+    from rowen.jobs.statement_push import push_job
+
+    await push_job(at_work, target_id=target_id)
+
+
 async def _sync_given_up(engine: Engine, c: Connection, arguments: Mapping[str, Any], why: str) -> Turn | None:
     """Count it against the source; a look at some of its items tells nothing about the others."""
     if arguments.get("only"):
@@ -206,6 +213,7 @@ async def _sync_given_up(engine: Engine, c: Connection, arguments: Mapping[str, 
 TASKS: Mapping[str, Task] = {
     "deliver": Task(deliver),
     "extract": Task(extract_task),
+    "statements": Task(push_statements),
     "subscribe": Task(subscribe),
     "sync": Task(sync, _sync_given_up),
 }

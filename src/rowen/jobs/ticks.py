@@ -12,10 +12,10 @@ from random import Random
 from rowen.harvest.engine import Engine
 from rowen.jobs import auto, schedule, websub
 from rowen.jobs.policy import after_loss
-from rowen.jobs.queue import put, put_delivery
+from rowen.jobs.queue import put, put_delivery, put_statements
 from rowen.jobs.schedule import Turn
 from rowen.jobs.tasks import Task
-from rowen.store import due, jobs, queue, statements, webhooks
+from rowen.store import due, jobs, queue, statement_targets, statements, webhooks
 from rowen.store.database import Connection
 from rowen.store.due import DueSource
 
@@ -51,6 +51,8 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
             await websub.put_renewals(engine, c, await due.clock(c))
             for webhook_id in await webhooks.ready(c):
                 await put_delivery(c, engine.database, webhook_id)
+            for target_id in await statement_targets.ready(c):
+                await put_statements(c, engine.database, target_id)
         # The log's lock is the last one that a transaction takes.
         await schedule.tell(c, *[await _lost(engine, c, one, tasks.get(one.task)) for one in lost])
     return True

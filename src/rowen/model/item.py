@@ -17,7 +17,7 @@ from rowen.model.facts import FactsWanted
 from rowen.model.hashes import Hash, body_hash, content_hash, record_hash
 from rowen.model.outside import header, letters, message
 from rowen.model.record import storable, storable_cursor
-from rowen.model.statements import StatementsWanted
+from rowen.model.statements import StatementProfile, StatementsWanted
 from rowen.model.text import normalise
 from rowen.model.url import address
 
@@ -117,7 +117,8 @@ class Raw:
 
     `name` is the file name whose ending tells the format where the media type does not; `title` stands in
     where the body has none of its own. `select` and `ignore` are CSS selectors of the parts to keep and to drop;
-    `facts` are those that are wanted of a page's markup, `statements` whether what it states in RDFa is.
+    `facts` are those that are wanted of a page's markup, `statements` whether what it states in RDFa is, and `profile`
+    by which shapes that is judged.
     """
 
     url: str
@@ -136,6 +137,7 @@ class Raw:
     ignore: str | None = None
     facts: FactsWanted | None = None
     statements: StatementsWanted | None = None
+    profile: StatementProfile | None = field(default=None, repr=False)
     body_hash: Hash = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,8 +10,9 @@ from rowen.model.run import Run
 __all__ = ["SIDE_PLACES", "Job", "JobEnd", "JobState", "LiveWorker", "QueueDepth"]
 
 # Facts are extracted source by source, several items of it at a time: two sources keep a provider busy. Calls of
-# receivers mostly wait for an answer: four may be slow before others wait for them.
-SIDE_PLACES: Mapping[str, int] = {"deliver": 4, "extract": 2}
+# receivers mostly wait for an answer: four may be slow before others wait for them. A SPARQL endpoint is told one thing
+# after the other: two that are slow leave nobody else waiting where there are few.
+SIDE_PLACES: Mapping[str, int] = {"deliver": 4, "extract": 2, "statements": 2}
 """Jobs of other kinds than syncs that a worker does at a time: short ones, which mostly wait for somebody's answer."""
 
 JobState: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled"]

@@ -1,18 +1,24 @@
 """What pages state for programs, and how that differs from one look to the next."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 __all__ = [
+    "DELTA",
     "RDFA",
     "STATEMENTS_VERSION",
     "PageStatements",
     "PageType",
     "StatementChange",
     "StatementDelta",
+    "StatementFile",
+    "StatementProfile",
     "StatementReport",
     "StatementSummary",
+    "StatementTarget",
+    "StatementTargetState",
     "StatementsWanted",
     "compared",
     "stated",
@@ -21,11 +27,22 @@ __all__ = [
 RDFA = "rdfa"
 """Under this name a record has what its page states."""
 
+DELTA = "delta-{:012}.json"
+"""The name of a delta file, by the number of its last change: names sort as numbers do."""
+
 STATEMENTS_VERSION = 1
 """Raised when the same page would be read into other statements: such pages are then read again."""
 
 StatementsWanted: TypeAlias = Literal["documents", "all"]
 """Of which pages statements are read: of those that are classified as documents, or of all."""
+
+
+class StatementProfile(NamedTuple):
+    """An application profile: SHACL shapes in Turtle, and whether what does not conform is left out or only told."""
+
+    shapes: str
+    drop: bool = True
+
 
 PageType: TypeAlias = Literal["agenda", "decision list", "minutes", "extract", "item", "overview"]
 
@@ -55,21 +72,74 @@ class PageStatements(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatementChange:
-    """One page whose statements changed, under the number of the change log."""
+    """One page whose statements changed, under the number of the change log.
+
+    `elsewhere` are those among the removed that another page of the source still stated; `file` is the number of the
+    first change that was stored together with this one.
+    """
 
     number: int
-    run: int | None
     page: str
-    at: Any
-    added: Sequence[str]
-    removed: Sequence[str]
+    added: Sequence[str] = ()
+    removed: Sequence[str] = ()
+    elsewhere: Sequence[str] = ()
+    file: int = 0
+    at: datetime | None = None
+
+    def gone(self, graph: str | None) -> list[str]:
+        """What is to be deleted: from a graph of all pages only what no page states any more."""
+        kept = set(self.elsewhere) if graph is not None else set()
+        return [line for line in self.removed if line not in kept]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFile:
+    """Changes that were stored together: a file for consumers of deltas, which never changes."""
+
+    number: int
+    last_change: int
+    created_at: datetime
+
+    @property
+    def name(self) -> str:
+        """What it is called in a folder."""
+        return DELTA.format(self.last_change)
+
+
+StatementTargetState: TypeAlias = Literal["once", "active", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementTarget:
+    """A SPARQL endpoint that is told what the pages of a source state.
+
+    One that is `active` is kept up to date by workers; one that was told `once` when somebody asks; one that failed for
+    days is `disabled`. `number` is the change up to which it was told, `waiting` counts the changes since. `headers`
+    say where its keys are found.
+    """
+
+    id: int
+    source_id: int
+    source: str
+    endpoint: str
+    graph: str | None
+    headers: Mapping[str, str]
+    state: StatementTargetState
+    number: int
+    told_at: datetime | None
+    waiting: int
+    failures: int
+    failing_since: datetime | None
+    next_try_at: datetime | None
+    last_error: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class StatementSummary:
     """What the pages of a source state: pages by type, statements, what was repaired or left out, by reason.
 
-    `unread` are pages whose statements would be out of all proportion to them.
+    `unread` are pages whose statements would be out of all proportion to them; `violations` counts by reason what
+    breaks an application profile, and was kept.
     """
 
     source: str
@@ -78,6 +148,7 @@ class StatementSummary:
     repaired: Mapping[str, int]
     dropped: Mapping[str, int]
     unread: int
+    violations: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

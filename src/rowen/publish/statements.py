@@ -2,20 +2,26 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from pyoxigraph import Literal, NamedNode, RdfFormat, Triple, parse
 
 from rowen.errors import ExportError, UsageError
-from rowen.model.statements import StatementChange
+from rowen.model.statements import DELTA, StatementChange
 
-__all__ = ["DELTA", "change_set", "checked_graph", "json_array", "last_delta", "quad_lines", "updates", "whole_file"]
-
-DELTA = "delta-{:012}.json"
-"""The name of a delta file, by the number of its last change: names sort as numbers do."""
+__all__ = [
+    "SparqlUpdate",
+    "change_set",
+    "checked_graph",
+    "delta_file",
+    "last_delta",
+    "quad_lines",
+    "updates",
+    "whole_file",
+]
 
 # What endpoints take without a thought: Virtuoso refuses queries of more than some 10,000 lines, others those of 1 MB.
 MOST_STATEMENTS = 500
@@ -40,12 +46,17 @@ def quad_lines(page: str, lines: Iterable[str], graph: str | None) -> Iterator[s
     return (f"{line} {named} .\n" for line in lines)
 
 
-def change_set(change: StatementChange, graph: str | None, kept: Collection[str] = ()) -> dict[str, Any]:
-    """How a page changed, in the shape of delta consumers; what is `kept` elsewhere is not deleted."""
+def delta_file(changes: Iterable[StatementChange], graph: str | None) -> bytes:
+    """A whole file of changes."""
+    lines = ",\n".join(json.dumps(change_set(change, graph), ensure_ascii=False) for change in changes)
+    return f"[\n{lines}\n]\n".encode()
+
+
+def change_set(change: StatementChange, graph: str | None) -> dict[str, Any]:
+    """How a page changed, in the shape of delta consumers."""
     named = {"type": "uri", "value": _name(graph or change.page)}
-    gone = [line for line in change.removed if line not in kept]
     return {
-        "deletes": [_quad(triple, named) for triple in _triples(gone)],
+        "deletes": [_quad(triple, named) for triple in _triples(change.gone(graph))],
         "inserts": [_quad(triple, named) for triple in _triples(change.added)],
     }
 
@@ -71,14 +82,60 @@ def _triples(lines: Sequence[str]) -> Iterator[Triple]:
     return (quad.triple for quad in parse(text, RdfFormat.N_TRIPLES, lenient=True))
 
 
-def updates(change: StatementChange, graph: str | None, kept: Collection[str] = ()) -> Iterator[str]:
-    """SPARQL updates that repeat how a page changed: first what is gone, then what is new, a few hundred at a time."""
-    named = _graph(graph or change.page)
-    gone = [line for line in change.removed if line not in kept]
-    pieces = [("DELETE", piece) for piece in _pieces(gone)] + [("INSERT", piece) for piece in _pieces(change.added)]
-    for verb, piece in pieces:
-        body = " .\n".join(piece)
-        yield f"{verb} DATA {{ GRAPH {named} {{\n{body} .\n}} }}"
+class SparqlUpdate(NamedTuple):
+    """One request: what it does, the number of the last change that is whole with it, and how much that is."""
+
+    text: str
+    number: int | None
+    pages: int
+    added: int
+    removed: int
+
+
+class _FillingUpdate:
+    """A request that is being filled."""
+
+    def __init__(self) -> None:
+        self.operations: list[str] = []
+        self.statements = self.chars = self.pages = self.added = self.removed = 0
+        self.number: int | None = None
+
+    def has_room(self, lines: Sequence[str]) -> bool:
+        size = sum(map(len, lines))
+        return self.statements + len(lines) <= MOST_STATEMENTS and self.chars + size <= MOST_CHARS
+
+    def add(self, verb: str, named: str, lines: Sequence[str]) -> None:
+        body = " .\n".join(lines)
+        self.operations.append(f"{verb} DATA {{ GRAPH {named} {{\n{body} .\n}} }}")
+        self.statements += len(lines)
+        self.chars += sum(map(len, lines))
+        if verb == "INSERT":
+            self.added += len(lines)
+        else:
+            self.removed += len(lines)
+
+    def written(self) -> SparqlUpdate:
+        return SparqlUpdate(" ;\n".join(self.operations), self.number, self.pages, self.added, self.removed)
+
+
+def updates(changes: Iterable[StatementChange], graph: str | None) -> Iterator[SparqlUpdate]:
+    """SPARQL updates that repeat how pages changed, in order: of each first what is gone, then what is new.
+
+    Many small changes are one request, a large one is several.
+    """
+    request = _FillingUpdate()
+    for change in changes:
+        named = _graph(graph or change.page)
+        told = [("DELETE", piece) for piece in _pieces(change.gone(graph))]
+        for verb, piece in (*told, *(("INSERT", piece) for piece in _pieces(change.added))):
+            if request.operations and not request.has_room(piece):
+                yield request.written()
+                request = _FillingUpdate()
+            request.add(verb, named, piece)
+        request.number = change.number
+        request.pages += 1
+    if request.number is not None:
+        yield request.written()
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -129,16 +186,3 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
         raise ExportError(f"{path} could not be written: {problem.strerror}. Nothing of it was kept.") from problem
     finally:
         partial.unlink(missing_ok=True)
-
-
-def json_array(file: IO[str]) -> Callable[[Any], None]:
-    """Writes values into an array, one a line; the array is closed by who opened it."""
-    begun = False
-
-    def write(value: Any) -> None:
-        nonlocal begun
-        file.write(",\n" if begun else "[\n")
-        begun = True
-        file.write(json.dumps(value, ensure_ascii=False))
-
-    return write

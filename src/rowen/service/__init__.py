@@ -164,7 +164,12 @@ class Rowen:
     statements = _Asked(lambda parts: parts.statements.summary)
     dump_statements = _Asked(lambda parts: parts.statements.dump)
     statement_deltas = _Asked(lambda parts: parts.statements.deltas)
-    push_statements = _Asked(lambda parts: parts.statements.push)
+    statement_files = _Asked(lambda parts: parts.statements.files)
+    statement_file = _Asked(lambda parts: parts.statements.file)
+    endpoints = _Asked(lambda parts: parts.endpoints.every)
+    keep_endpoint = _Asked(lambda parts: parts.endpoints.keep)
+    forget_endpoint = _Asked(lambda parts: parts.endpoints.forget)
+    push_statements = _Asked(lambda parts: parts.endpoints.push)
 
     webhooks = _Asked(lambda parts: parts.webhooks.every)
     add_webhook = _Asked(lambda parts: parts.webhooks.add)

@@ -24,7 +24,7 @@ from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
 from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
-from rowen.model.statements import StatementReport, StatementSummary
+from rowen.model.statements import StatementFile, StatementReport, StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook
 
 __all__ = ["fact"]
@@ -308,3 +308,16 @@ def _statement_summary(summary: StatementSummary) -> dict[str, Any]:
 @fact.register
 def _statement_report(report: StatementReport) -> dict[str, Any]:
     return asdict(report)
+
+
+@fact.register
+def _statement_target(target: StatementTarget) -> dict[str, Any]:
+    told = asdict(target)
+    return {name: value for name, value in told.items() if name not in ("id", "source_id", "headers")} | {
+        "headers": shown({"headers": target.headers})["headers"]
+    }
+
+
+@fact.register
+def _statement_file(file: StatementFile) -> dict[str, Any]:
+    return asdict(file)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rowen.service.announced import AnnouncedDocuments
     from rowen.service.changes import Changes
     from rowen.service.deletions import Deletions
+    from rowen.service.endpoints import StatementEndpoints
     from rowen.service.exports import Exports
     from rowen.service.extractions import Extractions
     from rowen.service.feeds import Feeds
@@ -152,6 +153,13 @@ class Parts:
         from rowen.service.announced import AnnouncedDocuments
 
         return AnnouncedDocuments(self.engine)
+
+    @cached_property
+    def endpoints(self) -> StatementEndpoints:
+        """SPARQL endpoints that hear what pages state."""
+        from rowen.service.endpoints import StatementEndpoints
+
+        return StatementEndpoints(self.engine)
 
     @cached_property
     def statements(self) -> PageStatementFiles:

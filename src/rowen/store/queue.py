@@ -17,9 +17,9 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from rowen.model.caps import error_within
+from rowen.store import statement_targets, webhooks
 from rowen.store.database import Connection, Database
 from rowen.store.rows import all_rows, one, scalar
-from rowen.store.webhooks import READY
 
 __all__ = [
     "DUE_CHANNEL",
@@ -283,6 +283,7 @@ select extract(epoch from least(
            (select min(due_at) from source_due join source on source.id = source_due.source_id
              where source.state = 'active' and due_at > now()),
            (select min(next_try_at) from webhook where state = 'active' and next_try_at > now()),
+           (select min(next_try_at) from statement_target where state = 'active' and next_try_at > now()),
            (select min(scheduled_at) from procrastinate_jobs where status = 'todo' and scheduled_at > now())) - now())
 """
 _PULSE = f"""
@@ -293,7 +294,7 @@ select exists (select from beat), exists (select from queue_pause),
        or exists (select from procrastinate_jobs where status = 'todo' and scheduled_at <= now())
        or exists (select from procrastinate_workers worker where worker.id <> %(worker)s and {_SILENT})
        or exists (select {_LOST})
-       or exists ({READY}),
+       or exists ({webhooks.READY}) or exists ({statement_targets.READY}),
        exists (select from procrastinate_jobs
                 where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),
        ({_NEXT}),

@@ -210,12 +210,12 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
     )
 
 
-async def settle_success(c: Connection, webhook_id: int, after: int) -> None:
-    """All up to a number is delivered."""
+async def settle_success(c: Connection, webhook_id: int, after: int, ahead: Sequence[int] = ()) -> None:
+    """All up to a number is delivered, and some beyond it."""
     await c.execute(
-        "update webhook set after = %s, ahead = '{}', failures = 0, failing_since = null, next_try_at = null,"
+        "update webhook set after = %s, ahead = %s, failures = 0, failing_since = null, next_try_at = null,"
         " last_error = null where id = %s",
-        [after, webhook_id],
+        [after, list(ahead), webhook_id],
     )
 
 

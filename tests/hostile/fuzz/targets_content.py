@@ -7,6 +7,7 @@ from rowen.content.read import read
 from rowen.errors import ItemError
 from rowen.formats.charset import decode
 from rowen.model.item import Document, Raw
+from rowen.model.statements import StatementProfile
 from tests.content.office_files import Sheet, docx, epub, item, opendocument, packed, paragraph, pdf, pptx, shape, xlsx
 from tests.content.test_documents import ODF_STYLES, ODT, RTF
 from tests.hostile.fuzz.harness import target
@@ -362,6 +363,14 @@ def chunks(data: bytes) -> None:
         assert all(0 < len(chunk.text) <= most for chunk in found), "a passage is too long"
 
 
+_SHAPES = """
+@prefix sh: <http://www.w3.org/ns/shacl#> .
+<urn:s> sh:targetClass <http://v.org/T> ; sh:closed true ;
+    sh:property [ sh:path <http://v.org/a> ; sh:maxCount 1 ; sh:pattern "^h" ] ;
+    sh:property [ sh:path <http://v.org/p> ; sh:minCount 1 ] .
+"""
+
+
 @target(
     "rdfa",
     seeds=[
@@ -400,7 +409,8 @@ def chunks(data: bytes) -> None:
     ],
 )
 def rdfa(data: bytes) -> None:
-    document = read(Raw("https://a.example/p", data, media_type="text/html", statements="all"))
+    judged = StatementProfile(_SHAPES)
+    document = read(Raw("https://a.example/p", data, media_type="text/html", statements="all", profile=judged))
     lines = document.record.get("rdfa", {}).get("statements", [])
     text = "".join(f"{line} .\n" for line in lines)
     assert [str(quad.triple) for quad in ox.parse(text, ox.RdfFormat.N_TRIPLES)] == lines

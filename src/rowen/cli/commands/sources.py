@@ -17,6 +17,7 @@ from rowen.model.wording import age, count, moment, seconds
 if TYPE_CHECKING:
     from rowen.model.library import Following
     from rowen.model.source import Source
+    from rowen.model.statements import StatementTarget
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
@@ -29,6 +30,9 @@ _option = click.option(
     metavar="KEY=VALUE",
     help="An option of its kind; may be repeated.",
 )
+
+# Three lines of a terminal: addresses and patterns fit.
+LONGEST_OPTION = 240
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -145,14 +149,15 @@ def sources(call: Invocation) -> None:
 @click.argument("name", shell_complete=source_names)
 def show(call: Invocation, name: str) -> None:
     """Show all that is known of one source."""
+    from rowen.cli.commands.statements import follow_up
     from rowen.fetch.credentials import shown
     from rowen.service.facts import fact
 
-    async def asked(rowen: "Rowen") -> tuple["Source", "Following | None"]:
-        return await rowen.source(name), await rowen.following(name)
+    async def asked(rowen: "Rowen") -> tuple["Source", "Following | None", list["StatementTarget"]]:
+        return await rowen.source(name), await rowen.following(name), await rowen.endpoints(name)
 
-    source, following = call.ask(asked)
-    options = {f"option {key}": json.dumps(value, ensure_ascii=False) for key, value in shown(source.options).items()}
+    source, following, endpoints = call.ask(asked)
+    options = {f"option {key}": _option_told(value) for key, value in shown(source.options).items()}
     lines = {
         "name": source.name,
         "kind": source.kind,
@@ -171,8 +176,16 @@ def show(call: Invocation, name: str) -> None:
         "last seen whole": moment(source.last_complete_at),
         **({"beyond the limit": f"{source.truncated:,} or more"} if source.truncated else {}),
         **(_followed(following) if following else {}),
+        **{f"endpoint {one.endpoint}": follow_up(one) for one in endpoints},
     }
-    call.out.card({**fact(source), **({"following": fact(following)} if following else {})}, lines)
+    told = {**fact(source), **({"following": fact(following)} if following else {})}
+    call.out.card({**told, **({"endpoints": [fact(one) for one in endpoints]} if endpoints else {})}, lines)
+
+
+def _option_told(value: Any) -> str:
+    """An option as JSON; of one that is a whole file, such as shapes, the beginning."""
+    told = json.dumps(value, ensure_ascii=False)
+    return told if len(told) <= LONGEST_OPTION else f"{told[:LONGEST_OPTION]}… ({count(len(told), 'character')})"
 
 
 def _followed(following: "Following") -> dict[str, str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rowen.model.embedding import ModelStatus
     from rowen.model.health import Health
     from rowen.model.library import Following, Overview
+    from rowen.model.statements import StatementTarget
     from rowen.service import Rowen
 
 __all__ = ["COMMANDS"]
@@ -26,18 +27,22 @@ def status(call: Invocation) -> None:
 
     async def asked(
         rowen: "Rowen",
-    ) -> tuple[list["Overview"], list["Following"], list["ModelStatus"], "DatabaseStatus", "Health"]:
+    ) -> tuple[
+        list["Overview"], list["Following"], list["StatementTarget"], list["ModelStatus"], "DatabaseStatus", "Health"
+    ]:
         return (
             await rowen.overview(),
             await rowen.followed(),
+            await rowen.endpoints(),
             await rowen.embeddings(),
             await rowen.database(),
             await rowen.health(),
         )
 
-    sources, followed, models, database, health = call.ask(asked)
+    sources, followed, endpoints, models, database, health = call.ask(asked)
     _show_sources(call, sources)
     _show_followed(call, followed)
+    _show_endpoints(call, endpoints)
     _show_health(call, health)
     _show_freshness(call, sources)
     for model in models:
@@ -93,6 +98,21 @@ def _show_followed(call: Invocation, followed: list["Following"]) -> None:
             one.last_error or "",
         )
         call.out.line((", " if call.out.terminal else "\t").join(part for part in told if part))
+
+
+def _show_endpoints(call: Invocation, endpoints: list["StatementTarget"]) -> None:
+    """How SPARQL endpoints are told what pages state: one line each."""
+    from rowen.cli.commands.statements import follow_up
+    from rowen.service.facts import fact
+
+    for one in endpoints:
+        if call.out.json:
+            call.out.emit({"endpoint": fact(one)})
+            continue
+        told = ("endpoint", one.source, one.endpoint, follow_up(one))
+        call.out.line((", " if call.out.terminal else "\t").join(told))
+        if one.state == "disabled":
+            call.out.say(f"Its endpoint failed for days; `rowen statements keep {one.source} URL` tries it again.")
 
 
 def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from rowen.connectors.base import Options
 from rowen.connectors.catalog.options import web_url
+from rowen.connectors.profile import ProfileAction, ProfileShapes, profile_read_by
 from rowen.model.statements import STATEMENTS_VERSION
 
 __all__ = ["AnnouncedOptions", "accept", "recognise"]
@@ -26,10 +27,15 @@ class AnnouncedOptions(Options):
     )
     delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
     max_bytes: int = Field(default=10_000_000, ge=1, description="largest document")
+    shapes: ProfileShapes = Field(default=None, description="SHACL shapes in Turtle, or file:PATH of them")
+    nonconforming: ProfileAction = Field(
+        default="drop", description="what does not conform is left out (drop), or only counted (report)"
+    )
 
     def reading(self) -> dict[str, Any]:
         """The language enters into each document, and so does how statements are read."""
-        return {"language": self.language, "statements": STATEMENTS_VERSION}
+        judged = profile_read_by(self.shapes, self.nonconforming)
+        return {"language": self.language, "statements": STATEMENTS_VERSION, **judged}
 
     def listing(self) -> dict[str, Any]:
         """None: what was announced and visited holds whatever is chosen from it."""

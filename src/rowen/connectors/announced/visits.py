@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from rowen.connectors.announced.memory import OverviewNote
 from rowen.connectors.announced.options import AnnouncedOptions
 from rowen.connectors.base import Held, Tools
+from rowen.connectors.profile import statement_profile
 from rowen.errors import CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -48,6 +49,7 @@ class DocumentVisitor:
         self._tools = tools
         self._robots = Robots(client) if options.robots else None
         self._credentials = Credentials.of(feed, options.headers)
+        self._profile = statement_profile(options.shapes, options.nonconforming)
 
     async def visit(self, url: str, held: Held | None, overview: OverviewNote | None) -> Visited:
         """What an address answers now."""
@@ -104,6 +106,7 @@ class DocumentVisitor:
                 etag=response.etag,
                 last_modified=response.last_modified,
                 statements="documents",
+                profile=self._profile,
             )
         )
 

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, ByteSize, Field, field_validator, model_va
 from turbohtml import parse_fragment
 
 from rowen.connectors.base import Options
+from rowen.connectors.profile import ProfileAction, ProfileShapes, profile_read_by
 from rowen.model.statements import STATEMENTS_VERSION, StatementsWanted
 
 __all__ = ["WebOptions"]
@@ -52,6 +53,10 @@ class WebOptions(Options):
     rdfa: StatementsWanted | None = Field(
         default=None, description="also read what pages state in RDFa: those that are documents, or all"
     )
+    shapes: ProfileShapes = Field(default=None, description="SHACL shapes in Turtle, or file:PATH, for rdfa")
+    nonconforming: ProfileAction = Field(
+        default="drop", description="what does not conform is left out (drop), or only counted (report)"
+    )
     delay_s: float | None = Field(default=None, ge=0, description="pause between requests, instead of the setting's")
     concurrency: int | None = Field(default=None, ge=1, le=64, description="requests at once, instead of the setting's")
     headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
@@ -92,7 +97,8 @@ class WebOptions(Options):
     def reading(self) -> dict[str, Any]:
         """Only these change how a page is read; the others choose among pages. Titles were kept whole at first."""
         chosen = self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
-        stated = {"rdfa": [self.rdfa, STATEMENTS_VERSION]} if self.rdfa else {}
+        judged = profile_read_by(self.shapes, self.nonconforming)
+        stated = {"rdfa": [self.rdfa, STATEMENTS_VERSION], **judged} if self.rdfa else {}
         return {**chosen, "titles": "own", **stated}
 
     def listing(self) -> dict[str, Any]:

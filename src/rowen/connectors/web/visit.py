@@ -7,6 +7,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from rowen.connectors.base import Held, Tools
+from rowen.connectors.profile import statement_profile
 from rowen.connectors.web.memory import Bridge
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.render import Renderer, rendered_hash
@@ -207,6 +208,7 @@ class Visitor:
             select=self._options.select,
             ignore=self._options.ignore,
             statements=self._options.rdfa,
+            profile=statement_profile(self._options.shapes, self._options.nonconforming),
         )
         if not _readable(raw):
             return NoPage(Bridge((), response.etag, response.last_modified))

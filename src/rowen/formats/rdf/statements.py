@@ -16,8 +16,11 @@ from uuid import NAMESPACE_URL, uuid5
 from pyoxigraph import Literal as OxLiteral
 from pyoxigraph import NamedNode
 
+from rowen.formats.rdf.conformance import judge
 from rowen.formats.rdf.graph import Blank, Literal
+from rowen.formats.rdf.profile import profile_in
 from rowen.formats.rdf.rdfa import XSD, RdfaTriple
+from rowen.model.statements import StatementProfile
 
 __all__ = ["DERIVED", "UUID", "Statements", "kept_statements"]
 
@@ -50,32 +53,30 @@ class Statements:
     lines: list[str] = field(default_factory=list)
     repaired: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    violations: Counter[str] = field(default_factory=Counter)
 
 
-def kept_statements(triples: Iterable[RdfaTriple], page: str) -> Statements:
+def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: StatementProfile | None = None) -> Statements:
     """What is kept of the statements of a page, with a UUID and the page as origin for each resource.
 
     A UUID is derived from the name of its resource, so that all pages and all runs give the same one; where a page
-    states one itself, that one holds.
+    states one itself, that one holds. What does not conform to a profile is left out before, or only counted.
     """
     made = Statements()
     origin = _named(page, made)
     kept: set[str] = set()
-    subjects: set[str] = set()
-    identified: set[str] = set()
     for triple in dict.fromkeys(triples):
         if triple[1] == _USES:
             continue
         try:
-            subject, line = _statement(triple, made)
+            kept.add(_statement(triple, made))
         except _UnfitError as problem:
             made.dropped[str(problem)] += 1
-            continue
-        kept.add(line)
-        subjects.add(subject)
-        if triple[1] == UUID.value:
-            identified.add(subject)
-    for subject in subjects:
+    if profile is not None:
+        kept = _conforming(kept, profile, made)
+    parts = [line.split(" ", 2) for line in kept]
+    identified = {subject for subject, predicate, _ in parts if predicate == str(UUID)}
+    for subject in {subject for subject, *_ in parts}:
         kept.add(f"{subject} {DERIVED} {origin}")
         if subject not in identified:
             kept.add(f"{subject} {UUID} {OxLiteral(str(uuid5(NAMESPACE_URL, subject[1:-1])))}")
@@ -83,14 +84,22 @@ def kept_statements(triples: Iterable[RdfaTriple], page: str) -> Statements:
     return made
 
 
-def _statement(triple: RdfaTriple, made: Statements) -> tuple[str, str]:
-    """A statement as a line, after its subject."""
+def _conforming(lines: set[str], profile: StatementProfile, made: Statements) -> set[str]:
+    """What conforms to a profile; where that is only told, everything."""
+    found = judge(lines, profile_in(profile.shapes), always=(UUID.value, DERIVED.value), drop=profile.drop)
+    made.violations = found.reported
+    made.dropped += found.dropped
+    return found.lines
+
+
+def _statement(triple: RdfaTriple, made: Statements) -> str:
+    """A statement as a line."""
     subject, predicate, value = triple
     if isinstance(subject, Blank) or isinstance(predicate, Blank) or isinstance(value, Blank):
         raise _UnfitError("blank")
     named = _named(subject, made)
     told = str(_literal(value, made)) if isinstance(value, Literal) else _named(value, made)
-    return named, f"{named} {_named(predicate, made)} {told}"
+    return f"{named} {_named(predicate, made)} {told}"
 
 
 def _named(iri: str, made: Statements) -> str:

@@ -1,0 +1,116 @@
+"""What pages state in RDFa: counts, delta files for those who follow, and SPARQL endpoints that are told.
+
+Delta files are listed and downloaded as consumers of the mu-semtech stack ask for them.
+"""
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from starlette.responses import Response
+
+from rowen.api.access import Service, require
+from rowen.api.answers import listed, made, published, told, validated
+from rowen.api.bodies import EndpointBody
+from rowen.api.encoding import encoded
+from rowen.api.examples import Responses, example, list_example
+from rowen.api.shapes import list_shape, shape
+from rowen.api.sources import Name
+from rowen.api.times import moment_of
+from rowen.model.access import Scope
+from rowen.model.statements import StatementFile
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["statements"])
+
+JSON_API = "application/vnd.api+json"
+Since = Annotated[
+    str | None,
+    Query(description="only files that were made after this moment", examples=["2026-03-14T09:26:53.000Z"]),
+]
+File = Annotated[int, Path(ge=1, le=2**63 - 1, description="the `id` of a file", examples=[4711])]
+Graph = Annotated[str | None, Query(max_length=4000, description="one graph for all; default: that of each page")]
+Endpoint = Annotated[str, Query(max_length=4000, description="the address of the endpoint")]
+
+_LISTED = {
+    "data": [
+        {
+            "type": "files",
+            "id": "4711",
+            "attributes": {"name": "delta-000000004713.json", "created": "2026-03-14T09:26:53.589Z"},
+        }
+    ]
+}
+_FILES: Responses = {200: {"content": {JSON_API: {"example": _LISTED}}}}
+_TERM = {"type": "uri", "value": "http://data.example/id/1"}
+_QUAD = {"subject": _TERM, "predicate": _TERM, "object": {"type": "literal", "value": "Cameras"}, "graph": _TERM}
+_DELTA: Responses = {200: {"content": {"application/json": {"example": [{"deletes": [], "inserts": [_QUAD]}]}}}}
+
+
+@router.get(
+    "/sources/{name}/statements",
+    response_model=shape("StatementSummary"),
+    responses={200: example("StatementSummary")},
+)
+async def count_statements(request: Request, name: Name, rowen: Service) -> Response:
+    """What the pages of a source state: pages by type, statements, and what was repaired or left out, by reason."""
+    return told(request, await rowen.statements(name))
+
+
+@router.get("/sources/{name}/delta-files", response_class=Response, responses=_FILES)
+async def list_delta_files(request: Request, name: Name, rowen: Service, since: Since = None) -> Response:
+    """The files that tell how statements changed, the oldest first, which is the order to take them in.
+
+    At most a thousand are listed: who has taken them asks again, with the time of the last one.
+    """
+    found = await rowen.statement_files(name, since=moment_of(since))
+    return validated(request, encoded({"data": [_resource(one) for one in found]}), JSON_API)
+
+
+@router.get("/sources/{name}/delta-files/{number}/download", response_class=Response, responses=_DELTA)
+async def download_delta_file(
+    request: Request, name: Name, number: File, rowen: Service, graph: Graph = None
+) -> Response:
+    """One delta file; it never changes."""
+    return published(request, await rowen.statement_file(name, number, graph=graph))
+
+
+@router.get(
+    "/sources/{name}/endpoints",
+    response_model=list_shape("StatementTarget"),
+    responses={200: list_example("StatementTarget")},
+)
+async def list_endpoints(request: Request, name: Name, rowen: Service) -> Response:
+    """SPARQL endpoints that are told what pages state: up to which change, what waits, what failed."""
+    return listed(request, await rowen.endpoints(name))
+
+
+@router.post(
+    "/sources/{name}/endpoints",
+    status_code=201,
+    response_model=shape("StatementTarget"),
+    responses={201: example("StatementTarget")},
+    dependencies=[Depends(require(Scope.ADMIN))],
+)
+async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Response:
+    """Have workers keep a SPARQL endpoint up to date from now on, also one that failed for days."""
+    kept = await rowen.keep_endpoint(name, body.endpoint, graph=body.graph, headers=body.headers)
+    return made(kept, f"/api/v1/sources/{quote(name, safe='')}/endpoints")
+
+
+@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=[Depends(require(Scope.WRITE))])
+async def forget_endpoint(name: Name, endpoint: Endpoint, rowen: Service, graph: Graph = None) -> Response:
+    """Tell a SPARQL endpoint no more; what it holds stays there."""
+    await rowen.forget_endpoint(name, endpoint, graph=graph)
+    return Response(status_code=204)
+
+
+def _resource(file: StatementFile) -> dict[str, object]:
+    """A file as JSON:API has it; times have milliseconds, as consumers keep them."""
+    created = f"{file.created_at:%Y-%m-%dT%H:%M:%S}.{file.created_at.microsecond // 1000:03}Z"
+    return {
+        "type": "files",
+        "id": str(file.number),
+        "attributes": {"name": file.name, "created": created},
+    }

@@ -1,0 +1,228 @@
+"""An application profile: SHACL shapes by which the statements of a page are judged.
+
+A bounded part of SHACL Core, so that judging takes time in proportion to the page, whatever the shapes are. What a
+shapes file says beyond that is refused when it is declared: to pass over a constraint would be to keep what it forbids.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeAlias
+
+from pydantic_core import SchemaError, SchemaValidator, core_schema
+from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, parse
+
+__all__ = ["ProfileShape", "PropertyRule", "profile_in"]
+
+_SH = "http://www.w3.org/ns/shacl#"
+_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+_FIRST = "http://www.w3.org/1999/02/22-rdf-syntax-ns#first"
+_REST = "http://www.w3.org/1999/02/22-rdf-syntax-ns#rest"
+_CLASS = "http://www.w3.org/2000/01/rdf-schema#Class"
+
+# The whole profile of a public body has some hundred kilobytes. It is stored with its source, and read by each process.
+MOST_CHARS = 1_000_000
+# Ninety classes with thirty properties each are 2,700; shapes beyond that were made by a program that went wrong.
+MOST_RULES = 20_000
+
+# What says something to people, and decides nothing.
+_WORDS = frozenset({"name", "description", "message", "order", "group", "defaultValue", "severity", "deactivated"})
+_OF_NODES = _WORDS | {"targetClass", "property", "closed", "ignoredProperties"}
+_OF_PROPERTIES = _WORDS | {
+    *("path", "datatype", "class", "nodeKind", "minCount", "maxCount", "pattern", "flags", "in"),
+}
+_KINDS: Mapping[str, tuple[bool, bool]] = {
+    # Whether names are allowed, and whether literals are. Statements about nodes without a name are not kept.
+    "IRI": (True, False),
+    "Literal": (False, True),
+    "BlankNode": (False, False),
+    "IRIOrLiteral": (True, True),
+    "BlankNodeOrIRI": (True, False),
+    "BlankNodeOrLiteral": (False, True),
+}
+
+Term: TypeAlias = NamedNode | BlankNode | Literal
+Matches: TypeAlias = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyRule:
+    """What a shape wants of one property; a rule that is not `strict` is only reported."""
+
+    path: str
+    datatype: str | None = None
+    of_class: str | None = None
+    kind: tuple[bool, bool] | None = None
+    at_least: int = 0
+    at_most: int | None = None
+    pattern: Matches | None = None
+    values: frozenset[str] | None = None
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileShape:
+    """What is wanted of the resources of some classes; `allowed` are the only properties that they may have."""
+
+    targets: frozenset[str]
+    rules: tuple[PropertyRule, ...] = ()
+    allowed: frozenset[str] | None = None
+    strict: bool = True
+
+
+@lru_cache(maxsize=4)  # one for each source that a process reads at a time
+def profile_in(turtle: str) -> tuple[ProfileShape, ...]:
+    """The shapes in a file; raises `ValueError` for what is none, and for what is not understood."""
+    if len(turtle) > MOST_CHARS:
+        raise ValueError(f"the shapes have {len(turtle):,} characters, and may have {MOST_CHARS:,}")
+    try:
+        shapes = tuple(_Shapes(turtle).every())
+    except SyntaxError as problem:
+        raise ValueError(f"the shapes are no Turtle: {problem.msg}") from None
+    if not any(shape.targets for shape in shapes):
+        raise ValueError("no shape has a class as its target (sh:targetClass)")
+    if sum(len(shape.rules) for shape in shapes) > MOST_RULES:
+        raise ValueError(f"the shapes have more than {MOST_RULES:,} rules")
+    return shapes
+
+
+class _Shapes:
+    """A graph of shapes that is being read."""
+
+    def __init__(self, turtle: str) -> None:
+        self._said: dict[Term, dict[str, list[Term]]] = {}
+        for quad in parse(turtle, RdfFormat.TURTLE, base_iri="urn:shapes:"):
+            said = self._said.setdefault(_node(quad.subject), {})
+            said.setdefault(quad.predicate.value, []).append(_node(quad.object))
+
+    def every(self) -> Iterator[ProfileShape]:
+        properties = {node for said in self._said.values() for node in said.get(f"{_SH}property", ())}
+        for node, said in self._said.items():
+            is_shape = any(name.startswith(_SH) for name in said) or NamedNode(f"{_SH}NodeShape") in said.get(_TYPE, ())
+            if is_shape and node not in properties:
+                yield self._shape(node, said)
+
+    def _shape(self, node: Term, said: Mapping[str, list[Term]]) -> ProfileShape:
+        self._refuse_unknown(node, said, _OF_NODES)
+        targets = {_iri(one, node, "targetClass") for one in said.get(f"{_SH}targetClass", ())}
+        if NamedNode(_CLASS) in said.get(_TYPE, ()) and isinstance(node, NamedNode):
+            targets.add(node.value)
+        rules = tuple(rule for one in said.get(f"{_SH}property", ()) for rule in self._rule(one))
+        allowed = None
+        if self._is_true(node, "closed"):
+            ignored = [_iri(one, node, "ignoredProperties") for one in self._listed(node, "ignoredProperties")]
+            allowed = frozenset({*ignored, *(rule.path for rule in rules)})
+        if self._is_true(node, "deactivated"):
+            return ProfileShape(frozenset())
+        strict = self._is_strict(node)
+        rules = rules if strict else tuple(replace(rule, strict=False) for rule in rules)
+        return ProfileShape(frozenset(targets), rules, allowed, strict)
+
+    def _rule(self, node: Term) -> Iterator[PropertyRule]:
+        said = self._said.get(node, {})
+        self._refuse_unknown(node, said, _OF_PROPERTIES)
+        path = self._one(node, "path")
+        if path is None:
+            raise ValueError(f"the property shape {_named(node)} has no sh:path")
+        if not isinstance(path, NamedNode):
+            raise ValueError(
+                f"the path of {_named(node)} is not a property: sequences and other paths are not understood"
+            )
+        if self._is_true(node, "deactivated"):
+            return
+        yield PropertyRule(
+            path.value,
+            self._iri(node, "datatype"),
+            self._iri(node, "class"),
+            self._kind(node),
+            self._count(node, "minCount") or 0,
+            self._count(node, "maxCount"),
+            self._pattern(node),
+            frozenset(map(str, self._listed(node, "in"))) if f"{_SH}in" in said else None,
+            self._is_strict(node),
+        )
+
+    def _refuse_unknown(self, node: Term, said: Mapping[str, list[Term]], known: frozenset[str]) -> None:
+        for name in said:
+            if name.startswith(_SH) and name.removeprefix(_SH) not in known:
+                raise ValueError(
+                    f"sh:{name.removeprefix(_SH)} of {_named(node)} is not understood; these are: "
+                    f"{', '.join(sorted(known - _WORDS))}"
+                )
+
+    def _one(self, node: Term, name: str) -> Term | None:
+        values = self._said.get(node, {}).get(_SH + name, [])
+        if len(values) > 1:
+            raise ValueError(f"{_named(node)} has more than one sh:{name}")
+        return values[0] if values else None
+
+    def _iri(self, node: Term, name: str) -> str | None:
+        value = self._one(node, name)
+        return None if value is None else _iri(value, node, name)
+
+    def _kind(self, node: Term) -> tuple[bool, bool] | None:
+        value = self._iri(node, "nodeKind")
+        if value is None:
+            return None
+        if value.removeprefix(_SH) not in _KINDS:
+            raise ValueError(f"sh:nodeKind of {_named(node)} is none of {', '.join(_KINDS)}")
+        return _KINDS[value.removeprefix(_SH)]
+
+    def _count(self, node: Term, name: str) -> int | None:
+        value = self._one(node, name)
+        if value is None:
+            return None
+        if not isinstance(value, Literal) or not value.value.isdecimal() or len(value.value) > 9:
+            raise ValueError(f"sh:{name} of {_named(node)} is no number")
+        return int(value.value)
+
+    def _pattern(self, node: Term) -> Matches | None:
+        pattern, flags = self._one(node, "pattern"), self._one(node, "flags")
+        if pattern is None:
+            return None
+        chosen = flags.value if isinstance(flags, Literal) else ""
+        if not isinstance(pattern, Literal) or set(chosen) - set("imsx"):
+            raise ValueError(f"sh:pattern or sh:flags of {_named(node)} is none")
+        return _matching(f"(?{chosen}){pattern.value}" if chosen else pattern.value, node)
+
+    def _listed(self, node: Term, name: str) -> Iterator[Term]:
+        head, seen = self._one(node, name), set[Term]()
+        while head is not None and head not in seen:
+            seen.add(head)
+            said = self._said.get(head, {})
+            yield from said.get(_FIRST, ())
+            head = next(iter(said.get(_REST, ())), None)
+
+    def _is_true(self, node: Term, name: str) -> bool:
+        value = self._one(node, name)
+        return isinstance(value, Literal) and value.value in ("true", "1")
+
+    def _is_strict(self, node: Term) -> bool:
+        """Whether what breaks it is left out: a warning or an information is only told."""
+        return self._iri(node, "severity") in (None, f"{_SH}Violation")
+
+
+def _node(term: object) -> Term:
+    if isinstance(term, NamedNode | BlankNode | Literal):
+        return term
+    raise ValueError("statements about statements are not understood in shapes")
+
+
+def _iri(term: Term, node: Term, name: str) -> str:
+    if not isinstance(term, NamedNode):
+        raise ValueError(f"sh:{name} of {_named(node)} is no IRI")
+    return str(term.value)
+
+
+def _named(node: Term) -> str:
+    return str(node) if isinstance(node, NamedNode) else "a shape without a name"
+
+
+def _matching(pattern: str, node: Term) -> Matches:
+    """Whether a text has a pattern somewhere, in linear time: an engine without backtracking refuses what needs it."""
+    try:
+        validator = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError as problem:
+        why = str(problem).partition("\n")[0]
+        raise ValueError(f"sh:pattern of {_named(node)} cannot be matched in linear time: {why}") from None
+    return validator.isinstance_python

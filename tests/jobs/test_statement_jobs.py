@@ -1,0 +1,166 @@
+"""Workers keep SPARQL endpoints up to date: in order, each change once, and no harvest waits for one that fails."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from rowen import Complete, Fetched, Rowen
+from rowen.jobs.tasks import TASKS
+from rowen.store import statement_targets
+from tests.conftest import House
+from tests.jobs.conftest import Opened, Yard
+from tests.portals.scripted import Scripted, page, shows
+from tests.portals.triple_store import TripleStore
+
+GRAPH = "http://example.org/graphs/public"
+SOURCE = "scripted:papers"
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[TripleStore]:
+    with closing(TripleStore()) as site:
+        yield site
+
+
+async def publish(r: Rowen, **titles: str) -> None:
+    """Pages of these names state these titles, and all others are gone."""
+    if not await r.sources():
+        await r.add(SOURCE, name="papers")
+    stated = {
+        name: [f'<http://data.example/id/{title}> <http://data.example/title> "{title}"']
+        for name, title in titles.items()
+    }
+    pages = [page(name, record={"rdfa": {"type": "item", "statements": lines}}) for name, lines in stated.items()]
+    shows(*(Fetched(one) for one in pages), Complete())
+    await r.sync("papers", accept_deletions=True)
+
+
+def current(house: House) -> set[str]:
+    return {
+        line for (line,) in house.query("select jsonb_array_elements_text(record #> '{rdfa,statements}') from item")
+    }
+
+
+async def work(y: Yard) -> None:
+    y.tasks.update(TASKS)
+    await y.work(statements=1)
+
+
+async def test_a_worker_tells_an_endpoint_what_changed_once_and_nothing_where_nothing_did(
+    yard: Opened, house: House, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_KEY", "hidden")
+    async with yard() as y:
+        await publish(y.r, a="Cameras", b="Library")
+        headers = {"Authorization": "Bearer env:STORE_KEY"}
+        kept = await y.r.keep_endpoint("papers", endpoint.endpoint, graph=GRAPH, headers=headers)
+        await work(y)
+        first = endpoint.statements(), len(endpoint.updates)
+        await work(y)
+        idle = len(endpoint.updates)
+        await publish(y.r, a="Amended")
+        [waiting] = await y.r.endpoints("papers")
+        await work(y)
+        [told] = await y.r.endpoints("papers")
+
+    assert (kept.state, kept.number, first[1], idle, len(endpoint.updates)) == ("active", 0, 1, 1, 2)
+    assert "Amended" not in "".join(first[0])
+    assert endpoint.statements() == current(house)
+    assert (waiting.waiting, told.waiting, told.failures, told.last_error) == (2, 0, 0, None)
+    assert set(endpoint.keys) == {"Bearer hidden"}
+    assert "hidden" not in str(house.query("select * from statement_target"))
+
+
+async def test_an_endpoint_that_fails_waits_longer_each_time_and_then_hears_all_of_it_in_order(
+    yard: Opened, house: House, endpoint: TripleStore
+) -> None:
+    async with yard() as y:
+        await publish(y.r, a="Cameras")
+        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        await work(y)
+        endpoint.failures = 2
+        for title in ("Amended", "Withdrawn"):
+            await publish(y.r, a=title)
+            await work(y)
+            house.execute("update statement_target set next_try_at = now()")
+        [failing] = await y.r.endpoints("papers")
+        await work(y)
+        [told] = await y.r.endpoints("papers")
+
+    assert (failing.state, failing.failures, failing.waiting) == ("active", 2, 2)
+    assert "status 503" in (failing.last_error or "")
+    assert failing.failing_since is not None
+    assert (told.failures, told.waiting, told.last_error) == (0, 0, None)
+    assert endpoint.statements() == current(house)
+    later = "".join(endpoint.updates[1:])
+    assert later.index("Amended") < later.index("Withdrawn"), "each change, in order"
+
+
+async def test_an_endpoint_that_fails_for_days_is_told_no_more_until_somebody_says_so(
+    yard: Opened, house: House, endpoint: TripleStore
+) -> None:
+    endpoint.failures = 1
+    async with yard() as y:
+        await publish(y.r, a="Cameras")
+        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        house.execute("update statement_target set failures = 20, failing_since = now() - interval '6 days'")
+        await work(y)
+        [disabled] = await y.r.endpoints()
+        await work(y)
+        asked = len(endpoint.keys)
+        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        await work(y)
+        [told] = await y.r.endpoints()
+
+    assert (disabled.state, asked, told.state, told.failures) == ("disabled", 1, "active", 0)
+    assert endpoint.statements() == current(house)
+
+
+@pytest.mark.parametrize("graph", [None, GRAPH])
+async def test_an_endpoint_that_was_set_back_is_rebuilt(
+    yard: Opened, house: House, endpoint: TripleStore, graph: str | None
+) -> None:
+    async with yard() as y:
+        await publish(y.r, a="Shared", b="Shared", c="Library")
+        await y.r.push_statements("papers", endpoint.endpoint, graph=graph)
+        backup = list(endpoint.store)
+        await publish(y.r, a="Shared", b="Own")
+        await y.r.push_statements("papers", endpoint.endpoint, graph=graph)
+        kept = set(endpoint.store)
+        endpoint.store.clear()
+        endpoint.store.extend(backup)
+        idle = await y.r.push_statements("papers", endpoint.endpoint, graph=graph)
+        await y.r.push_statements("papers", endpoint.endpoint, graph=graph, again=True)
+
+    assert idle.parts == 0
+    assert set(endpoint.store) == kept
+    assert endpoint.statements() == current(house)
+
+
+async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoint: TripleStore) -> None:
+    async with yard() as y:
+        await publish(y.r, a="Cameras")
+        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        source = await y.r.source("papers")
+        async with statement_targets.alone(y.engine.database, source.id, endpoint.endpoint, None):
+            await work(y)
+        [job] = await y.r.jobs()
+
+    assert (job.task, job.state, job.waits, endpoint.updates) == ("statements", "waiting", 1, [])
+
+
+async def test_an_endpoint_that_is_forgotten_is_told_no_more(yard: Opened, endpoint: TripleStore) -> None:
+    async with yard() as y:
+        await publish(y.r, a="Cameras")
+        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        await y.r.forget_endpoint("papers", endpoint.endpoint)
+        await work(y)
+
+        assert (await y.r.endpoints(), endpoint.updates) == ([], [])
