@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen.errors import ConfigurationError, NotFoundError, RefusedError, UsageError
+from rowen.errors import NotFoundError, RefusedError, UsageError
 from rowen.model.source import AppliedSource
 from tests.conftest import House
 from tests.refresh.machine import at_statement
@@ -202,7 +202,7 @@ kind = "datajson"
 """
     )
 
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(UsageError) as caught:
         await applied(house, file)
 
     lines = str(caught.value).splitlines()
@@ -237,7 +237,7 @@ async def test_a_credential_in_clear_is_refused_and_not_repeated(house: House, f
     url = "" if secret.startswith("url") else 'url = "https://x.example/data.json"\n'
     file.write_text(f'[[source]]\nname = "x"\nkind = "datajson"\n{url}{secret}\n')
 
-    with pytest.raises(ConfigurationError, match="in clear") as caught:
+    with pytest.raises(UsageError, match="in clear") as caught:
         await applied(house, file)
 
     assert "hunter2" not in str(caught.value)
@@ -257,7 +257,7 @@ async def test_a_credential_in_clear_is_refused_and_not_repeated(house: House, f
 async def test_a_file_that_is_something_else_is_refused(house: House, file: Path, text: bytes, error: str) -> None:
     file.write_bytes(text)
 
-    with pytest.raises(ConfigurationError, match=error):
+    with pytest.raises(UsageError, match=error):
         await applied(house, file)
 
 

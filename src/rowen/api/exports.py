@@ -31,11 +31,15 @@ _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "s
 
 
 @router.get("/exports/items.jsonl", response_class=Response, responses=_LINES)
-async def export_lines(rowen: Service, source: Only = None) -> Response:
+async def export_lines(
+    rowen: Service,
+    source: Only = None,
+    limit: Annotated[int | None, Query(ge=1, le=2**62, description="at most so many items")] = None,
+) -> Response:
     """All items as JSON lines, of one moment, sent while they are read."""
     for name in source or ():
-        await rowen.source(name)
-    return StreamingResponse(rowen.export_lines(sources=source or ()), media_type="application/jsonl")
+        await rowen.source(name, counted=False)
+    return StreamingResponse(rowen.export_lines(sources=source or (), limit=limit), media_type="application/jsonl")
 
 
 @router.get("/exports/extractions/{form}", response_class=Response, responses=_TAR)

@@ -69,6 +69,7 @@ class Rowen:
     add = _Asked(lambda parts: parts.sources.add)
     edit = _Asked(lambda parts: parts.sources.edit)
     apply = _Asked(lambda parts: parts.sources.apply)
+    declare = _Asked(lambda parts: parts.sources.declare)
     check_source = _Asked(lambda parts: parts.sources.check)
     preview = _Asked(lambda parts: parts.previews.preview)
     following = _Asked(lambda parts: parts.sources.following)

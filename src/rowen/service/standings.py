@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Unpack
 
 from rowen.harvest.engine import Engine
 from rowen.model.library import Overview
 from rowen.model.page import Page
+from rowen.model.query import Narrowing
 from rowen.model.run import Run
 from rowen.model.standing import ItemLine, Savings, Situation, TroubleGroup
+from rowen.service.narrowing import filters_of, plain_filters
 from rowen.service.paging import decoded, page_of
 from rowen.store import library, runs, sources, standing
 from rowen.store.standing import ItemCounts
@@ -97,17 +100,17 @@ class Standings:
             run = await runs.get(c, run_id)
             return await standing.troubles(c, run.source, run.started_at, MOST_GROUPS)
 
-    async def browse(self, source: str, *, limit: int = 50, after: str | None = None) -> Page[ItemLine]:
+    async def browse(
+        self, source: str, *, limit: int = 50, after: str | None = None, **narrowing: Unpack[Narrowing]
+    ) -> Page[ItemLine]:
         """The items of a source, by URL; those of a very large one in no order that says anything."""
-        listing = ["items", source]
+        listing = ["items", source, plain_filters(narrowing)]
         place = decoded(after, listing)
         counts = await self._items()
         async with self._database.connection() as c:
-            source_id = (await sources.get(c, source, counted=False)).id
-            by_url = counts.items.get(source_id, 0) <= MOST_SORTED
-            found = await standing.browse(
-                c, source_id, by_url=by_url, after=place[0] if place else None, limit=limit + 1
-            )
+            filters = await filters_of(c, [source], None, narrowing)
+            by_url = sum(counts.items.get(one, 0) for one in filters.source_ids or ()) <= MOST_SORTED
+            found = await standing.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)
         return page_of(found, limit, listing, lambda one: [one.place])
 
     async def items_of(self, source_id: int) -> int:
