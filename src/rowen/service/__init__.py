@@ -62,6 +62,7 @@ class Rowen:
     sources = _Asked(lambda parts: parts.source_list.every)
     source = _Asked(lambda parts: parts.source_list.get)
     overview = _Asked(lambda parts: parts.source_list.overview)
+    sources_by_kind = _Asked(lambda parts: parts.source_list.by_kind)
     remove = _Asked(lambda parts: parts.source_list.remove)
     pause = _Asked(lambda parts: parts.source_list.pause)
     resume = _Asked(lambda parts: parts.source_list.resume)

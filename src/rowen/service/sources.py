@@ -33,13 +33,15 @@ class Sources(SourceList):
 
     async def following(self, name: str) -> Following | None:
         """How a feed or an event stream is followed; None for a source that is neither."""
+        source = await self.get(name)
         async with self._database.connection() as c:
-            return await _following(c, await sources.get(c, name))
+            return await _following(c, source)
 
     async def followed(self) -> list[Following]:
         """How all feeds and event streams are followed, by name."""
+        held = await self.every()
         async with self._database.connection() as c:
-            found = [await _following(c, source) for source in await sources.every(c)]
+            found = [await _following(c, source) for source in held]
         return [one for one in found if one is not None]
 
     async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
