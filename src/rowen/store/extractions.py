@@ -209,12 +209,15 @@ async def close_gone(c: Connection, source_id: int, key: Hash, name: str, *, num
     return bool(closed.rowcount)
 
 
-_VERSIONS = """
+_COLUMNS = """
 select source.name as source, extraction.url, schema.name || '@' || schema.version as schema, extraction.number,
        extraction.data, extraction.diff, extraction.origin, extraction.model, extraction.at,
        coalesce(held.state <> 'gone' and held.extraction_id = extraction.id, false) as current,
        case when held.extraction_id = extraction.id then held.checks else 0 end,
        case when held.extraction_id = extraction.id then held.checked_at end, extraction.evidence
+"""
+_VERSIONS = f"""
+{_COLUMNS}
   from extraction
   join source on source.id = extraction.source_id
   join schema on schema.id = extraction.schema_id
@@ -263,12 +266,20 @@ select pair.name, pair.source_id, source.name from pair join source on source.id
    and (%(after)s::text[] is null or array[pair.name, source.name] collate "C" >= %(after)s::text[] collate "C")
  order by pair.name, source.name collate "C"
 """
-_IN_FORCE = """
- where held.state in ('current', 'failed') and held.extraction_id = extraction.id
-   and extraction.name collate "C" = %(name)s and extraction.source_id = %(source)s
-   and extraction.url collate "C" > %(after)s
+# In the order of the index, row by row: the planner does not know that nearly all versions are in force, and would sort
+# all of them.
+_IN_FORCE = f"""
+{_COLUMNS}
+  from (select * from extraction
+         where name collate "C" = %(name)s and source_id = %(source)s and url collate "C" > %(after)s
+         order by url collate "C" offset 0) extraction
+ cross join lateral (select * from extraction_check held where held.source_id = extraction.source_id
+                        and held.key = extraction.key and held.name = extraction.name
+                        and held.state in ('current', 'failed') and held.extraction_id = extraction.id limit 1) held
+ cross join lateral (select name from source where id = extraction.source_id limit 1) source
+ cross join lateral (select name, version from schema where id = extraction.schema_id limit 1) schema
  order by extraction.url collate "C" limit %(limit)s
-"""
+"""  # noqa: S608 (constants)
 
 
 async def current(
@@ -286,7 +297,7 @@ async def current(
     for schema, source_id, source in pairs:
         url = after[2] if after and place == [schema, source] else ""
         asked = {"name": schema, "source": source_id, "after": url, "limit": limit - len(found)}
-        found += [_extraction(row) for row in await all_rows(c, _VERSIONS + _IN_FORCE, asked)]
+        found += [_extraction(row) for row in await all_rows(c, _IN_FORCE, asked)]
         if len(found) == limit:
             break
     return found
