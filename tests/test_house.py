@@ -167,6 +167,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "PushVerdict",
         "QueueDepth",
         "Raw",
+        "Reach",
         "RefusedError",
         "RepeatedAnswer",
         "Revision",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         UsageError,
     )
-    from rowen.model.access import AccessToken, AuditLine, NewSession, NewToken, Principal, RepeatedAnswer, Scope
+    from rowen.model.access import AccessToken, AuditLine, NewSession, NewToken, Principal, Reach, RepeatedAnswer, Scope
     from rowen.model.announcement import AnnouncedDocument
     from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
     from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
@@ -173,6 +173,7 @@ __all__ = [
     "PushVerdict",
     "QueueDepth",
     "Raw",
+    "Reach",
     "RefusedError",
     "RepeatedAnswer",
     "Revision",
@@ -254,6 +255,7 @@ _HOME = {
         "NewSession",
         "NewToken",
         "Principal",
+        "Reach",
         "Scope",
     ),
     "rowen.model.database": (

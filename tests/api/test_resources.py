@@ -167,6 +167,50 @@ async def test_a_source_is_changed_paused_resumed_and_removed(house: House, fold
     assert (removed.json(), left.json()["items"]) == ({"source": "hay", "removed": 0}, [])
 
 
+async def test_sources_are_declared_at_once_after_a_look_at_what_that_changes(house: House, folder: Path) -> None:
+    entry = {"name": "notes", "kind": "files", "url": str(folder), "every": "6h"}
+    toml = f'[[source]]\nname = "hay"\nkind = "files"\nurl = "{folder}"\n'
+    as_toml = {"Content-Type": "application/toml"}
+    async with door(house) as it:
+        planned = await it.http.post("/api/v1/apply?dry_run=true", json={"source": [entry]})
+        none = await it.http.get("/api/v1/sources")
+        applied = await it.http.post("/api/v1/apply", json={"source": [entry]})
+        renamed = await it.http.post("/api/v1/apply?prune=true", content=toml, headers=as_toml)
+        left = (await it.http.get("/api/v1/sources")).json()["items"]
+        wrong = await it.http.post("/api/v1/apply", json={"source": [{"name": "x", "kind": "nothing", "url": "x:y"}]})
+        unknown = await it.http.post("/api/v1/apply", json={"sources": []})
+        broken = await it.http.post("/api/v1/apply", content=b"[[", headers=as_toml)
+        seen = await it.http.post("/api/v1/preview", json={"address": str(folder), "limit": 2})
+
+    assert [one["action"] for one in planned.json()["items"]] == ["added"]
+    assert (none.json()["items"], applied.json()) == ([], planned.json())
+    assert [(one["action"], set(one["changes"])) for one in renamed.json()["items"]] == [
+        ("changed", {"name", "schedule"})
+    ]
+    assert [(one["name"], one["schedule"]) for one in left] == [("hay", None)]
+    assert [answer.status_code for answer in (wrong, unknown, broken)] == [400] * 3
+    assert "entry 1 (x)" in wrong.json()["detail"]
+    assert (seen.json()["kept_as"], len(seen.json()["items"]), seen.json()["more"]) == ("hay", 2, True)
+
+
+async def test_items_of_a_source_are_listed_page_by_page_and_narrowed(house: House, folder: Path) -> None:
+    async with door(house) as it:
+        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sync("notes")
+        first = await it.http.get("/api/v1/sources/notes/items", params={"limit": 2})
+        second = await it.http.get(first.links["next"]["url"])
+        below = await it.http.get("/api/v1/sources/notes/items", params={"path": (folder / "oats").as_uri()})
+        none = await it.http.get("/api/v1/sources/notes/items", params={"tag": "nobody"})
+        other = await it.http.get("/api/v1/sources/notes/items", params={"after": first.json()["next"], "tag": "hay"})
+        missing = await it.http.get("/api/v1/sources/nobody/items")
+        newest = await it.http.get("/api/v1/changes/newest", params={"kind": "created", "query": "fungus"})
+
+    assert [one["title"] for one in first.json()["items"] + second.json()["items"]] == ["Hay", "Oats", "Rust"]
+    assert ([one["title"] for one in below.json()["items"]], none.json()["items"]) == (["Oats"], [])
+    assert (second.json()["next"], other.status_code, missing.status_code) == (None, 400, 404)
+    assert [one["title"] for one in newest.json()["items"]] == ["Rust"]
+
+
 async def test_held_deletions_are_shown_and_decided_one_by_one(house: House, folder: Path) -> None:
     async with door(house) as it:
         await it.rowen.add(str(folder), name="notes")
@@ -223,9 +267,15 @@ async def test_who_may_only_read_gets_no_contact_details(house: House) -> None:
             "insert into source (name, kind, url) values ('a', 'files', 'file:///a');"
             "insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker)"
             " select id, sha256('https://example.org/hay'::bytea), 'https://example.org/hay', 'Hay', 'Hay', '{}',"
-            f" '{json.dumps(record)}', '\\x00', '\\x00', 1 from source"
+            f" '{json.dumps(record)}', '\\x00', '\\x00', 1 from source;"
+            "insert into superseded_record (item_id, record, at)"
+            " select id, jsonb_set(record, '{contact,0,hasEmail}', '\"old@y.z\"'), now() from item"
         )
         asked = {"url": "https://example.org/hay"}
+        changed = [
+            (await it.http.get("/api/v1/items/field-diff", params=asked, headers=await it.token(scope, f"{scope}2")))
+            for scope in ("read", "write")
+        ]
         seen = [
             (await it.http.get("/api/v1/items", params=asked, headers=await it.token(scope))).json()["record"]
             for scope in ("read", "write")
@@ -233,6 +283,9 @@ async def test_who_may_only_read_gets_no_contact_details(house: House) -> None:
 
     hidden = {"title": "Hay", "maintainer_email": "(hidden)", "contact": [{"hasEmail": "(hidden)", "fn": "Ada"}]}
     assert seen == [hidden, record]
+    told = [[(one["before"], one["after"]) for one in answer.json()["fields"]] for answer in changed]
+    assert told[0] == [("(hidden)", "(hidden)")] * len(told[0])
+    assert ("old@y.z", "x@y.z") in told[1] or any("old@y.z" in str(pair) for pair in told[1])
 
 
 async def test_saved_searches_webhooks_and_schemas_are_kept(
@@ -253,11 +306,14 @@ async def test_saved_searches_webhooks_and_schemas_are_kept(
         kept = await it.http.post("/api/v1/schemas", json=schema)
         carried = await it.http.put("/api/v1/sources/notes/schemas/farm", json={"conditions": ["acres>3"]})
         none = await it.http.get("/api/v1/extractions", params={"schema": "farm"})
+        in_use = await it.http.delete("/api/v1/schemas/farm@1.0.0")
+        gone = await it.http.delete("/api/v1/schemas/farm@1.0.0", params={"with_facts": True})
 
     assert [one["title"] for one in news.json()["items"]] == ["New"]
     assert (added.status_code, added.json()["waiting"], paused.json()["state"]) == (201, 0, "paused")
     assert (calls.json()["items"], kept.headers["location"]) == ([], "/api/v1/schemas/farm@1.0.0")
     assert (carried.json()["schema"], none.json()["items"]) == ("farm@1.0.0", [])
+    assert (in_use.status_code, gone.json()["sources"]) == (403, ["notes"])
 
 
 async def test_exports_are_streamed(house: House, folder: Path) -> None:

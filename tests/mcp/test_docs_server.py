@@ -99,7 +99,7 @@ async def test_any_page_is_read_now_and_nothing_is_kept_of_it(house, site):
     assert "Barn doors open outwards." in read.structured_content["text"]
     assert [answer.structured_content["code"] for answer in (strict, local, private)] == [
         "refused",
-        "usage",
+        "refused",
         "address_refused",
     ]
     assert house.query("select count(*) from item") == [(0,)]

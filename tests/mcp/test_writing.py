@@ -84,8 +84,11 @@ async def test_a_folder_is_added_where_that_was_allowed(house, tmp_path):
     async with house.open() as rowen, asking(rowen, allow_writes=True, local_files=True) as assistant:
         added = await assistant.call_tool("add_source", {"address": str(tmp_path), "name": "folder"})
         extracted = await assistant.call_tool("extract", {"url": str(tmp_path / "none.md"), "schema": "product"})
+        secret = {"address": "https://example.org/", "options": {"headers": {"X-Key": "env:ROWEN_PUSH_KEY"}}}
+        sent = await assistant.call_tool("add_source", secret)
 
     assert added.structured_content["source"]["kind"] == "files"
+    assert (sent.is_error, sent.structured_content["code"]) == (True, "refused")
     assert extracted.is_error
 
 
@@ -104,7 +107,7 @@ async def test_facts_are_read_from_a_page_now_and_kept_ones_with_their_history(h
 
     assert now.structured_content["data"]["price"] == 19.5
     assert now.structured_content["origin"] == "structured"
-    assert local.structured_content["code"] == "usage"
+    assert local.structured_content["code"] == "refused"
     versions = kept.structured_content["extractions"]
     assert [(one["version"], one["data"]["price"]) for one in versions] == [(2, 24.5), (1, 19.5)]
     assert {"op": "changed", "path": "/price", "before": 19.5, "after": 24.5} in versions[0]["changes"]

@@ -241,18 +241,34 @@ async def test_an_address_that_others_reach_is_not_served_before_there_is_a_toke
 
 
 async def test_who_may_write_reaches_neither_folders_nor_secrets_of_the_server(house: House) -> None:
-    async with door(house, **FAR) as it:
-        write = await it.token("write")
-        bodies: list[dict[str, Any]] = [
-            {"address": "/etc"},
-            {"address": "file:///etc", "kind": "files"},
-            {"address": "https://example.org", "options": {"headers": {"X-Key": "env:HOME"}}},
-            {"address": "https://example.org", "options": {"token": "FILE:/etc/passwd"}},
+    secret = {"headers": {"X-Key": "Bearer env:HOME"}}
+    site = {"name": "x", "kind": "web", "url": "https://example.org/"}
+    async with door(house, **FAR, probe=False) as it:
+        write, admin = await it.token("write"), await it.token("admin")
+        asked: list[tuple[str, str, dict[str, Any]]] = [
+            ("POST", "sources", {"address": "/etc"}),
+            ("POST", "sources", {"address": "etc"}),
+            ("POST", "sources", {"address": "pypi:/../../../../../../etc"}),
+            ("POST", "sources", {"address": "git+ssh://git@example.org/x.git"}),
+            ("POST", "sources", {"address": "file:///etc", "kind": "files"}),
+            ("POST", "sources", {"address": "https://example.org", "options": secret}),
+            ("POST", "sources", {"address": "git+https://example.org/x", "options": {"cache": "/etc"}}),
+            ("PATCH", "sources/site", {"options": secret}),
+            ("POST", "extractions", {"url": "/etc/passwd", "schema": "article"}),
+            ("POST", "extractions", {"url": "/etc/passwd", "schema": "article", "dry_run": True}),
+            ("POST", "preview", {"address": "/etc"}),
+            ("POST", "apply", {"source": [{**site, "kind": "files", "url": "/etc"}]}),
+            ("POST", "apply", {"source": [{**site, "options": secret}]}),
         ]
-        added = [await it.http.post("/api/v1/sources", headers=write, json=body) for body in bodies]
-        read = await it.http.post(
-            "/api/v1/extractions", headers=write, json={"url": "/etc/passwd", "schema": "article"}
-        )
+        await it.http.post("/api/v1/sources", headers=write, json={"address": "example.org", "name": "site"})
+        answers = [await it.http.request(how, f"/api/v1/{path}", headers=write, json=body) for how, path, body in asked]
+        [same] = (await it.http.get("/api/v1/sources", headers=write)).json()["items"]
+        trusted = await it.http.patch("/api/v1/sources/site", headers=admin, json={"options": secret})
+        page = await it.http.post("/add", headers=write, data={"address": "/etc"})
+        # What an administrator said stays, and may not be sent elsewhere by others.
+        later = await it.http.patch("/api/v1/sources/site", headers=write, json={"options": {"max_pages": 7}})
 
-    assert [answer.status_code for answer in added] == [403] * 4
-    assert (read.status_code, read.json()["code"]) == (403, "refused")
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(403, "refused")] * len(asked)
+    assert (same["url"], same["options"], trusted.status_code) == ("https://example.org", {}, 200)
+    assert page.status_code == 403
+    assert later.json()["options"] == {**secret, "max_pages": 7}

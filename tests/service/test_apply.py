@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowen.errors import ConfigurationError, NotFoundError, RefusedError, UsageError
+from rowen.errors import NotFoundError, RefusedError, UsageError
 from rowen.model.source import AppliedSource
 from tests.conftest import House
 from tests.portals.ckan import CkanPortal
@@ -205,7 +205,7 @@ kind = "datajson"
 """
     )
 
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(UsageError) as caught:
         await applied(house, file)
 
     lines = str(caught.value).splitlines()
@@ -239,7 +239,7 @@ async def test_a_credential_in_clear_is_refused_and_not_repeated(house: House, f
     url = "" if secret.startswith("url") else 'url = "https://x.example/data.json"\n'
     file.write_text(f'[[source]]\nname = "x"\nkind = "datajson"\n{url}{secret}\n')
 
-    with pytest.raises(ConfigurationError, match="in clear") as caught:
+    with pytest.raises(UsageError, match="in clear") as caught:
         await applied(house, file)
 
     assert "hunter2" not in str(caught.value)
@@ -259,7 +259,7 @@ async def test_a_credential_in_clear_is_refused_and_not_repeated(house: House, f
 async def test_a_file_that_is_something_else_is_refused(house: House, file: Path, text: bytes, error: str) -> None:
     file.write_bytes(text)
 
-    with pytest.raises(ConfigurationError, match=error):
+    with pytest.raises(UsageError, match=error):
         await applied(house, file)
 
 
@@ -298,7 +298,7 @@ async def test_what_cannot_be_found_out_is_told_with_its_line_and_nothing_is_wri
         site.pages["/"] = Page(b"<html><title>Hay</title>Cut it dry.</html>")
         file.write_text(TWO + f'[[source]]\nname = "plain"\nurl = "{site.url}"\n')
 
-        with pytest.raises(ConfigurationError, match=r"line 16, entry 3 \(plain\): .*no catalog was found there"):
+        with pytest.raises(UsageError, match=r"line 16, entry 3 \(plain\): .*no catalog was found there"):
             await applied(house, file, probe=True)
 
     assert rows(house) == []

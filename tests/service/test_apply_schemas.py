@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen.errors import ConfigurationError, UsageError
+from rowen.errors import UsageError
 from rowen.model.source import AppliedSource
 from tests.conftest import House
 
@@ -97,15 +97,15 @@ async def test_without_the_word_schemas_stay_and_an_empty_list_takes_them_away(h
 @pytest.mark.parametrize(
     ("said", "words", "error"),
     [
-        ('schemas = "product@1"', "schemas must be a list", ConfigurationError),
-        ("schemas = [1]", "must be a text or a table", ConfigurationError),
-        ('schemas = ["product@1", "product@1.0.0"]', "'product' twice", ConfigurationError),
-        ('schemas = [{ schema = "product", wen = ["price<1"] }]', "no key 'wen'", ConfigurationError),
-        ('schemas = [{ schema = "product", when = "price<1" }]', "when of a schema must be a list", ConfigurationError),
-        ('schemas = [{ schema = "product", rules = { price = "[" } }]', "cannot be read", ConfigurationError),
-        ('schemas = [{ schema = "product", only_urls = [""] }]', "no pattern for URLs", ConfigurationError),
-        ('schemas = [{ when = ["price<1"] }]', "a schema needs its name", ConfigurationError),
-        ('schemas = ["../x"]', "../x", ConfigurationError),
+        ('schemas = "product@1"', "schemas must be a list", UsageError),
+        ("schemas = [1]", "must be a text or a table", UsageError),
+        ('schemas = ["product@1", "product@1.0.0"]', "'product' twice", UsageError),
+        ('schemas = [{ schema = "product", wen = ["price<1"] }]', "no key 'wen'", UsageError),
+        ('schemas = [{ schema = "product", when = "price<1" }]', "when of a schema must be a list", UsageError),
+        ('schemas = [{ schema = "product", rules = { price = "[" } }]', "cannot be read", UsageError),
+        ('schemas = [{ schema = "product", only_urls = [""] }]', "no pattern for URLs", UsageError),
+        ('schemas = [{ when = ["price<1"] }]', "a schema needs its name", UsageError),
+        ('schemas = ["../x"]', "../x", UsageError),
         ('schemas = ["lamp@7"]', "There is no schema lamp@7", UsageError),
         ('schemas = [{ schema = "product", when = ["prize<1"] }]', "has no field 'prize'", UsageError),
     ],

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, Response
 from rowen.api import (
     care,
     changes,
+    declarations,
     exports,
     extractions,
     items,
@@ -38,7 +39,7 @@ PREFIX = "/api/v1"
 # Routes are tried in order: what is asked most stands first.
 _RESOURCES = (
     *(search, items, sources, changes, runs, jobs, schemas, extractions, receivers, saved, exports),
-    *(statements, care, push, tokens),
+    *(statements, care, declarations, push, tokens),
 )
 
 pages = APIRouter(include_in_schema=False)

@@ -8,10 +8,12 @@ from rowen.model.access import Scope
 
 __all__ = [
     "CarryBody",
+    "DeclarationBody",
     "EndpointBody",
     "ExtractBody",
     "NoticeBody",
     "PokeBody",
+    "PreviewBody",
     "RotateBody",
     "SavedSearchBody",
     "SchemaBody",
@@ -28,6 +30,9 @@ __all__ = [
 _NAME = 100
 # A thousand at once: as many as a person looks through, and some.
 _MOST_URLS = 1000
+
+# The largest list of portals that is known has two thousand.
+_MOST_DECLARED = 10_000
 
 
 class _Body(BaseModel):
@@ -66,6 +71,39 @@ class SourceChangeBody(_Schedule):
 
     name: str | None = Field(default=None, min_length=1, max_length=_NAME, description="its new name")
     options: dict[str, Any] = Field(default={}, description="options to change; null goes back to the default")
+
+
+class PreviewBody(_Body):
+    """An address to look at."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"address": "https://docs.example.org/guide/"}}
+    )
+
+    address: str = Field(min_length=1, max_length=4000)
+    kind: str | None = Field(default=None, description="which connector reads it; default: found out")
+    options: dict[str, Any] = Field(default={}, description="options of the kind")
+    limit: int = Field(default=5, ge=1, le=20, description="at most so many items")
+
+
+class DeclarationBody(_Body):
+    """Sources as they are to be: what a file for `rowen apply` holds."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "example": {
+                "source": [
+                    {"name": "guide", "kind": "web", "url": "https://docs.example.org/guide/", "every": "6h"},
+                ]
+            }
+        },
+    )
+
+    source: list[dict[str, Any]] = Field(default=[], max_length=_MOST_DECLARED, description="one for each source")
+    portals: list[dict[str, Any]] = Field(
+        default=[], max_length=_MOST_DECLARED, description="the same, by another name"
+    )
 
 
 class SyncBody(_Body):
@@ -134,6 +172,11 @@ class ExtractBody(_Body):
     rules: dict[str, str] | None = Field(default=None, description="where fields stand: `price`: `.amount | number`")
     model: str | None = Field(default=None, description="another language model than that of the settings")
     force: bool = Field(default=False, description="ask the model although it answered before")
+    instructions: str | None = Field(default=None, max_length=10_000, description="what the model is told beside")
+    max_chars: int | None = Field(default=None, ge=1, description="let it read only so much of the page")
+    render: bool = Field(default=False, description="draw the page in a browser first")
+    model_limit_s: float | None = Field(default=None, gt=0, description="seconds for an answer of the model")
+    fetch_limit_s: float | None = Field(default=None, gt=0, description="seconds for the page")
     budget_usd: float | None = Field(default=None, ge=0)
     budget_tokens: int | None = Field(default=None, ge=0)
     dry_run: bool = Field(default=False, description="only tell about how many tokens it would take")

@@ -34,14 +34,13 @@ _STATS: dict[str, Any] = {
 @router.get("/stats", responses={200: {"content": {"application/json": {"example": _STATS}}}})
 async def get_stats(request: Request, rowen: Service) -> Response:
     """What there is, in a few numbers."""
-    sources, health = await rowen.overview(), await rowen.health()
-    kinds = [source.kind for source in sources]
+    state, health = await rowen.situation(), await rowen.health()
     facts = {
         "version": __version__,
-        "sources": len(sources),
-        "items": sum(source.items for source in sources),
+        "sources": state.sources,
+        "items": state.items,
         "last_change": await rowen.last_change(),
-        "by_kind": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "by_kind": await rowen.sources_by_kind(),
         "queue": fact(health.queue),
         "embeddings_pending": health.embeddings_pending,
         "quarantined": health.quarantined,

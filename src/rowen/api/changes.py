@@ -1,6 +1,6 @@
 """The change log: reading it, one line of it, and following it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.routing import APIRoute
@@ -50,8 +50,27 @@ async def list_changes(
 ) -> Response:
     """The change log in order, from a number or a moment on."""
     if source is not None:
-        await rowen.source(source)
+        await rowen.source(source, counted=False)
     return page(request, await rowen.changes(since=since_of(since), source=source, limit=limit, after=after))
+
+
+@router.get("/changes/newest", response_model=page_shape("Change"), responses={200: page_example("Change")})
+async def list_newest_changes(
+    request: Request,
+    rowen: Service,
+    source: Of = None,
+    kind: Annotated[list[str] | None, Query(description="only of these kinds: `created`, `updated`, …")] = None,
+    run: Annotated[int | None, Query(ge=1, le=2**63 - 1, description="only those of this run")] = None,
+    query: Annotated[str | None, Query(max_length=1000, description="only of items that have these words")] = None,
+    field: Annotated[str | None, Query(max_length=200, description="only where this field of facts differs")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    after: After = None,
+) -> Response:
+    """The change log, newest first, and only what is wanted of it."""
+    if source is not None:
+        await rowen.source(source, counted=False)
+    wanted: dict[str, Any] = {"source": source, "kinds": kind or (), "run": run, "query": query, "field": field}
+    return page(request, await rowen.newest_changes(**wanted, limit=limit, after=after))
 
 
 _EVENT = 'id: 4711\nevent: updated\ndata: {"number":4711,"kind":"updated"}\n\n'
@@ -69,7 +88,7 @@ async def follow_changes(
 ) -> Response:
     """New lines of the log as server-sent events, from the one that was seen last; without one, from now on."""
     if source is not None:
-        await rowen.source(source)
+        await rowen.source(source, counted=False)
     seen = last_event_id or (None if since is None else str(since))
     return events(request, rowen.events(last_event_id=seen, source=source))
 

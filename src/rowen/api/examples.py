@@ -6,7 +6,8 @@ from typing import Any
 
 from rowen.api.encoding import encoded
 from rowen.model.access import AccessToken, AuditLine, NewToken, Scope
-from rowen.model.diff import DiffLine, DiffPiece, Hunk, ItemDiff
+from rowen.model.announcement import AnnouncedDocument
+from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
 from rowen.model.embedding import ModelStatus
 from rowen.model.extraction import (
     CarriedSchema,
@@ -19,14 +20,16 @@ from rowen.model.extraction import (
     FieldChange,
 )
 from rowen.model.health import FailingSource, Health
+from rowen.model.item import Document
 from rowen.model.job import Job, LiveWorker, QueueDepth
 from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit
 from rowen.model.run import Change, Run, Tally
 from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.schema import Schema, SchemaChange, SchemaComparison
+from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
+from rowen.model.standing import ItemLine, Preview
 from rowen.model.statements import StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter
 from rowen.service.facts import fact
@@ -43,6 +46,9 @@ _PRICE = FieldChange("changed", "/price", 12.0, 14.5)
 
 _THINGS: dict[str, Any] = {
     "AccessToken": AccessToken("dashboard", Scope.READ, _AT, _AT.replace(month=6), _AT),
+    "AnnouncedDocument": AnnouncedDocument(
+        "https://council.example.org/minutes/7", _PAGE, "v2", "2026-03-14", "stored", run=42, job=311, visited_at=_AT
+    ),
     "AppliedSource": AppliedSource("guide", "added", "web", _SITE, {"schedule": (None, "every 6h")}, 0, "every 6h"),
     "AuditLine": AuditLine(17, _AT, "ci", "192.0.2.7", "POST", "/api/v1/sources/guide/sync", 202, "5f2b9c1de04a7788"),
     "CarriedSchema": CarriedSchema("shop", "product@1.0.0", "warn", False, {}, ("price<100",), 4711, 0, 120, 0),
@@ -64,6 +70,7 @@ _THINGS: dict[str, Any] = {
     "ExtractionReport": ExtractionReport(
         "shop", "product@1.0.0", looked_at=12, changed=1, same=11, calls=1, tokens=900
     ),
+    "FieldDiff": FieldDiff(_PAGE, "guide", "record", _AT, _AT, (_PRICE,)),
     "Following": Following("news", "feed", "following", _AT, _AT, polling_s=3600.0),
     "Health": Health(QueueDepth(1, 2, 1), 1, failing=[FailingSource("portal", 4, _AT, _AT, "It answered 503.")]),
     "HeldDeletion": HeldDeletion("guide", f"{_SITE}old", "Old page", _AT, False, None),
@@ -80,6 +87,7 @@ _THINGS: dict[str, Any] = {
         *(_PAGE, "guide", 2, 3, ("Haymaking", "Haymaking"), (), ()),
         (Hunk((DiffLine("removed", (DiffPiece("Cut it "), DiffPiece("wet", True)), 3, None),)),),
     ),
+    "ItemLine": ItemLine(_PAGE, "Haymaking", "en", 3, _AT),
     "Job": Job(311, "sync", "guide", "running", 10, 1, 0, _AT, None, _AT, None, "barn:7", 42, 118, 121),
     "LiveWorker": LiveWorker(
         1, "barn", 4120, "0.5.0", {"sync": 4, "deliver": 4, "extract": 2, "statements": 2}, _AT, _AT, 1
@@ -88,6 +96,7 @@ _THINGS: dict[str, Any] = {
     "NewToken": NewToken(AccessToken("dashboard", Scope.READ, _AT, _AT.replace(month=6)), "rowen_…"),
     "Overview": Overview("guide", "web", _SITE, "active", 118, 1, 0, "completed", _AT, _AT, None, 0, 1.0, 0.04),
     "Poked": Poked("guide", 312, 1),
+    "Preview": Preview(_SITE, "web", _SITE, "guide", (Document(_PAGE, "Haymaking", "Cut it dry."),), more=True),
     "PushAccess": PushAccess("call", "https://rowen.example.org/push/call/guide", "whsec_…"),
     "PushVerdict": PushVerdict(202, "taken", (Poked("guide", 312, 1),)),
     "QueueDepth": QueueDepth(1, 2, 1),
@@ -102,6 +111,7 @@ _THINGS: dict[str, Any] = {
     "SchemaComparison": SchemaComparison(
         "product@1.0.0", "product@1.1.0", "compatible", (SchemaChange("/properties/colour", "added", False),)
     ),
+    "SchemaUse": SchemaUse("product@1.0.0", ("shop",), 12),
     "Source": Source(
         *(1, "guide", "web", _SITE, {"max_pages": 500}, "every 6h"),
         created_at=_AT,

@@ -29,7 +29,7 @@ Only = Annotated[list[str] | None, Query(description="only these sources")]
 OfKind = Annotated[
     list[str] | None, Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
 ]
-Most = Annotated[int | None, Query(ge=1, description="at most so many items")]
+Most = Annotated[int | None, Query(ge=1, le=2**62, description="at most so many items")]
 Form = Annotated[Literal["parquet", "jsonl", "json", "csv", "sqlite"], InPath(description="the format of the files")]
 _EXAMPLE = '{"source": "guide", "title": "Haymaking"}'
 _LINES: Responses = {
@@ -55,7 +55,7 @@ async def export_lines(
 ) -> Response:
     """Items as JSON lines, as one JSON array or as CSV, of one moment, sent while they are read."""
     for name in source or ():
-        await rowen.source(name)
+        await rowen.source(name, counted=False)
     check_record_kinds(record_kind or ())
     pieces = rowen.export_lines(form=form, sources=source or (), limit=limit, record_kinds=record_kind or ())
     return StreamingResponse(pieces, media_type=_MEDIA_TYPES[form])

@@ -10,7 +10,6 @@ from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.bodies import ExtractBody
 from rowen.api.examples import example, list_example, page_example
 from rowen.api.items import Link, WhichSource
-from rowen.api.reach import refuse_reach
 from rowen.api.shapes import list_shape, page_shape, shape
 from rowen.model.access import Scope
 
@@ -64,10 +63,10 @@ _EXTRACTED["content"]["application/json"] = {
 )
 async def extract_page(request: Request, body: ExtractBody, rowen: Service, asking: Asking) -> Response:
     """Read facts from one page, now. What was answered before costs nothing; a dry run tells what it would cost."""
-    refuse_reach(asking, address=body.url)
+    how = body.model_dump(exclude={"url", "wanted", "dry_run", "budget_usd", "budget_tokens"}, exclude_unset=True)
     if body.dry_run:
-        tokens, usd = await rowen.estimate_extraction(body.url, body.wanted, model=body.model)
+        tokens, usd = await rowen.estimate_extraction(body.url, body.wanted, reach=asking.reach, **how)
         named = body.wanted if isinstance(body.wanted, str) else None
         return told(request, {"url": body.url, "schema": named, "tokens": tokens, "usd": usd, "dry_run": True})
-    how = body.model_dump(include={"grounding", "rules", "model", "force", "budget_usd", "budget_tokens"})
-    return told(request, await rowen.extract(body.url, body.wanted, **how))
+    budget: dict[str, Any] = {"budget_usd": body.budget_usd, "budget_tokens": body.budget_tokens}
+    return told(request, await rowen.extract(body.url, body.wanted, reach=asking.reach, **budget, **how))

@@ -1,5 +1,6 @@
 """Items: as JSON or Markdown, their history, what changed in them, what is like them."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -85,6 +86,32 @@ async def compare_revisions(
         return told(request, await rowen.compare(url, **asked))
     text = await rowen.diff(url, **asked, form=form)
     return validated(request, text.encode("utf-8", "replace"), "text/html" if form == "html" else "text/plain")
+
+
+@router.get("/items/field-diff", response_model=shape("FieldDiff"), responses={200: example("FieldDiff")})
+async def compare_fields(
+    request: Request,
+    url: Link,
+    rowen: Service,
+    asking: Asking,
+    source: WhichSource = None,
+    schema: Annotated[str | None, Query(description="of its facts under this schema instead of its record")] = None,
+) -> Response:
+    """What last changed in an item's record, or in its facts, field by field."""
+    facts = fact(await rowen.compare_fields(url, source=source, schema=schema))
+    if not asking.scope.allows(Scope.WRITE):
+        facts["fields"] = [_hidden(one, rowen.settings.redacted_keys) for one in facts["fields"]]
+    return told(request, facts)
+
+
+def _hidden(change: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """A change without contact details: those below a field, and all of it where a part of its path names some."""
+    told = dict(change)
+    for side in ("before", "after"):
+        for part in change["path"].split("/"):
+            if side in told:
+                told[side] = redacted({part: told[side]}, keys)[part]
+    return told
 
 
 _RELATED = {"similar": [EXAMPLES["Hit"]], "twins": [{"url": "https://a.example.org/1", "title": "Hay", "source": "a"}]}

@@ -17,7 +17,8 @@ MEDIA_TYPE_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 class _Metric(NamedTuple):
     name: str
     about: str
-    samples: Iterable[tuple[Mapping[str, str], float]]
+    samples: Iterable[tuple[str, float]]
+    """Each with its labels, as they are written."""
     kind: str = "gauge"
 
 
@@ -30,23 +31,26 @@ def metrics(health: Health, sources: list[Overview], *, last_change: int, costs:
 def _of_all(health: Health, last_change: int, costs: Costs) -> Iterator[_Metric]:
     queue = {"ready": health.queue.ready, "later": health.queue.later, "running": health.queue.running}
     late_s = health.oldest_due.late_s if health.oldest_due else 0.0
-    yield _Metric("build_info", "The version that answers.", [({"version": __version__}, 1)])
-    yield _Metric("changes_total", "Lines of the change log.", [({}, last_change)], "counter")
-    yield _Metric("queue_jobs", "Jobs of the queue.", [({"state": state}, number) for state, number in queue.items()])
-    yield _Metric("queue_paused", "1 while no job is begun.", [({}, health.queue.paused)])
-    yield _Metric("workers", "Processes that take jobs.", [({}, len(health.workers))])
-    yield _Metric("sources_due", "Sources that are due and not begun.", [({}, health.due)])
-    yield _Metric("oldest_due_seconds", "How late the longest due source is.", [({}, late_s)])
-    yield _Metric("circuits_open", "Sources that wait for a host that failed.", [({}, len(health.circuits))])
-    yield _Metric("embeddings_pending", "Passages without a vector.", [({}, health.embeddings_pending)])
-    yield _Metric("quarantined", "Items that could not be read.", [({}, health.quarantined)])
-    yield _Metric("deletions_held", "Deletions that were held back.", [({}, health.deletions_held)])
-    yield _Metric("paid_usd_30d", "What paid calls cost in 30 days.", [({}, costs.usd)])
-    yield _Metric("avoided_usd_30d", "What calls would have cost that were not made.", [({}, costs.avoided_usd)])
+    yield _Metric("build_info", "The version that answers.", [(_labels({"version": __version__}), 1)])
+    yield _Metric("changes_total", "Lines of the change log.", [("", last_change)], "counter")
+    yield _Metric(
+        "queue_jobs", "Jobs of the queue.", [(_labels({"state": state}), number) for state, number in queue.items()]
+    )
+    yield _Metric("queue_paused", "1 while no job is begun.", [("", health.queue.paused)])
+    yield _Metric("workers", "Processes that take jobs.", [("", len(health.workers))])
+    yield _Metric("sources_due", "Sources that are due and not begun.", [("", health.due)])
+    yield _Metric("oldest_due_seconds", "How late the longest due source is.", [("", late_s)])
+    yield _Metric("circuits_open", "Sources that wait for a host that failed.", [("", len(health.circuits))])
+    yield _Metric("embeddings_pending", "Passages without a vector.", [("", health.embeddings_pending)])
+    yield _Metric("quarantined", "Items that could not be read.", [("", health.quarantined)])
+    yield _Metric("deletions_held", "Deletions that were held back.", [("", health.deletions_held)])
+    yield _Metric("paid_usd_30d", "What paid calls cost in 30 days.", [("", costs.usd)])
+    yield _Metric("avoided_usd_30d", "What calls would have cost that were not made.", [("", costs.avoided_usd)])
 
 
 def _of_sources(sources: list[Overview], health: Health) -> Iterator[_Metric]:
-    labels = {one.name: {"source": one.name, "kind": one.kind} for one in sources}
+    # Written once: each source stands in eight metrics.
+    labels = {one.name: _labels({"source": one.name, "kind": one.kind}) for one in sources}
     failures = {one.source: one.failures for one in health.failing}
     yield _Metric("source_items", "Items of a source.", [(labels[one.name], one.items) for one in sources])
     yield _Metric("source_active", "1 unless paused.", [(labels[one.name], one.state == "active") for one in sources])
@@ -79,7 +83,7 @@ def _of_sources(sources: list[Overview], health: Health) -> Iterator[_Metric]:
 def _written(metric: _Metric) -> str:
     name = f"rowen_{metric.name}"
     lines = [f"# HELP {name} {metric.about}", f"# TYPE {name} {metric.kind}"]
-    lines += [f"{name}{_labels(labels)} {float(value):.17g}" for labels, value in metric.samples]
+    lines += [f"{name}{labels} {float(value):.17g}" for labels, value in metric.samples]
     return "\n".join(lines) + "\n"
 
 

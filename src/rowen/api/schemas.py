@@ -53,6 +53,21 @@ async def get_schema(request: Request, ref: Ref, rowen: Service) -> Response:
     return told(request, await rowen.schema(ref))
 
 
+@router.delete(
+    "/schemas/{ref}", response_model=shape("SchemaUse"), responses={200: example("SchemaUse")}, dependencies=write
+)
+async def remove_schema(
+    request: Request,
+    ref: Ref,
+    rowen: Service,
+    with_facts: Annotated[
+        bool, Query(description="also what sources carry of it, and the facts that rest on it")
+    ] = False,
+) -> Response:
+    """Forget one version of a schema; refused while it is in use, unless that is to go as well."""
+    return told(request, await rowen.remove_schema(ref, with_facts=with_facts))
+
+
 @router.get(
     "/carried-schemas", response_model=list_shape("CarriedSchema"), responses={200: list_example("CarriedSchema")}
 )

@@ -1,18 +1,17 @@
 """Search: by words and meaning, with all filters; and what is like an item."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from rowen.api.access import Service
 from rowen.api.answers import After, Limit, next_address, told, validated
 from rowen.api.examples import example
 from rowen.api.items import MARKDOWN, Link, WhichSource, prefers_markdown
+from rowen.api.narrowing import Narrowed
 from rowen.api.shapes import shape
-from rowen.api.times import moment_of
 from rowen.model.query import Answer
-from rowen.model.record_kinds import RECORD_KINDS
 from rowen.service.facts import fact
 from rowen.service.markdown import markdown
 
@@ -22,36 +21,7 @@ router = APIRouter(tags=["search"])
 
 # As the command line has it: some 2,000 tokens of passages for a model.
 MARKDOWN_BUDGET = 6_000
-_FILTERS = Query(max_length=50)
 
-
-async def _narrowing(
-    kind: Annotated[list[str] | None, Query(description="only in sources of these kinds")] = None,
-    tag: Annotated[list[str] | None, Query(description="only items with one of these tags")] = None,
-    language: Annotated[list[str] | None, Query(description="only items in these languages: `de`, `pt-BR`")] = None,
-    record_kind: Annotated[
-        list[str] | None, Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
-    ] = None,
-    publisher: Annotated[str | None, Query(description="only datasets whose publisher's name has this in it")] = None,
-    since: Annotated[str | None, Query(description="modified since a date, or in the last `2h`, `1d`, `4w`")] = None,
-    until: Annotated[str | None, Query(description="not modified after a date")] = None,
-    path: Annotated[str | None, Query(description="only below this URL, or this path on any host")] = None,
-    where: Annotated[list[str] | None, Query(description="only items whose facts satisfy this: `price<100`")] = None,
-) -> dict[str, Any]:
-    return {
-        "kinds": kind or (),
-        "tags": tag or (),
-        "languages": language or (),
-        "record_kinds": record_kind or (),
-        "publisher": publisher,
-        "since": moment_of(since),
-        "until": moment_of(until),
-        "path": path,
-        "where": where or (),
-    }
-
-
-Narrowed = Annotated[dict[str, Any], Depends(_narrowing)]
 Sources = Annotated[list[str] | None, Query(description="only in these sources")]
 Budget = Annotated[int | None, Query(ge=200, le=1_000_000, description="passages of so many characters in all")]
 Explain = Annotated[bool, Query(description="say how the ranking came about")]

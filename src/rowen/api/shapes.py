@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from rowen.model.access import AccessToken, AuditLine, NewToken
-from rowen.model.diff import ItemDiff
+from rowen.model.announcement import AnnouncedDocument
+from rowen.model.diff import FieldDiff, ItemDiff
 from rowen.model.embedding import ModelStatus
 from rowen.model.extraction import CarriedSchema, CostLine, Evidence, Extracted, Extraction, ExtractionReport
 from rowen.model.health import Health
@@ -23,8 +24,9 @@ from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit, Passage, Twin
 from rowen.model.run import Change, Run, Tally
 from rowen.model.saved import SavedNews, SavedSearch
-from rowen.model.schema import Schema, SchemaChange, SchemaComparison
+from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
+from rowen.model.standing import ItemLine, Preview
 from rowen.model.statements import StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter
 
@@ -72,6 +74,13 @@ class Explanation(BaseModel):
     question_ms: float | None = None
     search_ms: float | None = None
     model: str | None = None
+
+
+_PREVIEWED = _made(
+    "PreviewedItem",
+    "One of the first items of a source that is not kept.",
+    {"url": str, "title": str, "text": str, "tags": list[str], "language": str | None},
+)
 
 
 def _found_shapes() -> dict[str, Shape]:
@@ -125,8 +134,8 @@ def _all_shapes() -> dict[str, Shape]:
         {"run": int, **_fields(Run, without=("id", "tally")), **_fields(Tally)},
     )
     plain = (
-        *(AccessToken, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),
-        *(ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, StatementSummary, Subscription),
+        *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),
+        *(ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, SchemaUse, StatementSummary, Subscription),
     )
     special = {
         # These two are parts of others as well, which name them as they are.
@@ -136,6 +145,9 @@ def _all_shapes() -> dict[str, Shape]:
         "Run": run,
         "Entry": _shape_of(Entry, without=("id",)),
         "Revision": _shape_of(Revision, without=("text",), characters=int),
+        "FieldDiff": _shape_of(FieldDiff, without=("fields",), fields=list[dict[str, Any]]),
+        "ItemLine": _shape_of(ItemLine, without=("place",)),
+        "Preview": _shape_of(Preview, without=("items",), items=_list(_PREVIEWED)),
         "ItemDiff": _shape_of(ItemDiff, without=("title",), title=BeforeAfter),
         "AppliedSource": _shape_of(AppliedSource, without=("changes",), changes=dict[str, Any], deed=str),
         "StatementTarget": _shape_of(StatementTarget, without=("id", "source_id")),

@@ -1,17 +1,17 @@
 """Sources: what there is a copy of, and what may be done to it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Depends, Path, Request
+from fastapi import APIRouter, Body, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from rowen.api.access import Asking, Service, require
-from rowen.api.answers import DEFAULT_LIMIT, After, Limit, begun, made, page, told
+from rowen.api.answers import DEFAULT_LIMIT, After, Limit, begun, listed, made, page, told
 from rowen.api.bodies import SourceBody, SourceChangeBody, SyncBody, UrlsBody
-from rowen.api.examples import Responses, example, page_example
-from rowen.api.reach import refuse_reach
-from rowen.api.shapes import page_shape, shape
+from rowen.api.examples import Responses, example, list_example, page_example
+from rowen.api.narrowing import Narrowed
+from rowen.api.shapes import list_shape, page_shape, shape
 from rowen.errors import NotFoundError
 from rowen.model.access import Scope
 from rowen.service.discovery import Discovery, Unconfirmed
@@ -38,11 +38,9 @@ async def list_sources(request: Request, rowen: Service, limit: Limit = DEFAULT_
 )
 async def add_source(body: SourceBody, rowen: Service, asking: Asking) -> Response:
     """Keep a copy of something from now on; it is read by the first sync, or by a worker if it has a schedule."""
-    refuse_reach(asking, address=body.address, options=body.options)
     found: list[Discovery | Unconfirmed | SameAs] = []
-    source = await rowen.add(
-        *(body.address,), name=body.name, kind=body.kind, options=body.options, found=found.append, **body.when
-    )
+    chosen: dict[str, Any] = {"name": body.name, "kind": body.kind, "options": body.options, "found": found.append}
+    source = await rowen.add(body.address, **chosen, reach=asking.reach, **body.when)
     return made(source, _address(source.name))
 
 
@@ -57,8 +55,8 @@ async def change_source(
     request: Request, name: Name, body: SourceChangeBody, rowen: Service, asking: Asking
 ) -> Response:
     """Change a source's name, options or schedule."""
-    refuse_reach(asking, options=body.options)
-    return told(request, await rowen.edit(name, rename=body.name, options=body.options, **body.when))
+    edited = await rowen.edit(name, rename=body.name, options=body.options, reach=asking.reach, **body.when)
+    return told(request, edited)
 
 
 @router.delete(
@@ -96,6 +94,45 @@ async def resume_source(request: Request, name: Name, rowen: Service) -> Respons
     """Take a paused source in again."""
     await rowen.resume(name)
     return told(request, await rowen.source(name))
+
+
+@router.get("/sources/{name}/items", response_model=page_shape("ItemLine"), responses={200: page_example("ItemLine")})
+async def list_items(
+    request: Request,
+    name: Name,
+    rowen: Service,
+    narrowed: Narrowed,
+    limit: Limit = DEFAULT_LIMIT,
+    after: After = None,
+) -> Response:
+    """The items of a source, by URL; those of a very large one in an order of their own."""
+    return page(request, await rowen.browse(name, limit=limit, after=after, **narrowed))
+
+
+@router.get(
+    "/sources/{name}/announced",
+    response_model=list_shape("AnnouncedDocument"),
+    responses={200: list_example("AnnouncedDocument")},
+)
+async def list_announced(
+    request: Request,
+    name: Name,
+    rowen: Service,
+    outcome: Annotated[str | None, Query(description="only such: `waiting`, `stored`, `failed`, …")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Response:
+    """The documents that a feed announced, with their jobs and outcomes, the latest first."""
+    return listed(request, await rowen.announced(name, outcome=outcome, limit=limit))
+
+
+@router.get(
+    "/sources/{name}/statements",
+    response_model=shape("StatementSummary"),
+    responses={200: example("StatementSummary")},
+)
+async def get_statements(request: Request, name: Name, rowen: Service) -> Response:
+    """What the pages of a source state in RDFa, counted: pages by type, statements, what was repaired or left out."""
+    return told(request, await rowen.statements(name))
 
 
 @router.get("/sources/{name}/following", response_model=shape("Following"), responses={200: example("Following")})

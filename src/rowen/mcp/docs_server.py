@@ -134,9 +134,7 @@ class PageNow(ToolResult):
 
 async def url_fetched(call: ToolCall, asked: FetchUrlArguments) -> ToolAnswer:
     """A page as it is now; nothing is kept of it."""
-    if not asked.url.lower().startswith(("http://", "https://")):
-        raise UsageError(f"{asked.url!r} is no web address.", hint="Give one that begins with https://.")
-    page = await call.rowen.read_page(asked.url)
+    page = await call.rowen.read_page(asked.url, reach=call.reach)
     if not asked.follow_redirects and page.url != asked.url:
         raise RefusedError(f"{asked.url} redirects to {page.url}.", hint="followRedirects=true reads it.")
     text = cut(page.text, _PAGE_TOKENS)
@@ -171,7 +169,7 @@ async def docs_scraped(call: ToolCall, asked: ScrapeDocsArguments) -> ToolAnswer
         options |= {"scope": "host" if asked.scope == "hostname" else asked.scope}
         options |= {"hash_routes": asked.preserve_hashes or None}
         given = {option: value for option, value in options.items() if value is not None}
-        source = await call.rowen.add(asked.url, name=name, kind="web", options=given, trust=call.local_files)
+        source = await call.rowen.add(asked.url, name=name, kind="web", options=given, reach=call.reach)
     return await synced_soon(call, source.name, full=False, wait_s=0)
 
 

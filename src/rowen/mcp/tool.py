@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from rowen.model.access import Reach
+
 if TYPE_CHECKING:
     from rowen.service import Rowen
 
@@ -34,6 +36,11 @@ class ToolCall:
     local_files: bool = False
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
     background: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    @property
+    def reach(self) -> Reach:
+        """What of this machine may be named: files where the user said so, its secrets never."""
+        return Reach.FILES if self.local_files else Reach.OUTSIDE
 
     def begin(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
         """Begin work that may outlive the call."""

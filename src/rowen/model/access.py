@@ -1,11 +1,11 @@
-"""Who is asking, and how much they may do."""
+"""Who is asking, how much they may do, and what of this machine they may name."""
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["AccessToken", "AuditLine", "NewSession", "NewToken", "Principal", "RepeatedAnswer", "Scope"]
+__all__ = ["AccessToken", "AuditLine", "NewSession", "NewToken", "Principal", "Reach", "RepeatedAnswer", "Scope"]
 
 
 class Scope(enum.StrEnum):
@@ -21,12 +21,28 @@ class Scope(enum.StrEnum):
         return order.index(self) >= order.index(wanted)
 
 
+class Reach(enum.Enum):
+    """What somebody may name of the machine that Rowen runs on."""
+
+    OUTSIDE = enum.auto()
+    """Nothing: only what everybody can ask for over the network."""
+    FILES = enum.auto()
+    """Its folders and files to read, but no secret, and no folder to write to."""
+    ALL = enum.auto()
+    """Whatever its user may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who is asking: the name of a token or a person, and what they may do."""
 
     name: str
     scope: Scope
+
+    @property
+    def reach(self) -> Reach:
+        """Folders and secrets of the machine are for who runs it."""
+        return Reach.ALL if self.scope.allows(Scope.ADMIN) else Reach.OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
 @asynccontextmanager
 async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> AsyncIterator[None]:
     """What runs as long as the server does."""
-    tasks = [asyncio.create_task(_tidy(rowen))]
+    tasks = [asyncio.create_task(_tidy(rowen)), asyncio.create_task(_count(rowen))]
     worker = asyncio.create_task(_work(rowen)) if works else None
     try:
         yield
@@ -102,6 +102,12 @@ async def _work(rowen: Rowen) -> None:
     while await rowen.work():
         log.warning("the worker of this server keeps too much memory, and rests")
         await asyncio.sleep(_WORKER_REST_S)
+
+
+async def _count(rowen: Rowen) -> None:
+    """Count what there is before somebody waits for it."""
+    with suppress(StoreError):
+        await rowen.situation()
 
 
 async def _tidy(rowen: Rowen) -> None:

@@ -1,20 +1,19 @@
 """Making the sources be what a file declares, and saying what that changes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple, get_args
-
-from pydantic.fields import FieldInfo
+from typing import Any, NamedTuple
 
 from rowen.connectors import registry
 from rowen.errors import Hint, RefusedError, UsageError, action
-from rowen.fetch.credentials import references, shown
+from rowen.fetch.credentials import shown
 from rowen.harvest import agreements
+from rowen.model.access import Reach
 from rowen.model.schedule import Schedule
 from rowen.model.source import AppliedSource, Source, SourceState
 from rowen.service.carrying import SchemaStep, plan_schemas, write_schemas
-from rowen.service.declarations import Declared, read
+from rowen.service.declarations import Declaration, Declared
+from rowen.service.reach import newly_reached
 from rowen.service.same_portal import Site, same_as
 from rowen.service.schedules import plan_source
 from rowen.service.undeclared import look_at
@@ -22,33 +21,33 @@ from rowen.settings import Settings
 from rowen.store import sources
 from rowen.store.database import Connection, Database
 
-__all__ = ["apply", "reaches"]
+__all__ = ["apply"]
 
 
 async def apply(
-    database: Database, settings: Settings, path: Path, *, dry_run: bool, prune: bool, trust: bool
+    database: Database, settings: Settings, declaration: Declaration, *, dry_run: bool, prune: bool, reach: Reach
 ) -> list[AppliedSource]:
-    """Make the sources be as the file declares them, all in one transaction; returns what became of each."""
-    declared = read(path)
+    """Make the sources be as they are declared, all in one transaction; returns what became of each."""
+    declared = declaration.read(reach)
     if unclear := [one for one in declared if not one.kind]:
         async with database.connection() as c:
             held = await sources.every(c)
-        declared = read(path, await look_at(unclear, held, settings))
+        declared = declaration.read(reach, await look_at(unclear, held, settings))
     if prune and not declared:
         raise RefusedError(
-            f"{path} declares no source at all, and would remove every one. Nothing was changed.",
+            f"{declaration.called} declares no source at all, and would remove every one. Nothing was changed.",
             hint=Hint(action("remove", "NAME"), " removes a source for certain."),
         )
     async with database.transaction() as c:
         await sources.take_turns(c)
         held = await sources.every(c)
-        plan = await _with_schemas(c, path, list(_plan(declared, held, prune=prune)))
-        _refuse_doubles(path, plan, held)
-        if not trust:
-            _refusereaches(path, plan)
+        plan = await _with_schemas(c, declaration.called, list(_plan(declared, held, prune=prune)))
+        _refuse_doubles(declaration.called, plan, held)
+        if reach is not Reach.ALL:
+            _refuse_reached(declaration.called, plan)
         if not dry_run:
             await _write(c, plan)
-    for one in declared if trust and not dry_run else ():
+    for one in declared if reach is Reach.ALL and not dry_run else ():
         agreements.agree(settings, one.kind, one.url, one.options)
     return [replace(applied, schedule=_text(one.schedule)) if one else applied for applied, one, *_ in plan]
 
@@ -87,7 +86,7 @@ def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) 
             yield Step(removed, None, source)
 
 
-async def _with_schemas(c: Connection, path: Path, plan: Sequence[Step]) -> list[Step]:
+async def _with_schemas(c: Connection, called: str, plan: Sequence[Step]) -> list[Step]:
     """The plan with what the sources are to carry; all that is wrong with that is told at once."""
     made, wrong = [], []
     for step in plan:
@@ -99,7 +98,7 @@ async def _with_schemas(c: Connection, path: Path, plan: Sequence[Step]) -> list
                 wrong.append(f"  {step.one.name}: {problem}{f' {problem.hint}' if problem.hint else ''}")
         made.append(step if found is None else step._replace(applied=_carrying(step, found), schemas=found))
     if wrong:
-        raise UsageError(f"{path} declares schemas that cannot be carried. Nothing was changed.\n" + "\n".join(wrong))
+        raise UsageError(f"{called} declares schemas that cannot be carried. Nothing was changed.\n" + "\n".join(wrong))
     return made
 
 
@@ -114,7 +113,7 @@ def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
     return replace(applied, action="changed", changes=changes)
 
 
-def _refuse_doubles(path: Path, plan: Sequence[Step], held: Sequence[Source]) -> None:
+def _refuse_doubles(called: str, plan: Sequence[Step], held: Sequence[Source]) -> None:
     """Refuse new sources that are portals which are kept or declared already, under another address or none other."""
     going = {source.name for _, one, source, _ in plan if one is None and source is not None}
     kept = [source for source in held if source.name not in going]
@@ -128,35 +127,25 @@ def _refuse_doubles(path: Path, plan: Sequence[Step], held: Sequence[Source]) ->
         kept.append(Source(0, one.name, one.kind, one.url, options=one.options))
     if wrong:
         raise UsageError(
-            f"{path} declares portals twice, which would be harvested twice. Nothing was changed.\n" + "\n".join(wrong),
+            f"{called} declares portals twice, which would be harvested twice. Nothing was changed.\n"
+            + "\n".join(wrong),
             hint="Leave one of them out, give its address to the other as `aliases`, or say `twice = true`.",
         )
 
 
-def _refusereaches(path: Path, plan: Sequence[Step]) -> None:
+def _refuse_reached(called: str, plan: Sequence[Step]) -> None:
     """Refuse what reaches for this machine's secrets or folders and was not agreed to before."""
     wrong = [
-        f"  {one.name}: {reach}, for {one.url}"
+        f"  {one.name}: {reached}, for {one.url}"
         for _, one, source, _ in plan
         if one is not None
-        for reach in sorted(reaches(one.kind, one.options) - reaches(one.kind, source.options if source else {}))
+        for reached in newly_reached(one.kind, one.options, source.options if source else {})
     ]
     if wrong:
         raise RefusedError(
-            f"{path} refers to secrets or folders of this machine. Nothing was changed.\n" + "\n".join(wrong),
+            f"{called} refers to secrets or folders of this machine. Nothing was changed.\n" + "\n".join(wrong),
             hint="If you know the file and agree to each of these, add --trust.",
         )
-
-
-def reaches(kind: str, options: Mapping[str, Any]) -> set[str]:
-    """What options take from this machine: secrets that are sent, and folders that are written to."""
-    fields = registry.connector(kind).Options.model_fields
-    folders = {f"{name} = {value}" for name, value in options.items() if name in fields and _is_path(fields[name])}
-    return {f"{name} = {reference}" for name, reference in references(options)} | folders
-
-
-def _is_path(field: FieldInfo) -> bool:
-    return Path in (field.annotation, *get_args(field.annotation))
 
 
 def _renamed(one: Declared, left: Sequence[Source]) -> Source | None:

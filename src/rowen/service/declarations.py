@@ -1,19 +1,21 @@
-"""A file that declares sources: read and checked whole, so that nothing is written as long as one entry is wrong."""
+"""A file or message that declares sources: checked whole, so that nothing is written as long as one entry is wrong."""
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rowen.connectors import registry
-from rowen.errors import ConfigurationError, Hint, NotFoundError, UsageError, action
+from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.fetch.credentials import exposed, exposed_in
+from rowen.model.access import Reach
 from rowen.model.schedule import Schedule
 from rowen.service.carrying import DeclaredSchema, declared_schemas
+from rowen.service.reach import refuse_local, within
 
-__all__ = ["Declared", "Found", "read"]
+__all__ = ["Declaration", "Declared", "Found"]
 
 Found: TypeAlias = tuple[str, str] | str
 """The kind and source URL that were found at an address, or why none was."""
@@ -48,25 +50,67 @@ class Declared:
     twice: bool = False
 
 
-def read(path: Path, found: Mapping[str, Found] | None = None) -> list[Declared]:
-    """The sources that a file declares; all that is wrong with it is told at once.
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """Sources as somebody wrote them down, in the form of a file; `lines` are those of its entries, where it is one."""
 
-    `found` tells of addresses without a kind what stands there; without it they are left for later.
-    """
-    declared: list[Declared] = []
-    wrong: list[str] = []
-    for number, (line, entry) in enumerate(_entries(_text(path), path), 1):
-        called = entry.get("name") if isinstance(entry, Mapping) else None
-        place = f"line {line}, " if line else ""
-        place += f"entry {number}" + (f" ({called})" if isinstance(called, str) else "")
-        wrong += [f"{place}: {problem}" for problem in _problems(entry, declared, found)]
-    if wrong:
-        count = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
-        raise ConfigurationError(
-            f"{count} wrong in {path}. Nothing was changed.\n" + "\n".join(f"  {one}" for one in wrong),
-            hint=Hint(action("apply", str(path), dry_run=True), " checks the file without writing anything."),
-        )
-    return declared
+    whole: Mapping[str, Any]
+    called: str = "The declaration"
+    lines: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of_file(cls, path: Path) -> "Declaration":
+        """The one in a file."""
+        return cls.of_text(_text(path), called=str(path))
+
+    @classmethod
+    def of_text(cls, text: str, *, called: str = "The declaration") -> "Declaration":
+        """The one that a text is."""
+        try:
+            whole = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as problem:
+            raise UsageError(f"{called} is no TOML: {problem}. Nothing was changed.") from None
+        lines = {
+            name: [text.count("\n", 0, at.start()) + 1 for at in _ENTRY.finditer(text) if at[1] == name]
+            for name in _LISTS
+        }
+        return cls(whole, called, lines)
+
+    def read(self, reach: Reach, found: Mapping[str, Found] | None = None) -> list[Declared]:
+        """The sources that are declared; all that is wrong with them is told at once.
+
+        `found` tells of addresses without a kind what stands there; without it they are left for later.
+        """
+        declared: list[Declared] = []
+        wrong: list[str] = []
+        for number, (line, entry) in enumerate(self._entries(), 1):
+            called = entry.get("name") if isinstance(entry, Mapping) else None
+            place = f"line {line}, " if line else ""
+            place += f"entry {number}" + (f" ({called})" if isinstance(called, str) else "")
+            wrong += [f"{place}: {problem}" for problem in _problems(entry, declared, reach, found)]
+        if wrong:
+            count = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
+            raise UsageError(
+                f"{count} wrong in {self.called}. Nothing was changed.\n" + "\n".join(f"  {one}" for one in wrong),
+                hint=Hint(action("apply", self.called, dry_run=True), " checks the file without writing anything."),
+            )
+        return declared
+
+    def _entries(self) -> list[tuple[int, Any]]:
+        """All entries as they stand there, with their lines; line 0 where they are not written as tables."""
+        unknown = [name for name in self.whole if name not in _LISTS]
+        if unknown:
+            raise UsageError(
+                f"{self.called} has {', '.join(map(repr, unknown))} at its top. Nothing was changed.",
+                hint="Each source is a table that begins with [[source]].",
+            )
+        if not all(isinstance(one, list) for one in self.whole.values()):
+            raise UsageError(f"{self.called}: sources are tables that begin with [[source]], with two brackets.")
+        found: list[tuple[int, Any]] = []
+        for name in _LISTS:
+            lines, entries = self.lines.get(name, ()), self.whole.get(name, [])
+            found += zip(lines if len(lines) == len(entries) else [0] * len(entries), entries, strict=True)
+        return sorted(found, key=lambda pair: pair[0])
 
 
 def _text(path: Path) -> str:
@@ -75,34 +119,12 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise NotFoundError(f"There is no file {path}.", hint="Such as: rowen apply portals.toml") from None
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path} is not UTF-8. Nothing was changed.") from None
+        raise UsageError(f"{path} is not UTF-8. Nothing was changed.") from None
     except OSError as problem:
-        raise ConfigurationError(f"{path} cannot be read: {problem.strerror}. Nothing was changed.") from None
+        raise UsageError(f"{path} cannot be read: {problem.strerror}. Nothing was changed.") from None
 
 
-def _entries(text: str, path: Path) -> list[tuple[int, Any]]:
-    """All entries as they stand in the file, with their lines; line 0 where they are not written as tables."""
-    try:
-        whole = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise ConfigurationError(f"{path} is no TOML: {problem}. Nothing was changed.") from None
-    unknown = [name for name in whole if name not in _LISTS]
-    if unknown:
-        raise ConfigurationError(
-            f"{path} has {', '.join(map(repr, unknown))} at its top. Nothing was changed.",
-            hint="Each source is a table that begins with [[source]].",
-        )
-    if not all(isinstance(one, list) for one in whole.values()):
-        raise ConfigurationError(f"{path}: sources are tables that begin with [[source]], with two brackets.")
-    found: list[tuple[int, Any]] = []
-    for name in _LISTS:
-        lines = [text.count("\n", 0, at.start()) + 1 for at in _ENTRY.finditer(text) if at[1] == name]
-        entries = whole.get(name, [])
-        found += zip(lines if len(lines) == len(entries) else [0] * len(entries), entries, strict=True)
-    return sorted(found, key=lambda pair: pair[0])
-
-
-def _problems(entry: Any, declared: list[Declared], known: Mapping[str, Found] | None) -> Iterator[str]:
+def _problems(entry: Any, declared: list[Declared], reach: Reach, known: Mapping[str, Found] | None) -> Iterator[str]:
     """What is wrong with an entry; if nothing is, it is declared."""
     if not isinstance(entry, Mapping):
         yield "is no table."
@@ -112,7 +134,7 @@ def _problems(entry: Any, declared: list[Declared], known: Mapping[str, Found] |
         yield from found
         return
     try:
-        one = _declared(entry, known)
+        one = _declared(entry, reach, known)
     except UsageError as problem:
         yield f"{problem}{f' {problem.hint}' if problem.hint else ''}"
         return
@@ -152,11 +174,13 @@ def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"the url holds {what}, in clear. Leave it out, and name its place in an option."
 
 
-def _declared(entry: Mapping[str, Any], known: Mapping[str, Found] | None) -> Declared:
+def _declared(entry: Mapping[str, Any], reach: Reach, known: Mapping[str, Found] | None) -> Declared:
     wanted = (entry.get("kind") or entry.get("type") or "").strip().lower()
+    address = within(reach, entry["url"])
     if not wanted and known is None:
-        return Declared(entry["name"], "", entry["url"])
-    kind, url = registry.recognise(entry["url"], wanted) if wanted else _found(entry["url"], known or {})
+        return Declared(entry["name"], "", address)
+    kind, url = registry.recognise(address, wanted) if wanted else _found(address, known or {})
+    refuse_local(reach, url)
     options = dict(entry.get("options", {}))
     for name in _OPTIONS:
         if name in entry:

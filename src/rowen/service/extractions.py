@@ -16,6 +16,7 @@ from rowen.harvest.extraction import ExtractionOrder
 from rowen.harvest.extractor import Extractor
 from rowen.harvest.page_facts import PageReading
 from rowen.harvest.page_source import PageAccess
+from rowen.model.access import Reach
 from rowen.model.condition import Condition
 from rowen.model.evaluation import ModelScore
 from rowen.model.extraction import (
@@ -35,6 +36,7 @@ from rowen.model.source import Source
 from rowen.service.carrying import check_fields, checked_rules, url_patterns
 from rowen.service.items import key_of
 from rowen.service.paging import decoded, page_of
+from rowen.service.reach import refuse_local
 from rowen.service.schemas import resolve, schema_of
 from rowen.store import carried_schemas, runs, schemas
 from rowen.store import costs as cost_store
@@ -65,12 +67,15 @@ class Extractions:
         *,
         budget_usd: float | None = None,
         budget_tokens: int | None = None,
+        reach: Reach = Reach.ALL,
         **how: Unpack[PageOptions],
     ) -> Extracted:
         """The facts of one page or file, read now. The schema is one by name, a JSON Schema, or a Pydantic model.
 
         With a model class, `data` is an instance of it. What was answered before is not asked again, unless forced.
+        `reach` says whether it may be a file of this machine.
         """
+        refuse_local(reach, address)
         reading = _reading(await self._schema(schema), how)
         purse = Purse(usd=budget_usd, tokens=budget_tokens)
         found = await self._extractor.page(address, reading, access=_access(how), purse=purse)
@@ -78,14 +83,21 @@ class Extractions:
             return found
         return replace(found, data=schema.model_validate(found.data))
 
-    async def read_page(self, url: str) -> Document:
+    async def read_page(self, url: str, *, reach: Reach = Reach.ALL) -> Document:
         """The text of a page as it is now; nothing is kept of it."""
+        refuse_local(reach, url)
         return await self._extractor.document(url)
 
     async def estimate(
-        self, address: str, schema: str | Mapping[str, Any] | type[BaseModel], **how: Unpack[PageOptions]
+        self,
+        address: str,
+        schema: str | Mapping[str, Any] | type[BaseModel],
+        *,
+        reach: Reach = Reach.ALL,
+        **how: Unpack[PageOptions],
     ) -> tuple[int, float | None]:
         """About how many tokens a page will take, and what they cost, if that is known; nothing is asked."""
+        refuse_local(reach, address)
         reading = _reading(await self._schema(schema), how)
         return await self._extractor.estimate(address, reading, access=_access(how))
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rowen.service.access import Access
     from rowen.service.announced import AnnouncedDocuments
     from rowen.service.changes import Changes
+    from rowen.service.counts import KeptCounts
     from rowen.service.deletions import Deletions
     from rowen.service.endpoints import StatementEndpoints
     from rowen.service.exports import Exports
@@ -50,18 +51,25 @@ class Parts:
         return Access(self.engine)
 
     @cached_property
+    def counts(self) -> KeptCounts:
+        """What is dear to count."""
+        from rowen.service.counts import KeptCounts
+
+        return KeptCounts(self.engine)
+
+    @cached_property
     def source_list(self) -> SourceList:
         """What there is a copy of."""
         from rowen.service.source_list import SourceList
 
-        return SourceList(self.engine)
+        return SourceList(self.engine, self.counts)
 
     @cached_property
     def sources(self) -> Sources:
         """Adding and changing sources."""
         from rowen.service.sources import Sources
 
-        return Sources(self.engine)
+        return Sources(self.engine, self.counts)
 
     @cached_property
     def previews(self) -> Previews:
@@ -75,7 +83,7 @@ class Parts:
         """Everything in a few numbers."""
         from rowen.service.standings import Standings
 
-        return Standings(self.engine)
+        return Standings(self.engine, self.counts)
 
     @cached_property
     def extractions(self) -> Extractions:

@@ -6,8 +6,10 @@ from typing import Any
 from rowen.connectors import registry
 from rowen.errors import RowenError
 from rowen.harvest.engine import Engine
+from rowen.model.access import Reach
 from rowen.model.source import Source
 from rowen.model.standing import Preview
+from rowen.service.reach import refuse_local, refuse_options, within
 from rowen.service.sources import Sources
 
 __all__ = ["Previews"]
@@ -30,13 +32,17 @@ class Previews:
         kind: str | None = None,
         options: Mapping[str, Any] | None = None,
         limit: int = FIRST_ITEMS,
+        reach: Reach = Reach.ALL,
     ) -> Preview:
         """What is at an address, with its first items; nothing is kept.
 
         Raises where no kind can read the address. Where it cannot be read at the moment, `trouble` says why.
         """
         registry.refuse_secrets(options or {})
+        address = within(reach, address)
+        refuse_local(reach, registry.recognise(address, kind)[1])
         kind, url, name, kept_as = await self._sources.recognised(address, kind)
+        refuse_options(reach, kind, options or {})
         told = Preview(address, kind, url, name, kept_as=kept_as)
         source = Source(0, name, kind, url, options=dict(options or {}))
         try:

@@ -1,26 +1,22 @@
 """What answers a question: by words, by meaning, or both."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
-from rowen.errors import Hint, NotFoundError, UsageError, action
+from rowen.errors import Hint, NotFoundError, action
 from rowen.harvest.engine import Engine
-from rowen.model.condition import Condition
 from rowen.model.excerpt import within
-from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, language_code, plain
-from rowen.model.record_kinds import check_record_kinds
-from rowen.model.source import Source, one_or_more
-from rowen.model.version import VersionSpec
+from rowen.model.query import Answer, Filters, Hit, Narrowing, Query, Twin, plain
+from rowen.model.source import one_or_more
 from rowen.model.wording import percent
 from rowen.service.items import Items
+from rowen.service.narrowing import filters_of, plain_filters
 from rowen.service.paging import decoded, encoded
 from rowen.service.question_vectors import QuestionVector, QuestionVectors
 from rowen.store import embeddings, search, terms, wanted
-from rowen.store import filters as filter_store
 from rowen.store import held as held_store
-from rowen.store import sources as source_store
 from rowen.store import twins as twin_store
 from rowen.store.copies import copies
 from rowen.store.database import Connection
@@ -67,13 +63,13 @@ class Search:
         query = Query.parse(words)
         if not query:
             return Answer(notes=("There is no word to search for.",) if words.strip() else ())
-        listing = ["search", words, sorted(sources or ()), version, meaning, limit, _plain(narrowing)]
+        listing = ["search", words, sorted(sources or ()), version, meaning, limit, plain_filters(narrowing)]
         start = _Start.of(decoded(after, listing))
         began = time.perf_counter()
         question = await self._questions.vector_of(plain(words)) if meaning else QuestionVector(None)
         asked_s = time.perf_counter() - began
         async with self._database.connection() as c:
-            filters = await _filters(c, sources, version, narrowing)
+            filters = await filters_of(c, sources, version, narrowing)
             answer, rest = await _answer(c, query, question, filters=filters, limit=limit, start=start)
         answer = replace(answer, next=encoded(listing, rest) if rest else None)
         answer = replace(answer, explanation={**answer.explanation, "question_ms": round(asked_s * 1000, 1)})
@@ -97,7 +93,7 @@ class Search:
             query = Query(lexemes=tuple(await terms.telling(c, entry.id, limit=TELLING_WORDS)))
             model = await embeddings.active(c)
             vector = await search.item_vector(c, entry.id, model.id) if model is not None else None
-            filters = replace(await _filters(c, one_or_more(sources) or None, None, narrowing), without_item=entry.id)
+            filters = replace(await filters_of(c, one_or_more(sources) or None, None, narrowing), without_item=entry.id)
             answer, _ = await _answer(c, query, QuestionVector(vector, model), filters=filters, limit=limit)
         hits = tuple(hit for hit in answer.hits if hit.url != entry.url)
         return replace(answer, hits=hits if budget is None else within(hits, budget))
@@ -194,67 +190,3 @@ async def _grouped(
             twins = tuple(Twin(m.url, m.title, m.source, m is group.original) for m in others)
             hits.append((replace(chosen.hit, score=one.hit.score, twins=twins), one, group.name))
     return hits
-
-
-def _plain(narrowing: Narrowing) -> dict[str, Any]:
-    """Filters as values that tell one list from another."""
-    return {name: str(value) for name, value in narrowing.items() if value}
-
-
-async def _filters(c: Connection, names: Sequence[str] | None, version: str | None, narrowing: Narrowing) -> Filters:
-    """The filters as the store knows them.
-
-    A source, kind or language that nothing has is an error, since no other words would find more; tags are many, and an
-    unknown one merely has no items.
-    """
-    rest: dict[str, Any] = dict(narrowing)
-    kinds = rest.pop("kinds", None)
-    rest["where"] = [Condition.parse(text) for text in rest.pop("where", ())]
-    check_record_kinds(narrowing.get("record_kinds") or ())
-    if narrowing.get("languages"):
-        _check_languages(narrowing["languages"], await filter_store.languages(c))
-    if not names and not kinds and version is None:
-        return Filters(**rest)
-    held = await filter_store.sources(c)
-    for name in set(names or ()) - {source.name for source in held}:
-        await source_store.get(c, name)
-    _check_kinds(kinds or (), {source.kind for source in held})
-    chosen = [s for s in held if (not names or s.name in names) and (not kinds or s.kind in kinds)]
-    if version is not None:
-        meant = _of_version(chosen, version)
-        chosen = [source for source in chosen if source.name in meant]
-    return Filters(source_ids=[source.id for source in chosen], **rest)
-
-
-def _check_kinds(kinds: Sequence[str], held: Collection[str]) -> None:
-    for kind in kinds:
-        if held and kind not in held:
-            raise NotFoundError(f"No source is of the kind {kind!r}.", hint=f"There are: {', '.join(sorted(held))}.")
-
-
-def _check_languages(asked: Sequence[str], held: Collection[str]) -> None:
-    for code in asked:
-        if not any(f"{one}-".startswith(f"{language_code(code)}-") for one in map(language_code, held)):
-            there = f"There are: {', '.join(sorted(held))}." if held else "No item names its language."
-            raise NotFoundError(f"No item is in the language {code!r}.", hint=there)
-
-
-def _of_version(held: list[Source], version: str) -> list[str]:
-    """The sources that a version means."""
-    try:
-        spec = VersionSpec.parse(version)
-    except ValueError as problem:
-        raise UsageError(
-            f"{version!r} names no version: {problem}.", hint="Such as 2, 2.x, ^2.1 or '>=1.0,<2'."
-        ) from None
-    families: dict[str, dict[str, str]] = {}
-    for source in held:
-        if source.version:
-            families.setdefault(source.family, {})[source.name] = source.version
-    chosen = [name for family in families.values() for name in family if family[name] == spec.best(family.values())]
-    if not chosen:
-        have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
-        raise NotFoundError(
-            f"No source has a version that {version!r} means.", hint=f"There are: {have or 'no versions at all'}."
-        )
-    return chosen

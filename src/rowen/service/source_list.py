@@ -1,11 +1,13 @@
 """What there is a copy of: listing sources, pausing and removing them, which takes nothing but the database."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rowen.harvest.engine import Engine
 from rowen.model.library import Overview
 from rowen.model.page import Page
 from rowen.model.source import Source
+from rowen.service.counts import KeptCounts
 from rowen.service.paging import decoded, page_of
 from rowen.store import due, embeddings, library, sources, terms
 
@@ -17,36 +19,58 @@ _LISTING = "sources"
 class SourceList:
     """What there is a copy of."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, counts: KeptCounts | None = None) -> None:
         self._engine = engine
+        self._counts = counts or KeptCounts(engine)
         self._database = engine.database
         self._settings = engine.settings
 
     async def every(self, *, limit: int | None = None, after: str | None = None) -> Page[Source]:
         """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before."""
         place = decoded(after, _LISTING)
+        is_kept = self._counts.is_warm
         async with self._database.connection() as c:
             found = await sources.every(
-                c, limit=None if limit is None else limit + 1, after=place[0] if place else None
+                c,
+                limit=None if limit is None else limit + 1,
+                after=place[0] if place else None,
+                counted=not is_kept,
             )
+        if is_kept:
+            found = await self._counted(found)
         return page_of(found, limit, _LISTING, lambda source: [source.name])
 
     async def get(self, name: str, *, counted: bool = True) -> Source:
         """One source; its items are counted unless that is not wanted."""
+        is_kept = self._counts.is_warm
         async with self._database.connection() as c:
-            return await sources.get(c, name, counted=counted)
+            source = await sources.get(c, name, counted=counted and not is_kept)
+        return (await self._counted([source]))[0] if counted and is_kept else source
+
+    async def by_kind(self) -> dict[str, int]:
+        """How many sources there are of each kind."""
+        async with self._database.connection() as c:
+            return await sources.by_kind(c)
 
     async def overview(self) -> list[Overview]:
         """How all sources are doing."""
+        is_kept = self._counts.is_warm
         async with self._database.connection() as c:
             model = await embeddings.active(c)
             waiting = await embeddings.coverage_by_source(c, model) if model else {}
-            found = await library.overview(c)
+            found = await library.overview(c, counted=not is_kept)
+        if is_kept:
+            found = await self._counts.fill(found)
         if model is None:
             return found
         return [
             replace(source, coverage=waiting[source.name].share if source.name in waiting else 1.0) for source in found
         ]
+
+    async def _counted(self, found: Sequence[Source]) -> list[Source]:
+        """Sources with what was counted in this process: a command counts for itself, since it asks once."""
+        items, stale = await self._counts.items(), await self._counts.stale_shares()
+        return [replace(source, items=items.get(source.id, 0), stale=stale.get(source.id)) for source in found]
 
     async def pause(self, name: str) -> None:
         """Leave a source out of `sync` until it is resumed."""

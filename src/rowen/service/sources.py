@@ -10,13 +10,16 @@ from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.fetch.credentials import references
 from rowen.fetch.target import parse
 from rowen.harvest import agreements
+from rowen.model.access import Reach
 from rowen.model.library import Following, FoundVersion
 from rowen.model.run import Run
 from rowen.model.source import AppliedSource, Source
 from rowen.model.version import VersionSpec
-from rowen.service.apply import apply, reaches
+from rowen.service.apply import apply
 from rowen.service.beforehand import check_options, looks_like_an_address
+from rowen.service.declarations import Declaration
 from rowen.service.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
+from rowen.service.reach import refuse_local, refuse_options, within
 from rowen.service.same_portal import SameAs, Site, same_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
@@ -31,13 +34,15 @@ class Sources(SourceList):
 
     async def following(self, name: str) -> Following | None:
         """How a feed or an event stream is followed; None for a source that is neither."""
+        source = await self.get(name)
         async with self._database.connection() as c:
-            return await _following(c, await sources.get(c, name))
+            return await _following(c, source)
 
     async def followed(self) -> list[Following]:
         """How all feeds and event streams are followed, by name."""
+        held = await self.every()
         async with self._database.connection() as c:
-            found = [await _following(c, source) for source in await sources.every(c)]
+            found = [await _following(c, source) for source in held]
         return [one for one in found if one is not None]
 
     async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
@@ -67,26 +72,26 @@ class Sources(SourceList):
         kind: str | None = None,
         options: Mapping[str, Any] | None = None,
         found: Announce | None = None,
-        trust: bool = True,
+        reach: Reach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
         """Keep a copy of something from now on; the first sync reads it, or a worker if it has a schedule.
 
         Unless a kind is named, an address that may be any site's is asked what it is, and the registry of a package
-        whether there is one; `found` is told what came of it. Without `trust` it may be nothing of this machine, nor
-        may its options refer to this machine's secrets and folders.
+        whether there is one; `found` is told what came of it. `reach` says what of this machine it may name.
         """
         registry.refuse_secrets(options or {})
         schedule = wanted(None, when)
-        if not trust and address.strip().lower().startswith(_LOCAL):
-            raise _not_outside(address)
+        address = within(reach, address)
         check_options(address, kind, options or {}, probes=self._settings.probe)
         recognised, named = registry.recognise(address, kind)
-        if not trust:
-            _refuse_reach(recognised, named, options or {})
+        refuse_local(reach, named)
+        refuse_options(reach, recognised, options or {})
         held = await self.every()
         ask = kind is None and self._settings.probe
         kind, url, also = await self._recognise(address, kind, () if name else held, found=found)
+        # What an address turned out to be may have options that write to folders.
+        refuse_options(reach, kind, options or {})
         if any(references(options or {})):
             _check_named(named, url)
         self._look_for_same(Site(kind, url, options or {}, also), held, name=name, found=found)
@@ -106,11 +111,13 @@ class Sources(SourceList):
         *,
         rename: str | None = None,
         options: Mapping[str, Any] | None = None,
+        reach: Reach = Reach.ALL,
         **when: Unpack[When],
     ) -> Source:
         """Change a source's name, options or schedule; an option set to None goes back to its default.
 
-        `every="none"` takes the schedule away; a time zone or hours alone change the schedule that there is.
+        `every="none"` takes the schedule away; a time zone or hours alone change the schedule that there is. `reach`
+        says what of this machine the options may name that they did not name before.
         """
         source = await self.get(name)
         schedule = wanted(source.schedule, when)
@@ -120,6 +127,7 @@ class Sources(SourceList):
         checked = registry.check_options(source.kind, chosen)
         before = registry.check_options(source.kind, dict(source.options))
         stored = checked.model_dump(mode="json", exclude_defaults=True)
+        refuse_options(reach, source.kind, stored, before=source.options)
         async with self._database.transaction() as c:
             await sources.edit(
                 c,
@@ -131,7 +139,7 @@ class Sources(SourceList):
             )
             if schedule != source.schedule:
                 await plan_source(c, source, schedule)
-        agreements.agree_again(self._settings, source, stored, given=options or ())
+        agreements.agree_again(self._settings, source, stored, given=options or () if reach is Reach.ALL else ())
         return await self.get(rename or source.name)
 
     async def apply(
@@ -142,7 +150,22 @@ class Sources(SourceList):
         Sources that the file does not name stay as they are; with `prune` they are removed, with their items. Without
         `trust` the file may not bring in references to secrets of this machine, nor folders to write to.
         """
-        return await apply(self._database, self._settings, path, dry_run=dry_run, prune=prune, trust=trust)
+        reach = Reach.ALL if trust else Reach.FILES
+        return await apply(
+            self._database, self._settings, Declaration.of_file(path), dry_run=dry_run, prune=prune, reach=reach
+        )
+
+    async def declare(
+        self,
+        declaration: str | Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        prune: bool = False,
+        reach: Reach = Reach.OUTSIDE,
+    ) -> list[AppliedSource]:
+        """The same for the text of such a file, or what it holds as plain values; `reach` says what it may name."""
+        declared = Declaration.of_text(declaration) if isinstance(declaration, str) else Declaration(declaration)
+        return await apply(self._database, self._settings, declared, dry_run=dry_run, prune=prune, reach=reach)
 
     async def find_or_add(
         self, target: str, *, keep: bool = True, found: Announce | None = None
@@ -224,27 +247,6 @@ class Sources(SourceList):
             )
         if kept is not None and found is not None:
             found(SameAs(site.url, kept.name))
-
-
-# What is asked over the network, without the keys of whoever runs this.
-_OUTSIDE = ("http://", "https://", "git+http://", "git+https://", "pkg:")
-# Refused before anybody looks whether there is such a file: that too is nobody's business.
-_LOCAL = ("/", ".", "~", "\\", "file:", "git+file:")
-
-
-def _not_outside(address: str) -> RefusedError:
-    return RefusedError(f"{address} is no address on the web, and may not be added from here. Nothing was added.")
-
-
-def _refuse_reach(kind: str, url: str, options: Mapping[str, Any]) -> None:
-    """Refuse what would read this machine's files, or send its secrets."""
-    if not url.startswith(_OUTSIDE):
-        raise _not_outside(url)
-    if reach := sorted(reaches(kind, options)):
-        raise RefusedError(
-            f"The options refer to secrets or folders of this machine ({', '.join(reach)}). Nothing was added.",
-            hint="Such a source is added at the command line of the machine.",
-        )
 
 
 def _check_named(named: str, found: str) -> None:

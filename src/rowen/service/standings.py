@@ -1,17 +1,19 @@
 """How everything is, at a glance: counts that every page may ask for, however many items there are."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Unpack
 
 from rowen.harvest.engine import Engine
 from rowen.model.library import Overview
 from rowen.model.page import Page
+from rowen.model.query import Narrowing
 from rowen.model.run import Run
 from rowen.model.standing import ItemLine, Savings, Situation, TroubleGroup
+from rowen.service.counts import KeptCounts
+from rowen.service.narrowing import filters_of, plain_filters
 from rowen.service.paging import decoded, page_of
 from rowen.store import library, runs, sources, standing
-from rowen.store.standing import ItemCounts
 
 __all__ = ["Standings"]
 
@@ -25,25 +27,21 @@ SUMMED_UP_FOR = timedelta(minutes=5)
 
 
 class Standings:
-    """The whole in numbers.
+    """The whole in numbers."""
 
-    Items are counted once in the life of a process; after that the change log tells how many came and went.
-    """
-
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, counts: KeptCounts) -> None:
         self._database = engine.database
-        self._counts: ItemCounts | None = None
+        self._counts = counts
         self._savings: dict[timedelta, tuple[tuple[int, int], Savings]] = {}
 
     async def situation(self) -> Situation:
         """How everything is."""
-        counts = await self._items()
+        counts, stale = await self._counts.items(), await self._counts.stale_shares()
         async with self._database.connection() as c:
             told = await standing.state(c)
-            stale = await standing.stale_shares(c)
-        known = [(share, counts.items.get(source_id, 0)) for source_id, share in stale.items()]
+        known = [(share, counts.get(source_id, 0)) for source_id, share in stale.items()]
         share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
-        return Situation(items=sum(counts.items.values()), stale=share, **told)
+        return Situation(items=sum(counts.values()), stale=share, **told)
 
     async def sources(
         self, *, named: str | None = None, needing: bool = False, limit: int = 50, after: str | None = None
@@ -51,24 +49,21 @@ class Standings:
         """How sources are doing, by name; `needing` those that somebody should look at."""
         listing = [_LISTING, named, needing]
         place = decoded(after, listing)
-        counts = await self._items()
         async with self._database.connection() as c:
             found = await library.overview(
                 c, after=place[0] if place else None, limit=limit + 1, counted=False, named=named, needing=needing
             )
-            ids = await sources.ids(c, [one.name for one in found])
-        told = [replace(one, items=counts.items.get(ids.get(one.name, 0), 0)) for one in found]
+        told = await self._counts.fill(found)
         return page_of(told, limit, listing, lambda one: [one.name])
 
     async def source(self, name: str) -> Overview:
         """How one source is doing."""
-        counts = await self._items()
         async with self._database.connection() as c:
-            number = (await sources.ids(c, [name])).get(name)
             found = await library.overview(c, only=name, counted=False)
-            if number is None or not found:
+            if not found:
                 await sources.need(c, name)
-        return replace(found[0], items=counts.items.get(number or 0, 0))
+        [told] = await self._counts.fill(found)
+        return told
 
     async def savings(self, since: datetime | timedelta = timedelta(days=7)) -> Savings:
         """What runs since a moment found, spent and spared.
@@ -97,28 +92,19 @@ class Standings:
             run = await runs.get(c, run_id)
             return await standing.troubles(c, run.source, run.started_at, MOST_GROUPS)
 
-    async def browse(self, source: str, *, limit: int = 50, after: str | None = None) -> Page[ItemLine]:
+    async def browse(
+        self, source: str, *, limit: int = 50, after: str | None = None, **narrowing: Unpack[Narrowing]
+    ) -> Page[ItemLine]:
         """The items of a source, by URL; those of a very large one in no order that says anything."""
-        listing = ["items", source]
+        listing = ["items", source, plain_filters(narrowing)]
         place = decoded(after, listing)
-        counts = await self._items()
+        counts = await self._counts.items()
         async with self._database.connection() as c:
-            source_id = (await sources.get(c, source, counted=False)).id
-            by_url = counts.items.get(source_id, 0) <= MOST_SORTED
-            found = await standing.browse(
-                c, source_id, by_url=by_url, after=place[0] if place else None, limit=limit + 1
-            )
+            filters = await filters_of(c, [source], None, narrowing)
+            by_url = sum(counts.get(one, 0) for one in filters.source_ids or ()) <= MOST_SORTED
+            found = await standing.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)
         return page_of(found, limit, listing, lambda one: [one.place])
 
     async def items_of(self, source_id: int) -> int:
         """How many items a source has."""
-        return (await self._items()).items.get(source_id, 0)
-
-    async def _items(self) -> ItemCounts:
-        if self._counts is None:
-            async with self._database.transaction() as c:
-                self._counts = await standing.count_items(c)
-            return self._counts
-        async with self._database.connection() as c:
-            self._counts = await standing.counted_since(c, self._counts)
-        return self._counts
+        return (await self._counts.items()).get(source_id, 0)

@@ -321,12 +321,14 @@ async def overview(c: Connection, source_id: int | None = None) -> list[CarriedS
         c,
         """
         select source.name, source.id, waits_for, waits_until,
-               (select count(*) from extraction_check held where held.source_id = source.id
-                   and held.name = source_schema.name and held.state = 'current'),
-               (select count(*) from extraction_check held where held.source_id = source.id
-                   and held.name = source_schema.name and held.state = 'failed'), source_schema.name,
+               coalesce(held.current, 0), coalesce(held.failed, 0), source_schema.name,
                (select coalesce(max(number), 0) from change)
           from source_schema join source on source.id = source_id
+          left join (select source_id, name, count(*) filter (where state = 'current') as current,
+                            count(*) filter (where state = 'failed') as failed
+                       from extraction_check where %(id)s::bigint is null or source_id = %(id)s
+                      group by source_id, name) held
+            on held.source_id = source.id and held.name = source_schema.name
          where %(id)s::bigint is null or source.id = %(id)s
          order by source.name, source_schema.name
         """,

@@ -19,6 +19,7 @@ from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 __all__ = [
     "add",
     "by_id",
+    "by_kind",
     "edit",
     "every",
     "find",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 _ITEMS = "(select count(*) from item where item.source_id = source.id)"
+_STALE = "(select stale from source_stale where source_stale.source_id = source.id)"
 _SELECT = f"""
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
        source.cursor, source.version, source.created_at,
@@ -41,7 +43,7 @@ select source.id, source.name, source.kind, source.url, source.options, source.s
        (select max(started_at) from run where run.source_id = source.id) as last_run_at,
        {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
        source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
-       (select stale from source_stale where source_stale.source_id = source.id) as stale
+       {_STALE} as stale
   from source left join source_due on source_due.source_id = source.id
 """  # noqa: S608 (constants)
 
@@ -63,10 +65,30 @@ async def add(
     return await get(c, name)
 
 
-async def every(c: Connection, *, after: str | None = None, limit: int | None = None) -> list[Source]:
-    """All sources by name; those that follow the name `after`, if it is given."""
+async def every(
+    c: Connection, *, after: str | None = None, limit: int | None = None, counted: bool = True
+) -> list[Source]:
+    """All sources by name; those that follow the name `after`, if it is given.
+
+    Unless items are to be counted, neither is what of them is stale.
+    """
+    if counted:
+        # Of many sources the shares are made at once.
+        select = _SELECT.replace(_STALE, "source_stale.stale")
+        select += " left join source_stale on source_stale.source_id = source.id"
+    else:
+        select = _uncounted()
     where = " where %(after)s::text is null or source.name > %(after)s order by source.name limit %(limit)s"
-    return await list_of(c, Source, _SELECT + where, {"after": after, "limit": limit})
+    return await list_of(c, Source, select + where, {"after": after, "limit": limit})
+
+
+def _uncounted() -> str:
+    return _SELECT.replace(_ITEMS, "0").replace(_STALE, "null::float8")
+
+
+async def by_kind(c: Connection) -> dict[str, int]:
+    """How many sources there are of each kind."""
+    return dict(await all_rows(c, "select kind, count(*) from source group by kind order by kind"))
 
 
 async def exist_any(c: Connection) -> bool:
@@ -76,7 +98,7 @@ async def exist_any(c: Connection) -> bool:
 
 async def get(c: Connection, name: str, *, counted: bool = True) -> Source:
     """The source of this name; counting its items takes a tenth of a second for each million."""
-    select = _SELECT if counted else _SELECT.replace(_ITEMS, "0")
+    select = _SELECT if counted else _uncounted()
     source = await first_of(c, Source, select + " where source.name = %s", [name])
     if source is None:
         raise NotFoundError(f"There is no source named {name!r}.", hint=Hint(action("sources"), " lists them."))

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from rowen.model.item import Validators
-from rowen.model.query import Passage
+from rowen.model.query import Filters, Passage
 from rowen.model.run import Run, Tally
 from rowen.model.standing import ItemDetail, ItemLine, Savings, TroubleGroup
 from rowen.store.database import Connection
+from rowen.store.filters import condition
 from rowen.store.rows import all_rows, list_of, one
 
 __all__ = [
@@ -163,18 +164,19 @@ async def last_runs(c: Connection, names: list[str], limit: int) -> dict[str, li
     return found
 
 
-async def browse(c: Connection, source_id: int, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
+async def browse(c: Connection, filters: Filters, *, by_url: bool, after: str | None, limit: int) -> list[ItemLine]:
     """Items of a source, in the order of their URLs; of very many in that of their keys, which an index has."""
+    narrowed, values = condition(filters)
     order = "url" if by_url else "encode(key, 'hex')"
     return await list_of(
         c,
         ItemLine,
         f"""
         select url, title, language, revision, updated_at, {order} as place from item
-         where source_id = %(source)s and (%(after)s::text is null or {_AFTER[by_url]})
+         where {narrowed} and (%(after)s::text is null or {_AFTER[by_url]})
          order by {"url" if by_url else "key"} limit %(limit)s
-        """.encode(),  # noqa: S608 (two orders of our own)
-        {"source": source_id, "after": after, "limit": limit},
+        """.encode(),  # noqa: S608 (two orders and conditions of our own)
+        {**values, "after": after, "limit": limit},
     )
 
 

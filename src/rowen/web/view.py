@@ -8,9 +8,9 @@ from typing import Any
 from starlette.requests import Request
 
 from rowen.errors import RefusedError
-from rowen.model.access import Principal, Scope
+from rowen.model.access import Principal, Reach, Scope
 
-__all__ = ["Goto", "ToldProblem", "View", "command", "may", "need", "number", "text"]
+__all__ = ["Goto", "ToldProblem", "View", "command", "may", "need", "number", "reach", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ def may(request: Request, wanted: Scope) -> bool:
     """Whether who asks may do this much; who is unknown may read at most."""
     principal: Principal | None = getattr(request.state, "principal", None)
     return (principal.scope if principal else Scope.READ).allows(wanted)
+
+
+def reach(request: Request) -> Reach:
+    """What of this machine who asks may name."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    return principal.reach if principal else Reach.OUTSIDE
 
 
 def need(request: Request, wanted: Scope) -> None:

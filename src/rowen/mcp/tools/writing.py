@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from rowen.errors import RefusedError, UsageError
+from rowen.errors import RefusedError
 from rowen.mcp.addresses import source_uri
 from rowen.mcp.tool import Arguments, ToolAnswer, ToolCall, ToolResult, ToolSpec
 from rowen.mcp.tools.listing import HeldSource, held_source, source_line
@@ -55,7 +55,7 @@ async def added(call: ToolCall, asked: AddSourceArguments) -> ToolAnswer:
         name=asked.name,
         kind=asked.kind,
         options=asked.options,
-        trust=call.local_files,
+        reach=call.reach,
         every=asked.every,
     )
     known = held_source(source, call.now)
@@ -189,9 +189,7 @@ class ExtractedPage(ToolResult):
 
 async def extracted_now(call: ToolCall, asked: ExtractArguments) -> ToolAnswer:
     """The facts of one page, read now."""
-    if not call.local_files and not asked.url.lower().startswith(("http://", "https://")):
-        raise UsageError(f"{asked.url!r} is no web address.", hint="Give one that begins with https://.")
-    found = await call.rowen.extract(asked.url, asked.schema_name, budget_usd=asked.budget_usd)
+    found = await call.rowen.extract(asked.url, asked.schema_name, budget_usd=asked.budget_usd, reach=call.reach)
     result = ExtractedPage(
         url=found.url,
         schema_name=found.schema,

@@ -6,7 +6,7 @@ from rowen.errors import RowenError
 from rowen.model.access import Scope
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, text
+from rowen.web.view import Goto, View, command, need, reach, text
 
 __all__ = ["add", "add_page"]
 
@@ -28,7 +28,7 @@ async def add_page(rowen: Rowen, request: Request) -> View:
     if address is not None:
         need(request, Scope.WRITE)
         try:
-            preview = await rowen.preview(address, kind=kind)
+            preview = await rowen.preview(address, kind=kind, reach=reach(request))
         except RowenError as found:
             problem = found
     named = ("--kind", kind) if kind else ()
@@ -48,6 +48,7 @@ async def add(rowen: Rowen, request: Request) -> Goto:
         name=form.text("name"),
         kind=form.text("kind"),
         options=form.pairs("options"),
+        reach=reach(request),
         every=None if every == "none" else every,
     )
     job = await rowen.enqueue(source.name)

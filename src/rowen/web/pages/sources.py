@@ -8,7 +8,7 @@ from rowen.model.source import Source
 from rowen.service import Rowen
 from rowen.service.tally import remarks_on_source
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, text
+from rowen.web.view import Goto, View, command, need, reach, text
 
 __all__ = ["edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
 
@@ -106,7 +106,8 @@ async def edit_source(rowen: Rowen, request: Request) -> Goto:
     when = {"every": form.text("every") or ("none" if held.schedule else None)}
     if cron := form.text("cron"):
         when = {"cron": cron}
-    edited = await rowen.edit(name, rename=rename if rename != name else None, options=options, **when)
+    rename = rename if rename != name else None
+    edited = await rowen.edit(name, rename=rename, options=options, reach=reach(request), **when)
     return Goto(f"sources/{edited.name}?tab=settings")
 
 

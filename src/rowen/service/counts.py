@@ -1,0 +1,55 @@
+"""How many items each source has, counted once in the life of a process; after that the change log tells."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from rowen.harvest.engine import Engine
+from rowen.model.library import Overview
+from rowen.store import sources, standing
+from rowen.store.standing import ItemCounts
+
+__all__ = ["KeptCounts"]
+
+# A share of stale items moves by less than a thousandth in that time, unless its source changes every few minutes.
+_STALE_FOR = timedelta(seconds=20)
+
+
+class KeptCounts:
+    """Numbers that are dear to count and cheap to keep, for all who ask in one process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._counts: ItemCounts | None = None
+        self._stale: tuple[datetime, dict[int, float]] | None = None
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether everything was counted, so that another look costs next to nothing."""
+        return self._counts is not None
+
+    async def items(self) -> dict[int, int]:
+        """How many items each source has, by its number."""
+        if self._counts is None:
+            async with self._database.transaction() as c:
+                self._counts = await standing.count_items(c)
+        else:
+            async with self._database.connection() as c:
+                self._counts = await standing.counted_since(c, self._counts)
+        return self._counts.items
+
+    async def stale_shares(self) -> dict[int, float]:
+        """The share of each source's items that are expected to be stale, as it was some seconds ago at most."""
+        now = datetime.now(UTC)
+        if self._stale is None or now - self._stale[0] > _STALE_FOR:
+            async with self._database.connection() as c:
+                self._stale = (now, await standing.stale_shares(c))
+        return self._stale[1]
+
+    async def fill(self, found: Sequence[Overview]) -> list[Overview]:
+        """Overviews of sources with their numbers."""
+        items, stale = await self.items(), await self.stale_shares()
+        async with self._database.connection() as c:
+            ids = await sources.ids(c, [one.name for one in found])
+        numbers = [ids.get(one.name, 0) for one in found]
+        return [replace(one, items=items.get(n, 0), stale=stale.get(n)) for one, n in zip(found, numbers, strict=True)]
