@@ -4,10 +4,12 @@ import asyncio
 import base64
 import re
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from rowen.model.access import Scope
 from tests.conftest import House
 from tests.web.world import sell, served, sites
 
@@ -68,9 +70,8 @@ async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(house:
         async with house.open() as rowen, served(rowen) as door:
             await rowen.add(there["docs"].url + "/", name="docs", options={**PLAIN, "max_pages": 3}, every="6h")
             await rowen.sync("docs")
-            edited = await door.post(
-                "/sources/docs/edit", name="handbook", cron="0 3 * * *", options="sitemap=false\nllms=false"
-            )
+            told = 'sitemap=false\nllms=false\nheaders={"X-Who": "us"}\nlanguage=en'
+            edited = await door.post("/sources/docs/edit", name="handbook", cron="0 3 * * *", options=told)
             source = await rowen.source("handbook")
             wrong = await door.post("/sources/handbook/edit", name="handbook", every="soon", options="")
             await door.post("/sources/handbook/pause")
@@ -82,7 +83,8 @@ async def test_a_source_is_edited_paused_resumed_and_removed_with_numbers(house:
             left = await rowen.sources()
 
     assert edited.headers["Location"] == "/sources/handbook?tab=settings"
-    assert (source.schedule, dict(source.options)) == ("cron 0 3 * * *", PLAIN)
+    assert source.schedule == "cron 0 3 * * *"
+    assert dict(source.options) == {**PLAIN, "headers": {"X-Who": "us"}, "language": "en"}
     assert wrong.status == 400
     assert "is no length of time" in wrong.text
     assert paused.state == "paused"
@@ -149,6 +151,88 @@ async def test_a_webhook_is_added_paused_replayed_and_removed(house: House, monk
     assert (paused["state"], paused["kinds"]) == ("paused", ["created"])
     assert "It was not called yet" in page.text
     assert left == []
+
+
+async def test_a_token_is_made_shown_once_and_revoked(house: House) -> None:
+    async with house.open() as rowen, served(rowen) as door:
+        empty = await door.get("/tokens")
+        made = await door.post("/tokens", name="dashboard", scope="write", days="30")
+        [secret] = re.findall(r'value="(rowen_[^"]+)"', made.text)
+        principal = await rowen.identify(secret)
+        [held] = await rowen.tokens()
+        twice = await door.post("/tokens", name="dashboard", scope="read", days="30")
+        odd = [
+            await door.post("/tokens", name=name, scope=scope, days=days)
+            for name, scope, days in (
+                ("<b>", "read", "1"),
+                ("x", "root", "1"),
+                ("y", "read", "soon"),
+                ("z", "read", ""),
+            )
+        ]
+        later = [await door.get(path) for path in ("/tokens", "/tokens.json", "/tokens/dashboard/revoke")]
+        forever = await door.post("/tokens", name="old", scope="read", days="0")
+        revoked = await door.post("/tokens/dashboard/revoke")
+        gone = await door.get("/tokens/dashboard/revoke")
+        left = await rowen.tokens()
+        unknown = await rowen.identify(secret)
+
+    assert "There is no token yet" in empty.text
+    assert (made.status, made.headers["Cache-Control"], "application/json" in made.text) == (201, "no-store", False)
+    assert principal is not None
+    assert (principal.name, principal.scope) == ("dashboard", "write")
+    assert held.expires_at is not None
+    assert (held.expires_at - held.created_at).days in (29, 30)
+    assert [one.status for one in (twice, *odd)] == [403, 400, 400, 400, 400]
+    assert "<b>" not in "".join(one.text for one in odd)
+    assert all(secret not in one.text for one in (twice, *later))
+    assert "until somebody revokes it" in forever.text
+    assert (revoked.status, gone.status, [one.name for one in left], unknown) == (303, 404, ["old"], None)
+
+
+async def test_a_search_is_followed_from_its_page_and_forgotten(house: House) -> None:
+    with sites() as there:
+        docs = there["docs"]
+        async with house.open() as rowen, served(rowen) as door:
+            await rowen.add(docs.url + "/", name="docs", options={**PLAIN, "max_pages": 4})
+            await rowen.sync("docs")
+            nobody = await door.get("/saved")
+            offered = await door.get("/search?q=dew+gone&source=docs")
+            saved = await door.post("/saved", name="dew/<i>?", query="dew gone", source="docs")
+            before = await door.get(saved.headers["Location"])
+            docs.put("/p1", "Chapter 1", "Mow at noon.", links=())
+            await rowen.sync("docs")
+            news = (await door.get(saved.headers["Location"] + ".json")).json()
+            page = await door.get(saved.headers["Location"])
+            odd = [await door.post("/saved", name=name, query=query) for name, query in (("x", "-"), ("", "hay"))]
+            forgotten = await door.post(saved.headers["Location"] + "/forget")
+            missing = await door.get(saved.headers["Location"])
+            left = await rowen.saved_searches()
+
+    assert "No search is followed yet" in nobody.text
+    assert '<input type="hidden" name="source" value="docs">' in offered.text
+    assert "3 items matched when it was saved" in before.text
+    assert [(one["kind"], one["title"]) for one in news["news"]] == [("no longer matches", "Chapter 1")]
+    assert news["search"]["matches"] == 2
+    assert "dew/&lt;i&gt;?" in page.text
+    assert [one.status for one in odd] == [400, 400]
+    assert (forgotten.headers["Location"], missing.status, left) == ("/saved", 404, [])
+
+
+async def test_a_writer_names_neither_folders_nor_secrets_of_the_server(house: House, tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("# Secret\n\nNobody's business.")
+    async with house.open() as rowen, served(rowen, Scope.WRITE) as door:
+        await rowen.add("https://example.org/", name="docs", kind="web")
+        looked = [await door.get(f"/add?address={quote(one)}") for one in (str(tmp_path), f"file://{tmp_path}")]
+        hidden = await door.get(f"/add?kind=files&address={quote('https://../../../../../../..' + str(tmp_path))}")
+        added = await door.post("/add", address=str(tmp_path), name="mine", kind="files")
+        edited = await door.post("/sources/docs/edit", name="docs", options='headers={"X-Key": "env:HOME"}')
+        left = await rowen.sources()
+
+    assert all("is no address on the web" in one.text for one in looked)
+    assert not any("Nobody" in one.text for one in (*looked, hidden))
+    assert (added.status, edited.status) == (403, 403)
+    assert [(one.name, dict(one.options)) for one in left] == [("docs", {})]
 
 
 async def test_the_queue_is_paused_and_jobs_are_cancelled_and_tried_again(house: House) -> None:

@@ -117,12 +117,18 @@ def filled(path: str) -> str:
 async def test_a_writer_may_not_do_what_needs_an_administrator(lived_in: House) -> None:
     async with lived_in.open() as rowen, served(rowen, Scope.WRITE) as door:
         asked = await door.get("/sources/docs/remove")
-        paths = [path for path in DEEDS if path.startswith(("/webhooks", "/jobs/pause")) or path.endswith("/remove")]
+        paths = [
+            path
+            for path in DEEDS
+            if path.startswith(("/webhooks", "/jobs/pause", "/tokens")) or path.endswith("/remove")
+        ]
         refused = {path: (await door.post(filled(path))).status for path in paths}
+        seen = {path: (await door.get(path)).status for path in ("/tokens", "/tokens.json", "/tokens/dashboard/revoke")}
 
     assert asked.status == 403
     assert set(refused.values()) == {403}
-    assert len(refused) == 6
+    assert set(seen.values()) == {403}
+    assert len(refused) == 8
 
 
 @pytest.mark.parametrize(
@@ -269,3 +275,34 @@ async def test_a_run_groups_what_could_not_be_read_and_says_what_was_spared(live
     assert "answered with status 500" in row_of(page, "status 500")
     assert "Spared reading 3 items" in page.text
     assert "19 items vanished and were kept" in page.text
+
+
+async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        listed = await door.get("/saved")
+        news = (await door.get("/saved/1.json")).json()
+        page = await door.get("/saved/1")
+        quiet = await door.get("/saved/2")
+        empty = await door.get("/search")
+
+    assert "&lt;b onmouseover=alert(2)&gt;bold" in listed.text
+    assert "<b onmouseover" not in listed.text + quiet.text + empty.text
+    assert [(one["kind"], one["title"]) for one in news["news"]] == [("matches", "Footpaths of Quince End")]
+    assert news["search"]["matches"] == 1
+    assert "Footpaths of Quince End" in page.text
+    assert '"/sources/valley/feeds/atom?query=stiles+mended"' in page.text
+    assert "Searches that are followed" in empty.text
+
+
+async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_in: House) -> None:
+    async with lived_in.open() as rowen:
+        [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
+        shown = {}
+        for scope in (Scope.READ, Scope.WRITE):
+            async with served(rowen, scope) as door:
+                paths = (f"/item?tab=record&url={quote(url)}", f"/item.json?url={quote(url)}")
+                shown[scope] = "".join([(await door.get(path)).text for path in paths])
+
+    assert shown[Scope.READ].count("(hidden)") == 2
+    assert "ada@farm.example" not in shown[Scope.READ]
+    assert shown[Scope.WRITE].count("ada@farm.example") == 2

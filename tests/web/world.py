@@ -107,7 +107,8 @@ def sites() -> Iterator[dict[str, Any]]:
 def _fill(there: dict[str, Any]) -> None:
     valley: CkanPortal = there["valley"]
     for number, title in enumerate((LONG, "Wells", ARABIC, CHINESE, "Footpaths of Quince End", "Milk prices")):
-        valley.make(f"special-{number}", title, notes=NOTES if number == 1 else f"About {title[:40]}. Measured yearly.")
+        told = NOTES if number == 1 else f"About {title[:40]}. Measured yearly."
+        valley.make(f"special-{number}", title, notes=told, maintainer_email="ada@farm.example")
     for number in range(40):
         valley.make(
             f"set-{number:02}", f"Soil samples of field {number}", notes=f"Clay, silt and sand at point {number}."
@@ -150,8 +151,12 @@ async def live(rowen: Rowen, there: dict[str, Any]) -> None:
     await rowen.add(there["notices"].address, name="notices", every="auto")
     await rowen.add("http://127.0.0.1:9/", name="gone-quiet", kind="web", options=plain, every="1h")
     await rowen.carry_schema("shop", "product", conditions=["price<4"], only_urls=["*/1", "*/2", "*/3"])
+    await rowen.add_token("dashboard")
+    await rowen.add_token("ada@farm", scope="admin", days=None)
     for name in ("valley", "docs", "shop", "notices", "gone-quiet"):
         await rowen.sync(name)
+    await rowen.save_search("stiles", "stiles mended", sources=["valley"])
+    await rowen.save_search(HOVERED, "hay")
     await _go_on(rowen, there)
 
 
@@ -161,7 +166,10 @@ async def _go_on(rowen: Rowen, there: dict[str, Any]) -> None:
         sell(shop, 1, price)
         await rowen.sync("shop")
     valley.make(
-        "special-4", "Footpaths of Quince End", notes="About the footpaths. Two stiles were mended. Measured yearly."
+        "special-4",
+        "Footpaths of Quince End",
+        notes="About the footpaths. Two stiles were mended. Measured yearly.",
+        maintainer_email="ada@farm.example",
     )
     valley.make("new", "Beehives by parish")
     await rowen.sync("valley")
@@ -199,5 +207,6 @@ async def addresses(rowen: Rowen) -> dict[str, list[str]]:
         "/sources/{name}": [f"/sources/docs?tab={tab}" for tab in ("items", "changes", "runs", "settings")]
         + ["/sources/notices", "/sources/gone-quiet"],
         "/runs/{number:int}": ["/runs/1", "/runs/5", "/runs/10"],
+        "/saved/{number:int}": ["/saved/2", "/saved/1"],
         "/costs": ["/costs", "/costs?days=7"],
     }

@@ -30,13 +30,15 @@ class Previews:
         kind: str | None = None,
         options: Mapping[str, Any] | None = None,
         limit: int = FIRST_ITEMS,
+        trust: bool = True,
     ) -> Preview:
         """What is at an address, with its first items; nothing is kept.
 
-        Raises where no kind can read the address. Where it cannot be read at the moment, `trouble` says why.
+        Raises where no kind can read the address. Where it cannot be read at the moment, `trouble` says why. Without
+        `trust` it may be nothing of this machine.
         """
         registry.refuse_secrets(options or {})
-        kind, url, name, kept_as = await self._sources.recognised(address, kind)
+        kind, url, name, kept_as = await self._sources.recognised(address, kind, trust=trust)
         told = Preview(address, kind, url, name, kept_as=kept_as)
         source = Source(0, name, kind, url, options=dict(options or {}))
         try:

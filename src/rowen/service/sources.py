@@ -1,7 +1,7 @@
 """Sources: adding and changing them, by hand or from a file."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -77,8 +77,8 @@ class Sources(SourceList):
         """
         registry.refuse_secrets(options or {})
         schedule = wanted(None, when)
-        if not trust and address.strip().lower().startswith(_LOCAL):
-            raise _not_outside(address)
+        if not trust:
+            _refuse_local(address)
         check_options(address, kind, options or {}, probes=self._settings.probe)
         recognised, named = registry.recognise(address, kind)
         if not trust:
@@ -106,15 +106,19 @@ class Sources(SourceList):
         *,
         rename: str | None = None,
         options: Mapping[str, Any] | None = None,
+        trust: bool = True,
         **when: Unpack[When],
     ) -> Source:
         """Change a source's name, options or schedule; an option set to None goes back to its default.
 
-        `every="none"` takes the schedule away; a time zone or hours alone change the schedule that there is.
+        `every="none"` takes the schedule away; a time zone or hours alone change the schedule that there is. Without
+        `trust`, options may refer to no secrets and folders of this machine but those that they refer to already.
         """
         source = await self.get(name)
         schedule = wanted(source.schedule, when)
         registry.refuse_secrets(options or {})
+        if not trust:
+            _refuse_options(reaches(source.kind, options or {}) - reaches(source.kind, source.options))
         chosen = {**source.options, **(options or {})}
         chosen = {option: value for option, value in chosen.items() if value is not None}
         checked = registry.check_options(source.kind, chosen)
@@ -163,8 +167,13 @@ class Sources(SourceList):
                 return source, False
         return (await self._keep(kind, url, held), True) if keep else (Source(0, _name_from(url), kind, url), False)
 
-    async def recognised(self, address: str, kind: str | None = None) -> tuple[str, str, str, str | None]:
+    async def recognised(
+        self, address: str, kind: str | None = None, *, trust: bool = True
+    ) -> tuple[str, str, str, str | None]:
         """What would become of an address: kind, source URL, a free name, and the source that has it already."""
+        if not trust:
+            _refuse_local(address)
+            _refuse_reach(*registry.recognise(address, kind), {})
         held = await self.every()
         kind, url = await self._recognise(address, kind, held, found=None)
         kept = next((one.name for one in held if (one.kind, one.url) == (kind, url)), None)
@@ -231,14 +240,24 @@ def _not_outside(address: str) -> RefusedError:
     return RefusedError(f"{address} is no address on the web, and may not be added from here. Nothing was added.")
 
 
+def _refuse_local(address: str) -> None:
+    if address.strip().lower().startswith(_LOCAL):
+        raise _not_outside(address)
+
+
 def _refuse_reach(kind: str, url: str, options: Mapping[str, Any]) -> None:
     """Refuse what would read this machine's files, or send its secrets."""
     if not url.startswith(_OUTSIDE):
         raise _not_outside(url)
-    if reach := sorted(reaches(kind, options)):
+    _refuse_options(reaches(kind, options))
+
+
+def _refuse_options(reach: Collection[str]) -> None:
+    if reach:
         raise RefusedError(
-            f"The options refer to secrets or folders of this machine ({', '.join(reach)}). Nothing was added.",
-            hint="Such a source is added at the command line of the machine.",
+            f"The options refer to secrets or folders of this machine ({', '.join(sorted(reach))}). "
+            "Nothing was changed.",
+            hint="Such options are given by an administrator, or at the command line of the machine.",
         )
 
 

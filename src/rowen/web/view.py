@@ -9,8 +9,9 @@ from starlette.requests import Request
 
 from rowen.errors import RefusedError
 from rowen.model.access import Principal, Scope
+from rowen.web.addresses import PageAddresses
 
-__all__ = ["Goto", "View", "command", "may", "need", "number", "text"]
+__all__ = ["Goto", "View", "command", "goto", "may", "need", "number", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Goto:
-    """Another page to go on to, after something was done."""
+    """Another page to go on to, after something was done; the address begins at the root of the pages."""
 
     address: str
+
+
+def goto(*segments: object, **query: object) -> Goto:
+    """Go on to `/sources/NAME?tab=runs`; quoted, since names may hold anything."""
+    return Goto(PageAddresses()(*segments, **query))
 
 
 def command(*words: str) -> str:

@@ -6,7 +6,7 @@ from rowen.errors import RowenError
 from rowen.model.access import Scope
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, text
+from rowen.web.view import Goto, View, command, goto, may, need, text
 
 __all__ = ["add", "add_page"]
 
@@ -28,7 +28,7 @@ async def add_page(rowen: Rowen, request: Request) -> View:
     if address is not None:
         need(request, Scope.WRITE)
         try:
-            preview = await rowen.preview(address, kind=kind)
+            preview = await rowen.preview(address, kind=kind, trust=may(request, Scope.ADMIN))
         except RowenError as found:
             problem = found
     named = ("--kind", kind) if kind else ()
@@ -47,8 +47,10 @@ async def add(rowen: Rowen, request: Request) -> Goto:
         form.need("address"),
         name=form.text("name"),
         kind=form.text("kind"),
-        options=form.pairs("options"),
+        options=form.options("options"),
         every=None if every == "none" else every,
+        # Folders and secrets of the server are named by who runs it.
+        trust=may(request, Scope.ADMIN),
     )
     job = await rowen.enqueue(source.name)
-    return Goto(f"jobs/{job.id}")
+    return goto("jobs", job.id)

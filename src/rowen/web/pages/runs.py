@@ -6,7 +6,7 @@ from rowen.model.access import Scope
 from rowen.model.run import Run
 from rowen.service import Rowen
 from rowen.service.tally import cost, counts, noun, remarks, spared
-from rowen.web.view import Goto, View, need, text
+from rowen.web.view import Goto, View, goto, need, text
 
 __all__ = ["cancel", "listing", "run"]
 
@@ -54,4 +54,4 @@ async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Ask a live run to end; what it read is kept."""
     need(request, Scope.WRITE)
     await rowen.cancel(str(request.path_params["number"]))
-    return Goto(f"runs/{request.path_params['number']}")
+    return goto("runs", request.path_params["number"])
