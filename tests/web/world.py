@@ -63,6 +63,7 @@ class Door:
 
     url: str
     session: aiohttp.ClientSession
+    closing: asyncio.Event
 
     async def get(self, path: str, **headers: str) -> Answer:
         async with self.session.get(self.url + path, headers=headers, allow_redirects=False) as answer:
@@ -77,6 +78,7 @@ class Door:
 async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") -> AsyncIterator[Door]:
     """The pages, until the end."""
     app = Starlette(routes=web.routes(rowen), middleware=[Middleware(_Asker, scope=scope)])
+    app.state.closing = asyncio.Event()
     config = uvicorn.Config(app, "127.0.0.1", 0, log_level="error", lifespan="off", root_path=root)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
@@ -86,8 +88,9 @@ async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") ->
         while not server.started:
             await asyncio.sleep(0.005)
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            yield Door(f"http://127.0.0.1:{socket.getsockname()[1]}", session)
+            yield Door(f"http://127.0.0.1:{socket.getsockname()[1]}", session, app.state.closing)
     finally:
+        app.state.closing.set()
         server.should_exit = True
         await serving
 

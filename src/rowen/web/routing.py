@@ -14,6 +14,7 @@ from rowen.web.addresses import local
 from rowen.web.drawing import THEMES, drawn, in_json, trouble
 from rowen.web.files import serve_file
 from rowen.web.forms import read_form
+from rowen.web.live import WATCHED, Watcher, watch
 from rowen.web.pages import (
     add,
     attention,
@@ -112,6 +113,8 @@ def all_routes(rowen: Rowen) -> list[BaseRoute]:
         made.append(Route(twin, _endpoint(rowen, handler, is_twin=True), name=f"json {path}"))
     for path, handler in {**PAGES, **QUESTIONS}.items():
         made.append(Route(path, _endpoint(rowen, handler), name=f"page {path}"))
+    for path, watcher in WATCHED.items():
+        made.append(Route(path, _watching(rowen, watcher), name=f"live {path}"))
     for path, handler in DEEDS.items():
         made.append(Route(path, _endpoint(rowen, handler), methods=["POST"], name=f"deed {path}"))
     return made
@@ -128,6 +131,13 @@ def _endpoint(rowen: Rowen, handler: Handler, *, is_twin: bool = False) -> Endpo
         if is_twin:
             return in_json(found)
         return drawn(request, found, await _state(rowen))
+
+    return answer
+
+
+def _watching(rowen: Rowen, watcher: Watcher) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        return await watch(rowen, request, watcher)
 
     return answer
 

@@ -6,6 +6,7 @@ from rowen.model.access import Scope
 from rowen.model.run import Run
 from rowen.service import Rowen
 from rowen.service.tally import cost, counts, noun, remarks, spared
+from rowen.web.live import glance_at_run
 from rowen.web.view import Goto, View, goto, need, text
 
 __all__ = ["cancel", "listing", "run"]
@@ -38,6 +39,7 @@ async def run(rowen: Rowen, request: Request) -> View:
         "troubles": troubles,
         "changes": changes,
         "rungs": _rungs(held),
+        "seen": glance_at_run(held).mark,
     }
     facts = {"run": held, "troubles": troubles, "changes": changes}
     return View("run.html", f"Run {held.id} of {held.source}", context, facts, (f"rowen run {held.id}",))

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from rowen.model.access import Scope
 from rowen.model.job import JobState
 from rowen.service import Rowen
+from rowen.web.live import glance_at_job
 from rowen.web.view import Goto, View, goto, need, text
 
 __all__ = ["cancel", "job", "jobs", "pause", "resume", "retry"]
@@ -39,7 +40,7 @@ async def job(rowen: Rowen, request: Request) -> View | Goto:
     if held.run is not None and not request.url.path.endswith(".json"):
         return goto("runs", held.run)
     workers = await rowen.workers()
-    context = {"job": held, "workers": workers}
+    context = {"job": held, "workers": workers, "seen": glance_at_job(held).mark}
     return View("job.html", f"Job {held.id}", context, {"job": held}, (f"rowen jobs show {held.id}", "rowen worker"))
 
 
