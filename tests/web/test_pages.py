@@ -241,12 +241,14 @@ async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_fe
         price = (await door.get("/changes.json?field=price&kind=extracted")).json()["changes"]
         stiles = (await door.get("/changes.json?query=stiles")).json()["changes"]
         page = await door.get("/changes?source=valley&query=stiles")
+        narrow = await door.get("/changes?kind=created&kind=deleted&field=price")
         first = (await door.get("/changes.json?source=docs")).json()
         second = (await door.get(f"/changes.json?source=docs&after={first['next']}")).json() if first["next"] else None
 
     assert [one["diff"][0]["after"] for one in price[:3]] == [3.9, 4.25, 4.75]
     assert {one["title"] for one in stiles} == {"Footpaths of Quince End"}
     assert '"/sources/valley/feeds/atom?query=stiles"' in page.text
+    assert '"/feeds/json?kind=created&amp;kind=deleted&amp;field=price"' in narrow.text
     assert len(first["changes"]) + len(second["changes"] if second else []) == 27
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -18,11 +18,14 @@ from starlette.types import Scope as AsgiScope
 
 from rowen import Rowen, web
 from rowen.model.access import Principal, Scope
+from rowen.server.serving import serve
 from rowen.web.routing import PAGES
 from tests.portals.ckan import CkanPortal
 from tests.portals.ldes import LdesSite, Leaf
 from tests.portals.site import Page, Site, html
 
+# A server starts and ends in a second; on a loaded machine in ten.
+START_S = 60.0
 LONG = "An exhaustive inventory of hedgerows, ditches, field gates and drystone walls " * 4
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'>{{7*7}}"
 HOVERED = "<b onmouseover=alert(2)>bold</b>"
@@ -93,6 +96,19 @@ async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") ->
         app.state.closing.set()
         server.should_exit = True
         await serving
+
+
+@asynccontextmanager
+async def serving(rowen: Rowen) -> AsyncIterator[str]:
+    """The whole server with its worker, as `rowen serve` starts it; gives its address."""
+    begun: asyncio.Future[tuple[str, Callable[[], None]]] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(rowen, started=lambda *told: begun.set_result(told)))
+    address, stop = await asyncio.wait_for(begun, START_S)
+    try:
+        yield address
+    finally:
+        stop()
+        await asyncio.wait_for(task, START_S)
 
 
 @contextmanager
