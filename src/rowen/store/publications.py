@@ -60,8 +60,8 @@ async def newest(
         where.append(changes.OF_FIELD)
     text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
     told = _LINES.format(text=text, record="null::jsonb", where=" and ".join(where), order="desc")
-    values = {"before": before, "limit": limit, "source": source, "query": query, "earlier": EARLIER_CHARS}
-    values |= {"kinds": list(kinds), "field": field}
+    values: dict[str, Any] = {"before": before, "limit": limit, "source": source, "query": query}
+    values |= {"kinds": list(kinds), "field": field, "earlier": EARLIER_CHARS}
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
 
 
