@@ -156,7 +156,7 @@ async def test_a_token_is_made_shown_once_and_revoked(house: House) -> None:
     async with house.open() as rowen, served(rowen) as door:
         empty = await door.get("/tokens")
         made = await door.post("/tokens", name="dashboard", scope="write", days="30")
-        [secret] = re.findall(r'value="(rowen_[^"]+)"', made.text)
+        [secret] = re.findall(r">(rowen_[^<]+)</textarea>", made.text)
         principal = await rowen.identify(secret)
         [held] = await rowen.tokens()
         twice = await door.post("/tokens", name="dashboard", scope="read", days="30")
