@@ -225,12 +225,25 @@ def row_of(page: Answer, words: str) -> str:
     return next(" ".join(re.sub(r"<[^>]+>", " ", unescape(row)).split()) for row in rows if words in row)
 
 
+async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        savings = await rowen.savings()
+        pages = [await door.get(path) for path in ("/", "/costs?days=7")]
+
+    assert savings.requests_spared > 0
+    for page in pages:
+        row = row_of(page, 'scope="row">requests<')
+        assert row == f"requests {savings.requests} {savings.requests_spared}"
+        assert f'aria-label="requests: spent {savings.requests}, not needed {savings.requests_spared}"' in page.text
+
+
 async def test_sources_show_state_items_next_run_and_last_error(lived_in: House) -> None:
     async with lived_in.open() as rowen, served(rowen) as door:
         page = await door.get("/sources")
 
     assert "19 deletions held" in row_of(page, "docs")
     assert re.search(r"fresh 47 .* in \d+ (?:h|min)", row_of(page, ">valley<"))
+    assert "every 6 hours" in row_of(page, "docs")
     assert "failed" in row_of(page, "gone-quiet")
     assert "could not be read" in row_of(page, "gone-quiet")
     assert 'aria-label="4 runs: 4 completed; 7 changes"' in page.text
