@@ -194,6 +194,7 @@ async def _go_on(rowen: Rowen, there: dict[str, Any]) -> None:
     await rowen.sync("valley")
     docs.put("/p1", "Chapter 1: the hay harvest", "Mow when the dew is quite gone. Field 1 is second.", links=())
     docs.put("/p2", "Chapter 2", "Broken.", status=500)
+    docs.put("/p0", "Chapter 0", "Broken.", status=500)
     docs.put("/", "Handbook of the valley", "All chapters.", links=("/p0", "/p1", "/p2", "/p3", "/p4"))
     await rowen.sync("docs")
     await rowen.sync("valley")
