@@ -230,6 +230,23 @@ async def test_held_deletions_are_shown_and_decided_one_by_one(house: House, fol
     assert [one["url"] for one in left] == urls[:1]
 
 
+async def test_a_feed_can_be_narrowed_to_kinds_of_changes_and_to_a_field(house: House, folder: Path) -> None:
+    async with door(house) as it:
+        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.sync("notes")
+        paths = (
+            "/feeds/json?kind=created&kind=updated",
+            "/sources/notes/feeds/json?kind=deleted",
+            "/feeds/json?field=x",
+        )
+        counts = [len((await it.http.get(path)).json()["items"]) for path in paths]
+        wrong = await it.http.get("/feeds/atom?kind=eaten")
+
+    assert counts[0] > 0
+    assert counts[1:] == [0, 0]
+    assert wrong.status_code in (400, 422)
+
+
 async def test_feeds_and_streams_stand_at_the_addresses_that_they_name(house: House, folder: Path) -> None:
     async with door(house, public_url="http://127.0.0.1:8400") as it:
         await it.rowen.add(str(folder), name="notes")

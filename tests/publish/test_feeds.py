@@ -50,6 +50,22 @@ async def test_a_line_that_is_no_longer_true_is_told_without_its_text(house: Hou
     assert "perches" not in told["items"][-1]["content_html"]
 
 
+async def test_a_feed_of_some_kinds_or_of_a_field_has_only_those_and_says_so(house: House) -> None:
+    async with house.open() as r:
+        await _harvest(r, page(1, "Nine perches."), page(2))
+        await _harvest(r, page(1, "Ten perches."))
+
+        created = json.loads((await r.feed("json", kinds=["created"], limit=1)).body)
+        both = json.loads((await r.feed("json", kinds=["updated", "deleted"])).body)
+        none = json.loads((await r.feed("json", field="price", source="one")).body)
+
+    assert [item["_rowen"]["kind"] for item in created["items"]] == ["created"]
+    assert created["title"] == "Changes (created)"
+    assert created["next_url"] == "http://127.0.0.1:8400/feeds/json?kind=created&before=2"
+    assert {item["_rowen"]["kind"] for item in both["items"]} == {"updated", "deleted"}
+    assert (none["title"], none["items"]) == ("Changes of price in one", [])
+
+
 async def test_older_pages_follow_without_a_gap(house: House) -> None:
     async with house.open() as r:
         await _harvest(r, *(page(n) for n in range(25)))

@@ -64,7 +64,7 @@ async def test_the_twin_says_what_the_page_says(lived_in: House) -> None:
         "valley": 47,
     }
     assert found["hits"][0]["title"] == "Footpaths of Quince End"
-    assert (run["run"]["deletions_held"], run["troubles"][0]["items"]) == (19, 1)
+    assert (run["run"]["deletions_held"], [one["items"] for one in run["troubles"]]) == (19, [2])
 
 
 async def test_hostile_titles_and_texts_are_shown_and_never_run(lived_in: House) -> None:
@@ -117,12 +117,18 @@ def filled(path: str) -> str:
 async def test_a_writer_may_not_do_what_needs_an_administrator(lived_in: House) -> None:
     async with lived_in.open() as rowen, served(rowen, Scope.WRITE) as door:
         asked = await door.get("/sources/docs/remove")
-        paths = [path for path in DEEDS if path.startswith(("/webhooks", "/jobs/pause")) or path.endswith("/remove")]
+        paths = [
+            path
+            for path in DEEDS
+            if path.startswith(("/webhooks", "/jobs/pause", "/tokens")) or path.endswith("/remove")
+        ]
         refused = {path: (await door.post(filled(path))).status for path in paths}
+        seen = {path: (await door.get(path)).status for path in ("/tokens", "/tokens.json", "/tokens/dashboard/revoke")}
 
     assert asked.status == 403
     assert set(refused.values()) == {403}
-    assert len(refused) == 6
+    assert set(seen.values()) == {403}
+    assert len(refused) == 8
 
 
 @pytest.mark.parametrize(
@@ -219,12 +225,25 @@ def row_of(page: Answer, words: str) -> str:
     return next(" ".join(re.sub(r"<[^>]+>", " ", unescape(row)).split()) for row in rows if words in row)
 
 
+async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        savings = await rowen.savings()
+        pages = [await door.get(path) for path in ("/", "/costs?days=7")]
+
+    assert savings.requests_spared > 0
+    for page in pages:
+        row = row_of(page, 'scope="row">requests<')
+        assert row == f"requests {savings.requests} {savings.requests_spared}"
+        assert f'aria-label="requests: spent {savings.requests}, not needed {savings.requests_spared}"' in page.text
+
+
 async def test_sources_show_state_items_next_run_and_last_error(lived_in: House) -> None:
     async with lived_in.open() as rowen, served(rowen) as door:
         page = await door.get("/sources")
 
     assert "19 deletions held" in row_of(page, "docs")
     assert re.search(r"fresh 47 .* in \d+ (?:h|min)", row_of(page, ">valley<"))
+    assert "every 6 hours" in row_of(page, "docs")
     assert "failed" in row_of(page, "gone-quiet")
     assert "could not be read" in row_of(page, "gone-quiet")
     assert 'aria-label="4 runs: 4 completed; 7 changes"' in page.text
@@ -235,12 +254,14 @@ async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_fe
         price = (await door.get("/changes.json?field=price&kind=extracted")).json()["changes"]
         stiles = (await door.get("/changes.json?query=stiles")).json()["changes"]
         page = await door.get("/changes?source=valley&query=stiles")
+        narrow = await door.get("/changes?kind=created&kind=deleted&field=price")
         first = (await door.get("/changes.json?source=docs")).json()
         second = (await door.get(f"/changes.json?source=docs&after={first['next']}")).json() if first["next"] else None
 
     assert [one["diff"][0]["after"] for one in price[:3]] == [3.9, 4.25, 4.75]
     assert {one["title"] for one in stiles} == {"Footpaths of Quince End"}
     assert '"/sources/valley/feeds/atom?query=stiles"' in page.text
+    assert '"/feeds/json?kind=created&amp;kind=deleted&amp;field=price"' in narrow.text
     assert len(first["changes"]) + len(second["changes"] if second else []) == 27
 
 
@@ -266,6 +287,37 @@ async def test_a_run_groups_what_could_not_be_read_and_says_what_was_spared(live
     async with lived_in.open() as rowen, served(rowen) as door:
         page = await door.get("/runs/10")
 
-    assert "answered with status 500" in row_of(page, "status 500")
-    assert "Spared reading 3 items" in page.text
+    assert row_of(page, "status 500").startswith("The item answered with status 500. 2 ")
+    assert "Spared reading 2 items" in page.text
     assert "19 items vanished and were kept" in page.text
+
+
+async def test_saved_searches_tell_what_newly_matches_and_are_escaped(lived_in: House) -> None:
+    async with lived_in.open() as rowen, served(rowen) as door:
+        listed = await door.get("/saved")
+        news = (await door.get("/saved/1.json")).json()
+        page = await door.get("/saved/1")
+        quiet = await door.get("/saved/2")
+        empty = await door.get("/search")
+
+    assert "&lt;b onmouseover=alert(2)&gt;bold" in listed.text
+    assert "<b onmouseover" not in listed.text + quiet.text + empty.text
+    assert [(one["kind"], one["title"]) for one in news["news"]] == [("matches", "Footpaths of Quince End")]
+    assert news["search"]["matches"] == 1
+    assert "Footpaths of Quince End" in page.text
+    assert '"/sources/valley/feeds/atom?query=stiles+mended"' in page.text
+    assert "Searches that are followed" in empty.text
+
+
+async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_in: House) -> None:
+    async with lived_in.open() as rowen:
+        [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]
+        shown = {}
+        for scope in (Scope.READ, Scope.WRITE):
+            async with served(rowen, scope) as door:
+                paths = (f"/item?tab=record&url={quote(url)}", f"/item.json?url={quote(url)}")
+                shown[scope] = "".join([(await door.get(path)).text for path in paths])
+
+    assert shown[Scope.READ].count("(hidden)") == 2
+    assert "ada@farm.example" not in shown[Scope.READ]
+    assert shown[Scope.WRITE].count("ada@farm.example") == 2

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -18,11 +18,14 @@ from starlette.types import Scope as AsgiScope
 
 from rowen import Rowen, web
 from rowen.model.access import Principal, Scope
+from rowen.server.serving import serve
 from rowen.web.routing import PAGES
 from tests.portals.ckan import CkanPortal
 from tests.portals.ldes import LdesSite, Leaf
 from tests.portals.site import Page, Site, html
 
+# A server starts and ends in a second; on a loaded machine in ten.
+START_S = 60.0
 LONG = "An exhaustive inventory of hedgerows, ditches, field gates and drystone walls " * 4
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'>{{7*7}}"
 HOVERED = "<b onmouseover=alert(2)>bold</b>"
@@ -63,6 +66,7 @@ class Door:
 
     url: str
     session: aiohttp.ClientSession
+    closing: asyncio.Event
 
     async def get(self, path: str, **headers: str) -> Answer:
         async with self.session.get(self.url + path, headers=headers, allow_redirects=False) as answer:
@@ -77,6 +81,7 @@ class Door:
 async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") -> AsyncIterator[Door]:
     """The pages, until the end."""
     app = Starlette(routes=web.routes(rowen), middleware=[Middleware(_Asker, scope=scope)])
+    app.state.closing = asyncio.Event()
     config = uvicorn.Config(app, "127.0.0.1", 0, log_level="error", lifespan="off", root_path=root)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
@@ -86,10 +91,24 @@ async def served(rowen: Rowen, scope: Scope = Scope.ADMIN, *, root: str = "") ->
         while not server.started:
             await asyncio.sleep(0.005)
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            yield Door(f"http://127.0.0.1:{socket.getsockname()[1]}", session)
+            yield Door(f"http://127.0.0.1:{socket.getsockname()[1]}", session, app.state.closing)
     finally:
+        app.state.closing.set()
         server.should_exit = True
         await serving
+
+
+@asynccontextmanager
+async def serving(rowen: Rowen) -> AsyncIterator[str]:
+    """The whole server with its worker, as `rowen serve` starts it; gives its address."""
+    begun: asyncio.Future[tuple[str, Callable[[], None]]] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(rowen, started=lambda *told: begun.set_result(told)))
+    address, stop = await asyncio.wait_for(begun, START_S)
+    try:
+        yield address
+    finally:
+        stop()
+        await asyncio.wait_for(task, START_S)
 
 
 @contextmanager
@@ -107,7 +126,8 @@ def sites() -> Iterator[dict[str, Any]]:
 def _fill(there: dict[str, Any]) -> None:
     valley: CkanPortal = there["valley"]
     for number, title in enumerate((LONG, "Wells", ARABIC, CHINESE, "Footpaths of Quince End", "Milk prices")):
-        valley.make(f"special-{number}", title, notes=NOTES if number == 1 else f"About {title[:40]}. Measured yearly.")
+        told = NOTES if number == 1 else f"About {title[:40]}. Measured yearly."
+        valley.make(f"special-{number}", title, notes=told, maintainer_email="ada@farm.example")
     for number in range(40):
         valley.make(
             f"set-{number:02}", f"Soil samples of field {number}", notes=f"Clay, silt and sand at point {number}."
@@ -150,8 +170,12 @@ async def live(rowen: Rowen, there: dict[str, Any]) -> None:
     await rowen.add(there["notices"].address, name="notices", every="auto")
     await rowen.add("http://127.0.0.1:9/", name="gone-quiet", kind="web", options=plain, every="1h")
     await rowen.carry_schema("shop", "product", conditions=["price<4"], only_urls=["*/1", "*/2", "*/3"])
+    await rowen.add_token("dashboard")
+    await rowen.add_token("ada@farm", scope="admin", days=None)
     for name in ("valley", "docs", "shop", "notices", "gone-quiet"):
         await rowen.sync(name)
+    await rowen.save_search("stiles", "stiles mended", sources=["valley"])
+    await rowen.save_search(HOVERED, "hay")
     await _go_on(rowen, there)
 
 
@@ -161,12 +185,16 @@ async def _go_on(rowen: Rowen, there: dict[str, Any]) -> None:
         sell(shop, 1, price)
         await rowen.sync("shop")
     valley.make(
-        "special-4", "Footpaths of Quince End", notes="About the footpaths. Two stiles were mended. Measured yearly."
+        "special-4",
+        "Footpaths of Quince End",
+        notes="About the footpaths. Two stiles were mended. Measured yearly.",
+        maintainer_email="ada@farm.example",
     )
     valley.make("new", "Beehives by parish")
     await rowen.sync("valley")
     docs.put("/p1", "Chapter 1: the hay harvest", "Mow when the dew is quite gone. Field 1 is second.", links=())
     docs.put("/p2", "Chapter 2", "Broken.", status=500)
+    docs.put("/p0", "Chapter 0", "Broken.", status=500)
     docs.put("/", "Handbook of the valley", "All chapters.", links=("/p0", "/p1", "/p2", "/p3", "/p4"))
     await rowen.sync("docs")
     await rowen.sync("valley")
@@ -199,5 +227,6 @@ async def addresses(rowen: Rowen) -> dict[str, list[str]]:
         "/sources/{name}": [f"/sources/docs?tab={tab}" for tab in ("items", "changes", "runs", "settings")]
         + ["/sources/notices", "/sources/gone-quiet"],
         "/runs/{number:int}": ["/runs/1", "/runs/5", "/runs/10"],
+        "/saved/{number:int}": ["/saved/2", "/saved/1"],
         "/costs": ["/costs", "/costs?days=7"],
     }

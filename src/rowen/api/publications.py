@@ -8,6 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from rowen.api.access import Service
 from rowen.api.answers import published
 from rowen.api.examples import Responses
+from rowen.model.run import ChangeKind
 from rowen.service import Rowen
 
 __all__ = ["router"]
@@ -19,6 +20,8 @@ Node = Annotated[str, Path(description="a page of the stream: `blocks/0`, `pages
 Name = Annotated[str, Path(description="the name of a source", examples=["guide"])]
 Before = Annotated[int | None, Query(ge=1, le=2**62, description="only what came before this number")]
 Words = Annotated[str | None, Query(max_length=1000, description="only changes of items that have these words")]
+Kinds = Annotated[tuple[ChangeKind, ...], Query(description="only changes of these kinds")]
+Field = Annotated[str | None, Query(max_length=200, description="only changes in which this field of facts differs")]
 Place = Annotated[str | None, Query(max_length=200, description="the page after this place; named by the one before")]
 
 _FEED: Responses = {
@@ -37,17 +40,32 @@ _DATA_JSON: Responses = {200: {"content": {"application/json": {"example": {"dat
 
 
 @router.get("/feeds/{form}", response_class=Response, responses=_FEED)
-async def feed(request: Request, form: Form, rowen: Service, query: Words = None, before: Before = None) -> Response:
-    """The newest changes as a feed: all, or of items that have some words."""
-    return published(request, await rowen.feed(form, query=query, before=before))
+async def feed(
+    request: Request,
+    form: Form,
+    rowen: Service,
+    query: Words = None,
+    kind: Kinds = (),
+    field: Field = None,
+    before: Before = None,
+) -> Response:
+    """The newest changes as a feed: all, of some kinds, of a field of facts, or of items that have some words."""
+    return published(request, await rowen.feed(form, query=query, kinds=kind, field=field, before=before))
 
 
 @router.get("/sources/{name}/feeds/{form}", response_class=Response, responses=_FEED)
 async def feed_of_source(
-    request: Request, name: Name, form: Form, rowen: Service, query: Words = None, before: Before = None
+    request: Request,
+    name: Name,
+    form: Form,
+    rowen: Service,
+    query: Words = None,
+    kind: Kinds = (),
+    field: Field = None,
+    before: Before = None,
 ) -> Response:
     """The newest changes of one source as a feed."""
-    return published(request, await rowen.feed(form, source=name, query=query, before=before))
+    return published(request, await rowen.feed(form, source=name, query=query, kinds=kind, field=field, before=before))
 
 
 @router.get("/ldes", response_class=Response, responses=_STREAM)

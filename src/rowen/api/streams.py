@@ -1,13 +1,13 @@
 """Server-sent events: streams that last as long as their reader, and end when the server does."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
 
 from fastapi import Request
 from starlette.responses import StreamingResponse
 
 from rowen.api.encoding import encoded
+from rowen.service.streams import until
 
 __all__ = ["MEDIA_TYPE_EVENTS", "event", "events"]
 
@@ -19,30 +19,10 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 def events(request: Request, stream: AsyncGenerator[bytes]) -> StreamingResponse:
     """A stream of events as an answer."""
     closing: asyncio.Event = request.app.state.closing
-    return StreamingResponse(_until(stream, closing), media_type=MEDIA_TYPE_EVENTS, headers=_HEADERS)
+    return StreamingResponse(until(closing, stream), media_type=MEDIA_TYPE_EVENTS, headers=_HEADERS)
 
 
 def event(name: str, told: object, *, number: int | None = None) -> bytes:
     """One event, its facts as JSON on one line."""
     line = b"" if number is None else f"id: {number}\n".encode()
     return line + f"event: {name}\ndata: ".encode() + encoded(told) + b"\n\n"
-
-
-async def _until(stream: AsyncGenerator[bytes], closing: asyncio.Event) -> AsyncIterator[bytes]:
-    """What a stream gives until the server closes: it would otherwise wait for its readers."""
-    async with aclosing(stream):
-        ends = asyncio.ensure_future(closing.wait())
-        try:
-            while True:
-                waiting = asyncio.ensure_future(anext(stream))
-                await asyncio.wait({waiting, ends}, return_when=asyncio.FIRST_COMPLETED)
-                if not waiting.done():
-                    waiting.cancel()
-                    await asyncio.gather(waiting, return_exceptions=True)
-                    return
-                try:
-                    yield waiting.result()
-                except StopAsyncIteration:
-                    return
-        finally:
-            ends.cancel()

@@ -69,6 +69,7 @@ class Overview:
     coverage: float | None = None
     stale: float | None = None
     due_at: datetime | None = None
+    schedule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

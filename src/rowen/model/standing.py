@@ -76,6 +76,18 @@ class Savings:
             ("paid", self.paid),
         )
 
+    @property
+    def ways(self) -> tuple[tuple[str, float, float], ...]:
+        """What was spent in each of the ways to pay, and what was not needed; those that nobody uses are left out."""
+        known = (
+            ("requests", self.requests, self.requests_spared),
+            ("bytes", self.bytes, self.bytes_spared),
+            ("embeddings", self.embedded, self.embeddings_spared),
+            ("tokens", self.tokens, self.tokens_spared),
+            ("money", self.usd, self.usd_spared),
+        )
+        return tuple(one for one in known if one[1] or one[2])
+
 
 @dataclass(frozen=True, slots=True)
 class TroubleGroup:

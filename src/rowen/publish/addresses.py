@@ -1,5 +1,6 @@
 """Where what we publish is found, below the address that others reach us by."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -23,10 +24,18 @@ class PublicAddresses:
         """One line of the log, whichever source it is of."""
         return f"{self.base.rstrip('/')}/changes/{number}"
 
-    def feed(self, form: str, *, query: str | None = None, before: int | None = None) -> str:
+    def feed(
+        self,
+        form: str,
+        *,
+        query: str | None = None,
+        kinds: Sequence[str] = (),
+        field: str | None = None,
+        before: int | None = None,
+    ) -> str:
         """A feed, or its page of what came before a number."""
-        given = {"query": query, "before": before}
-        asked = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given.items() if value is not None)
+        given = [("query", query), *(("kind", kind) for kind in kinds), ("field", field), ("before", before)]
+        asked = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given if value is not None)
         return f"{self.root}/feeds/{form}" + (f"?{asked}" if asked else "")
 
     def stream(self, node: str = "") -> str:

@@ -28,21 +28,25 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
-    """What a feed is about: all changes, those of a source, or those of items that match a query."""
+    """What a feed is about: all changes, those of a source, of some kinds, of a field, of items that match a query."""
 
     addresses: PublicAddresses
     query: str | None = None
     before: int | None = None
+    kinds: tuple[str, ...] = ()
+    field: str | None = None
 
     @property
     def title(self) -> str:
         """What readers of feeds call it."""
-        of = f" in {self.addresses.source}" if self.addresses.source else ""
-        return f"Changes{of} that match “{self.query}”" if self.query else f"Changes{of}"
+        kinds = f" ({', '.join(self.kinds)})" if self.kinds else ""
+        of = f" of {self.field}" if self.field else ""
+        there = f" in {self.addresses.source}" if self.addresses.source else ""
+        return f"Changes{kinds}{of}{there}" + (f" that match “{self.query}”" if self.query else "")
 
     def address(self, form: FeedForm, before: int | None = None) -> str:
         """Where it is found, or where its page before a number is."""
-        return self.addresses.feed(form, query=self.query, before=before)
+        return self.addresses.feed(form, query=self.query, kinds=self.kinds, field=self.field, before=before)
 
 
 def feed(form: FeedForm, head: FeedHead, changes: Sequence[PublishedChange], *, more: bool) -> Publication:

@@ -188,6 +188,7 @@ class Rowen:
     save_search = _Asked(lambda parts: parts.saved.save)
     forget_search = _Asked(lambda parts: parts.saved.forget)
     search_news = _Asked(lambda parts: parts.saved.news)
+    newest_search_news = _Asked(lambda parts: parts.saved.newest_news)
 
     export = _Asked(lambda parts: parts.exports.export)
     export_lines = _Asked(lambda parts: parts.exports.lines)

@@ -1,7 +1,7 @@
 """What others can follow or harvest: the change log as feeds and streams, all datasets as one catalog."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -41,17 +41,24 @@ class Feeds:
         *,
         source: str | None = None,
         query: str | None = None,
+        kinds: Sequence[str] = (),
+        field: str | None = None,
         before: int | None = None,
         limit: int = FEED_LINES,
     ) -> Publication:
-        """The newest changes as Atom or JSON Feed: all, of one source, or of items that have the words of a query."""
+        """The newest changes as Atom or JSON Feed: all, of one source, or of items that have the words of a query.
+
+        With kinds only those; with a field those in which that field of facts differs.
+        """
         from rowen.publish.addresses import PublicAddresses
         from rowen.publish.syndication import FeedHead, feed
 
         async with self._database.connection() as c:
             await _need(c, source)
-            found = await publications.newest(c, before=before, limit=limit + 1, source=source, query=query)
-        head = FeedHead(PublicAddresses(self._base, source), query, before)
+            found = await publications.newest(
+                c, before=before, limit=limit + 1, source=source, query=query, kinds=kinds, field=field
+            )
+        head = FeedHead(PublicAddresses(self._base, source), query, before, tuple(kinds), field)
         return await asyncio.to_thread(feed, form, head, found[:limit], more=len(found) > limit)
 
     async def event_stream(self, node: str = "", *, source: str | None = None) -> Publication:

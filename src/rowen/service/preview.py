@@ -36,7 +36,8 @@ class Previews:
     ) -> Preview:
         """What is at an address, with its first items; nothing is kept.
 
-        Raises where no kind can read the address. Where it cannot be read at the moment, `trouble` says why.
+        Raises where no kind can read the address. Where it cannot be read at the moment, `trouble` says why. `reach`
+        says what of this machine the address may name.
         """
         registry.refuse_secrets(options or {})
         address = within(reach, address)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
+from rowen.model.page import Page
 from rowen.model.query import Query
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.source import one_or_more
+from rowen.service.paging import decoded, page_of
 from rowen.store import saved
 from rowen.store import sources as source_store
 
@@ -43,9 +45,23 @@ class SavedSearches:
 
     async def news(self, name: str, *, after: int = 0, limit: int = 100) -> list[SavedNews]:
         """What newly matches a saved search, and what no longer does, after the line with this id."""
+        await self._catch_up(name)
+        async with self._database.connection() as c:
+            return await saved.news(c, (await saved.get(c, name)).id, after=after, limit=limit)
+
+    async def newest_news(self, name: str, *, limit: int = 50, after: str | None = None) -> Page[SavedNews]:
+        """The same, newest first; `after` is the `next` of the page before."""
+        listing = ["saved news", name]
+        place = decoded(after, listing)
+        await self._catch_up(name)
+        async with self._database.connection() as c:
+            held = await saved.get(c, name)
+            found = await saved.newest(c, held.id, before=place[0] if place else None, limit=limit + 1)
+        return page_of(found, limit, listing, lambda one: [one.id])
+
+    async def _catch_up(self, name: str) -> None:
+        """Look at what the log tells since the last time."""
         more = True
         while more:
             async with self._database.transaction() as c:
                 more = await saved.catch_up(c, name)
-        async with self._database.connection() as c:
-            return await saved.news(c, (await saved.get(c, name)).id, after=after, limit=limit)

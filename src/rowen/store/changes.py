@@ -19,6 +19,7 @@ from rowen.store.rows import list_of, scalar
 
 __all__ = [
     "LISTEN",
+    "OF_FIELD",
     "Connection",
     "LogBatch",
     "LogLine",
@@ -154,6 +155,10 @@ _ABOUT = """
              where item.source_id = change.source_id and item.key = change.key
                and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
 """
+OF_FIELD = (
+    "exists (select from jsonb_array_elements(change.diff) one where starts_with(one ->> 'path', '/' || %(field)s))"
+)
+"""The lines in which a field of facts differs."""
 _FITTING = {
     "before": "number < %(before)s",
     "source": "source = %(source)s",
@@ -162,7 +167,7 @@ _FITTING = {
     "since": f"number > {_LAST_BEFORE.format(sign='<', name='since')}",
     "until": f"number <= {_LAST_BEFORE.format(sign='<=', name='until')}",
     "query": f"number > (select max(number) from change) - {_LOOKED_THROUGH} and {_ABOUT}",  # noqa: S608 (constants)
-    "field": "exists (select from jsonb_array_elements(diff) one where starts_with(one ->> 'path', '/' || %(field)s))",
+    "field": OF_FIELD,
 }
 
 

@@ -122,7 +122,7 @@ async def overview(
         c,
         Overview,
         f"""
-        select source.name, source.kind, source.url, source.state,
+        select source.name, source.kind, source.url, source.state, source.schedule,
                (select count(*) from item_held held where held.source_id = source.id and kept_at is null)
                    as deletions_held,
                case when %(counted)s then (select count(*) from item where item.source_id = source.id) else 0 end

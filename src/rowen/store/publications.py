@@ -9,6 +9,7 @@ from typing import Any
 
 from rowen.model.publication import EARLIER_CHARS, LogSpan, PublishedChange
 from rowen.model.run import Change
+from rowen.store import changes
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of
 
@@ -35,17 +36,32 @@ select change.number, change.kind, change.url, change.title, change.source, chan
 
 
 async def newest(
-    c: Connection, *, before: int | None, limit: int, source: str | None, query: str | None
+    c: Connection,
+    *,
+    before: int | None,
+    limit: int,
+    source: str | None,
+    query: str | None,
+    kinds: Sequence[str] = (),
+    field: str | None = None,
 ) -> list[PublishedChange]:
-    """The newest lines, or the newest before a number; of one source, or whose items have the words of a query."""
+    """The newest lines, or the newest before a number; of one source, or whose items have the words of a query.
+
+    With kinds only those; with a field those in which a field of that name differs.
+    """
     where = ["(%(before)s::bigint is null or change.number < %(before)s)"]
     if source is not None:
         where.append("change.source = %(source)s")
     if query is not None:
         where.append(_MATCHES)
+    if kinds:
+        where.append("change.kind = any(%(kinds)s)")
+    if field is not None:
+        where.append(changes.OF_FIELD)
     text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
     told = _LINES.format(text=text, record="null::jsonb", where=" and ".join(where), order="desc")
-    values = {"before": before, "limit": limit, "source": source, "query": query, "earlier": EARLIER_CHARS}
+    values: dict[str, Any] = {"before": before, "limit": limit, "source": source, "query": query}
+    values |= {"kinds": list(kinds), "field": field, "earlier": EARLIER_CHARS}
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
 
 

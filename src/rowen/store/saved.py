@@ -11,7 +11,7 @@ from rowen.store.changes import last_number
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
 
-__all__ = ["add", "catch_up", "every", "get", "news", "remove"]
+__all__ = ["add", "catch_up", "every", "get", "newest", "news", "remove"]
 
 # Lines of the log that are looked at in one transaction; each costs a look at its item's passages.
 _BATCH = 1_000
@@ -134,4 +134,15 @@ async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list
         "select id, kind, number, source, url, title, at from saved_news"
         " where search_id = %s and id > %s order by id limit %s",
         [search_id, after, limit],
+    )
+
+
+async def newest(c: Connection, search_id: int, *, before: int | None, limit: int) -> list[SavedNews]:
+    """The same, newest first: all, or what came before a line."""
+    return await list_of(
+        c,
+        SavedNews,
+        "select id, kind, number, source, url, title, at from saved_news"
+        " where search_id = %s and id < coalesce(%s, 9223372036854775807) order by id desc limit %s",
+        [search_id, before, limit],
     )

@@ -184,15 +184,23 @@ _AFTER = {True: "url > %(after)s", False: "key > decode(%(after)s, 'hex')"}
 
 
 async def troubles(c: Connection, source: str, since: datetime, limit: int) -> list[TroubleGroup]:
-    """Why items of a source could not be read since a moment, the most frequent reason first."""
+    """Why items of a source could not be read since a moment, the most frequent reason first.
+
+    Most errors name their item; without its address, the same reason reads the same.
+    """
     return await list_of(
         c,
         TroubleGroup,
         """
-        select error, min(hint) as hint, count(*) as items, min(quarantine.url) as url
+        select reason as error, min(hint) as hint, count(*) as items, min(quarantine.url) as url
           from quarantine join source on source.id = source_id
+         cross join lateral (
+               select case when starts_with(error, quarantine.url)
+                           then 'The item' || substr(error, length(quarantine.url) + 1)
+                           else replace(error, quarantine.url, 'the item') end as reason
+               ) told
          where source.name = %s and last_at >= %s
-         group by error order by count(*) desc, error limit %s
+         group by reason order by count(*) desc, reason limit %s
         """,
         [source, since, limit],
     )

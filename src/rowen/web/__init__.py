@@ -13,7 +13,10 @@ __all__ = ["problem_page", "routes"]
 
 
 def routes(rowen: "Rowen") -> "list[BaseRoute]":
-    """All pages with their JSON twins, and the files that they need; to be mounted at the root of the server."""
+    """All pages with their JSON twins, and the files that they need; to be mounted at the root of the server.
+
+    Its application has the state `closing`, an event: pages that are watched are told no more once it is set.
+    """
     from rowen.web.routing import all_routes
 
     return all_routes(rowen)

@@ -26,10 +26,10 @@ class PageAddresses:
         ]
         return f"{self.root}/{path}" + (f"?{urlencode(pairs)}" if pairs else "")
 
-    def feed(self, form: str, source: str | None = None, query: str | None = None) -> str:
+    def feed(self, form: str, source: str | None = None, **filters: object) -> str:
         """Where changes can be followed: `atom`, `json` or, as an event stream, `ldes`."""
         below = ("sources", source) if source else ()
-        return self(*below, "ldes") if form == "ldes" else self(*below, "feeds", form, query=query)
+        return self(*below, "ldes") if form == "ldes" else self(*below, "feeds", form, **filters)
 
 
 def outside(url: str) -> str:

@@ -50,11 +50,11 @@ def _told(runs: Sequence[Run]) -> str:
     return f"{count(len(runs), 'run')}: {told}; {count(sum(map(_changed, runs)), 'change')}"
 
 
-def shares(parts: Sequence[tuple[str, int]], label: str) -> Markup:
-    """Counts as one stacked bar, in the order given; what is there at all is seen."""
+def shares(parts: Sequence[tuple[str, float]], label: str, colours: Sequence[int] = range(5)) -> Markup:
+    """Amounts as one stacked bar, in the order given; what is there at all is seen."""
     total = sum(value for _, value in parts) or 1
     drawn, x = [], 0.0
-    for number, (_, value) in enumerate(parts):
+    for number, (_, value) in zip(colours, parts, strict=False):
         width = max(value / total * 1000, 2.0) if value else 0.0
         drawn.append(
             Markup('<rect class="part{}" x="{:.1f}" y="0" width="{:.1f}" height="24"/>').format(number, x, width)

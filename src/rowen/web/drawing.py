@@ -23,6 +23,8 @@ __all__ = ["THEMES", "drawn", "in_json", "plain", "told_trouble", "trouble"]
 
 THEMES = ("light", "dark")
 
+# What the server's cookie is called, over TLS with something before it: who has one can log out.
+_SESSION = "rowen_session"
 # Nothing from elsewhere, no script or style in a page, no frame around it: what a hostile title could try fails twice.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self';"
@@ -58,6 +60,7 @@ def drawn(request: Request, view: View, state: Situation | None) -> Response:
         **view.context,
         "at": at,
         "commands": view.commands,
+        "has_session": any(name.endswith(_SESSION) for name in request.cookies),
         "may_admin": may(request, Scope.ADMIN),
         "may_write": may(request, Scope.WRITE),
         "now": datetime.now(UTC),

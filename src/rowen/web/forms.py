@@ -1,6 +1,8 @@
 """What somebody typed into a form."""
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 from starlette.requests import Request
 
@@ -39,6 +41,17 @@ class Form:
         if wrong := next((line for line in lines if "=" not in line), None):
             raise UsageError(f"{wrong!r} is no option.", hint="One in each line, such as max_pages=100.")
         return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
+
+    def options(self, name: str) -> dict[str, Any]:
+        """The same, where a value that is JSON is taken as such, and anything else as text; as in the terminal."""
+        return {key: _value(value) for key, value in self.pairs(name).items()}
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 async def read_form(request: Request) -> Form:

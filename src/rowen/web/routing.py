@@ -14,7 +14,22 @@ from rowen.web.addresses import local
 from rowen.web.drawing import THEMES, drawn, in_json, trouble
 from rowen.web.files import serve_file
 from rowen.web.forms import read_form
-from rowen.web.pages import add, attention, changes, extractions, item, overview, runs, search, sources, upkeep, work
+from rowen.web.live import WATCHED, Watcher, watch
+from rowen.web.pages import (
+    add,
+    attention,
+    changes,
+    extractions,
+    item,
+    overview,
+    runs,
+    saved,
+    search,
+    sources,
+    tokens,
+    upkeep,
+    work,
+)
 from rowen.web.pages import webhooks as receivers
 from rowen.web.view import Goto, View
 
@@ -43,15 +58,21 @@ PAGES: dict[str, Handler] = {
     "/quarantine": attention.quarantine,
     "/runs": runs.listing,
     "/runs/{number:int}": runs.run,
+    "/saved": saved.listing,
+    "/saved/{number:int}": saved.search_news,
     "/search": search.search,
     "/sources": sources.listing,
     "/sources/{name}": sources.source,
+    "/tokens": tokens.tokens,
     "/webhooks": receivers.webhooks,
     "/webhooks/{name}": receivers.webhook,
 }
 """What can be looked at; each has a twin that ends in `.json`."""
 
-QUESTIONS: dict[str, Handler] = {"/sources/{name}/remove": sources.remove}
+QUESTIONS: dict[str, Handler] = {
+    "/sources/{name}/remove": sources.remove,
+    "/tokens/{name}/revoke": tokens.revoke,
+}
 """What is asked before it is done."""
 
 DEEDS: dict[str, Handler] = {
@@ -64,11 +85,15 @@ DEEDS: dict[str, Handler] = {
     "/jobs/{number:int}/cancel": work.cancel,
     "/jobs/{number:int}/retry": work.retry,
     "/runs/{number:int}/cancel": runs.cancel,
+    "/saved": saved.save,
+    "/saved/{number:int}/forget": saved.forget,
     "/sources/{name}/edit": sources.edit_source,
     "/sources/{name}/pause": sources.pause,
     "/sources/{name}/remove": sources.remove,
     "/sources/{name}/resume": sources.resume,
     "/sources/{name}/sync": sources.sync,
+    "/tokens": tokens.add,
+    "/tokens/{name}/revoke": tokens.revoke,
     "/webhooks": receivers.add,
     "/webhooks/{name}/remove": receivers.remove,
     "/webhooks/{name}/replay": receivers.replay,
@@ -88,6 +113,8 @@ def all_routes(rowen: Rowen) -> list[BaseRoute]:
         made.append(Route(twin, _endpoint(rowen, handler, is_twin=True), name=f"json {path}"))
     for path, handler in {**PAGES, **QUESTIONS}.items():
         made.append(Route(path, _endpoint(rowen, handler), name=f"page {path}"))
+    for path, watcher in WATCHED.items():
+        made.append(Route(path, _watching(rowen, watcher), name=f"live {path}"))
     for path, handler in DEEDS.items():
         made.append(Route(path, _endpoint(rowen, handler), methods=["POST"], name=f"deed {path}"))
     return made
@@ -108,8 +135,15 @@ def _endpoint(rowen: Rowen, handler: Handler, *, is_twin: bool = False) -> Endpo
     return answer
 
 
+def _watching(rowen: Rowen, watcher: Watcher) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        return await watch(rowen, request, watcher)
+
+    return answer
+
+
 def _going(request: Request, to: Goto) -> Response:
-    address = f"{request.scope.get('root_path', '')}/{to.address}"
+    address = f"{request.scope.get('root_path', '')}{to.address}"
     if request.headers.get("hx-request") == "true":
         return Response(None, 204, {"HX-Redirect": address})
     return RedirectResponse(address, 303)

@@ -9,8 +9,9 @@ from starlette.requests import Request
 
 from rowen.errors import RefusedError
 from rowen.model.access import Principal, Reach, Scope
+from rowen.web.addresses import PageAddresses
 
-__all__ = ["Goto", "ToldProblem", "View", "command", "may", "need", "number", "reach", "text"]
+__all__ = ["Goto", "ToldProblem", "View", "command", "goto", "may", "need", "number", "reach", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,14 @@ class ToldProblem:
 
 @dataclass(frozen=True, slots=True)
 class Goto:
-    """Another page to go on to, after something was done."""
+    """Another page to go on to, after something was done; the address begins at the root of the pages."""
 
     address: str
+
+
+def goto(*segments: object, **query: object) -> Goto:
+    """Go on to `/sources/NAME?tab=runs`; quoted, since names may hold anything."""
+    return Goto(PageAddresses()(*segments, **query))
 
 
 def command(*words: str) -> str:

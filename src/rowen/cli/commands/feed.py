@@ -1,13 +1,14 @@
 """feed: what others can follow or harvest, on stdout."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from rowen.cli.command import command
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
+from rowen.model.run import ChangeKind
 
 if TYPE_CHECKING:
     from rowen.model.publication import Publication
@@ -17,13 +18,22 @@ __all__ = ["COMMANDS"]
 
 _FORMS = ("atom", "json", "ldes", "dcat", "datajson")
 # Which options mean something for which form.
-_OPTIONS = {"atom": {"query", "before"}, "json": {"query", "before"}, "ldes": {"page"}, "dcat": {"after"}}
+_NEWS = {"query", "kinds", "field", "before"}
+_OPTIONS = {"atom": _NEWS, "json": _NEWS, "ldes": {"page"}, "dcat": {"after"}}
 
 
 @command("feed")
 @click.argument("form", metavar="FORM", type=click.Choice(_FORMS))
 @click.option("--source", metavar="NAME", shell_complete=source_names, help="Only of this source.")
 @click.option("--query", metavar="WORDS", help="Atom and JSON Feed: only changes of items that have these words.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(get_args(ChangeKind)),
+    help="Atom and JSON Feed: only changes of this kind; may be repeated.",
+)
+@click.option("--field", metavar="NAME", help="Atom and JSON Feed: only changes in which this field of facts differs.")
 @click.option(
     "--before", type=click.IntRange(min=1), metavar="N", help="Atom and JSON Feed: what came before a number."
 )
@@ -35,9 +45,9 @@ def feed(call: Invocation, form: str, source: str | None, **how: Any) -> None:
     atom and json are feeds for readers of news, ldes is an event stream that programs can copy and follow, dcat and
     datajson are catalogs of all datasets. `ROWEN_PUBLIC_URL` is the address that they name.
     """
-    given = {name: value for name, value in how.items() if value is not None}
+    given = {name: value for name, value in how.items() if value not in (None, ())}
     if strange := sorted(set(given) - _OPTIONS.get(form, set())):
-        raise click.UsageError(f"--{strange[0]} says nothing about {form}.")
+        raise click.UsageError(f"--{strange[0].removesuffix('s')} says nothing about {form}.")
     call.ask(lambda rowen: _write(rowen, form, source, given))
 
 

@@ -6,7 +6,7 @@ from rowen.errors import RowenError
 from rowen.model.access import Scope
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, reach, text
+from rowen.web.view import Goto, View, command, goto, need, reach, text
 
 __all__ = ["add", "add_page"]
 
@@ -47,9 +47,10 @@ async def add(rowen: Rowen, request: Request) -> Goto:
         form.need("address"),
         name=form.text("name"),
         kind=form.text("kind"),
-        options=form.pairs("options"),
+        options=form.options("options"),
+        # Folders and secrets of the server are named by who runs it.
         reach=reach(request),
         every=None if every == "none" else every,
     )
     job = await rowen.enqueue(source.name)
-    return Goto(f"jobs/{job.id}")
+    return goto("jobs", job.id)

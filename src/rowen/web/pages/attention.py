@@ -6,7 +6,7 @@ from rowen.errors import UsageError
 from rowen.model.access import Scope
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, text
+from rowen.web.view import Goto, View, command, goto, need, text
 
 __all__ = ["decide", "held", "quarantine"]
 
@@ -43,7 +43,7 @@ async def decide(rowen: Rowen, request: Request) -> Goto:
             await rowen.keep_held(source, urls)
         case other:
             raise UsageError(f"{other!r} is no decision: accept or keep. Nothing was changed.")
-    return Goto(f"held?source={source}")
+    return goto("held", source=source)
 
 
 async def quarantine(rowen: Rowen, request: Request) -> View:

@@ -9,7 +9,7 @@ from rowen.model.access import Scope
 from rowen.model.extraction import Extraction
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, text
+from rowen.web.view import Goto, View, command, goto, need, text
 
 __all__ = ["carry", "drop", "extractions"]
 
@@ -83,7 +83,7 @@ async def carry(rowen: Rowen, request: Request) -> Goto:
         conditions=[condition] if condition else None,
     )
     job = await rowen.enqueue(carried.source)
-    return Goto(f"jobs/{job.id}")
+    return goto("jobs", job.id)
 
 
 async def drop(rowen: Rowen, request: Request) -> Goto:
@@ -91,4 +91,4 @@ async def drop(rowen: Rowen, request: Request) -> Goto:
     need(request, Scope.WRITE)
     form = await read_form(request)
     await rowen.drop_schema(form.need("source"), form.need("schema"))
-    return Goto("extractions")
+    return goto("extractions")

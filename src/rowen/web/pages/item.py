@@ -1,16 +1,19 @@
 """One item: its text, what changed, its record, passages, facts, and what is like it."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
 
 from rowen.errors import NotFoundError, UsageError
+from rowen.model.access import Scope
 from rowen.model.extraction import leaves
 from rowen.model.library import Entry
 from rowen.service import Rowen
+from rowen.service.redaction import redacted
 from rowen.web.prose import first_part
-from rowen.web.view import View, command, number, text
+from rowen.web.view import View, command, may, number, text
 
 __all__ = ["item"]
 
@@ -29,7 +32,7 @@ async def item(rowen: Rowen, request: Request) -> View:
     if url is None:
         raise UsageError("An item is shown by its address.", hint="Such as /item?url=https://example.org/page.")
     source = text(request, "source")
-    entry = await rowen.get(url, source=source)
+    entry = _readable(rowen, request, await rowen.get(url, source=source))
     history = await rowen.history(entry.url, source=entry.source)
     asked = text(request, "tab")
     tab = asked if asked in TABS else "text"
@@ -39,6 +42,13 @@ async def item(rowen: Rowen, request: Request) -> View:
     facts = {"item": entry, "history": history, **{name: one for name, one in shown.items() if name in _TOLD}}
     commands = (command("get", entry.url), command("diff", entry.url), command("history", entry.url))
     return View("item.html", entry.title or entry.url, context, facts, commands)
+
+
+def _readable(rowen: Rowen, request: Request, entry: Entry) -> Entry:
+    """An item as somebody may see it: who may only read gets no contact details out of its record."""
+    if may(request, Scope.WRITE):
+        return entry
+    return replace(entry, record=redacted(dict(entry.record), rowen.settings.redacted_keys))
 
 
 # What of a tab is facts; the rest is how it is shown.

@@ -4,6 +4,7 @@ from starlette.requests import Request
 
 from rowen.service import Rowen
 from rowen.service.tally import remarks_on_health
+from rowen.web.live import glance_at_runs, newest_runs
 from rowen.web.view import View
 
 __all__ = ["help_page", "overview"]
@@ -20,7 +21,7 @@ async def overview(rowen: Rowen, request: Request) -> View:
     savings = await rowen.savings()
     changes = await rowen.newest_changes(limit=_SHOWN)
     needing = await rowen.standing_sources(needing=True, limit=_SHOWN)
-    runs = await rowen.runs(limit=3 * _SHOWN)
+    runs = await newest_runs(rowen)
     health = await rowen.health()
     # What is said of a source stands beside it already.
     named = {source.name for source in needing}
@@ -28,12 +29,13 @@ async def overview(rowen: Rowen, request: Request) -> View:
         "savings": savings,
         "changes": changes,
         "needing": needing,
-        "live": [run for run in runs if run.status == "running"][:_SHOWN],
-        "recent": [run for run in runs if run.status != "running"][:_SHOWN],
+        "runs": runs,
+        "seen": glance_at_runs(runs).mark,
         "health": health,
         "remarks": [one for one in remarks_on_health(health) if one.partition(":")[0] not in named][:_SHOWN],
     }
-    facts = {"state": state, "savings": savings, "changes": changes, "needing": needing, "health": health}
+    facts = {"state": state, "savings": savings, "changes": changes, "needing": needing, "runs": runs}
+    facts["health"] = health
     return View("overview.html", "Overview", context, facts, ("rowen status", "rowen changes --since 1d"))
 
 

@@ -6,7 +6,8 @@ from rowen.model.access import Scope
 from rowen.model.run import Run
 from rowen.service import Rowen
 from rowen.service.tally import cost, counts, noun, remarks, spared
-from rowen.web.view import Goto, View, need, text
+from rowen.web.live import glance_at_run
+from rowen.web.view import Goto, View, goto, need, text
 
 __all__ = ["cancel", "listing", "run"]
 
@@ -25,12 +26,12 @@ async def listing(rowen: Rowen, request: Request) -> View:
 async def run(rowen: Rowen, request: Request) -> View:
     """One run: how far it is, what became of the items, what went wrong."""
     held = await rowen.run(int(request.path_params["number"]))
-    expected = await rowen.items_of((await rowen.source(held.source, counted=False)).id)
+    before = await _held_before(rowen, held)
     troubles = await rowen.troubles(held.id) if held.tally.failed else []
     changes = await rowen.newest_changes(run=held.id, limit=_CHANGES)
     context = {
         "run": held,
-        "expected": max(expected, held.tally.seen),
+        "expected": max(before, held.tally.seen) if before else 0,
         "counts": counts(held.tally),
         "cost": cost(held.tally),
         "spared": spared(held.tally, noun(held.kind)),
@@ -38,9 +39,16 @@ async def run(rowen: Rowen, request: Request) -> View:
         "troubles": troubles,
         "changes": changes,
         "rungs": _rungs(held),
+        "seen": glance_at_run(held).mark,
     }
     facts = {"run": held, "troubles": troubles, "changes": changes}
     return View("run.html", f"Run {held.id} of {held.source}", context, facts, (f"rowen run {held.id}",))
+
+
+async def _held_before(rowen: Rowen, run: Run) -> int:
+    """How many items its source had when a run began: about as many as it will see. Nothing for a first harvest."""
+    items = await rowen.items_of((await rowen.source(run.source, counted=False)).id)
+    return max(0, items - run.tally.created + run.tally.deleted)
 
 
 def _rungs(held: Run) -> list[tuple[str, int]]:
@@ -54,4 +62,4 @@ async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Ask a live run to end; what it read is kept."""
     need(request, Scope.WRITE)
     await rowen.cancel(str(request.path_params["number"]))
-    return Goto(f"runs/{request.path_params['number']}")
+    return goto("runs", request.path_params["number"])

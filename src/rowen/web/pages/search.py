@@ -18,6 +18,8 @@ _HITS = 20
 _SNIPPET_LINES, _SNIPPET_WIDTH = 3, 110
 # Characters of a query that are shown in a title.
 _TITLE_CHARS = 60
+# Beside an empty field; the page of saved searches has all.
+_SAVED = 10
 _FACETS = ("source", "kind", "record_kind", "language")
 
 
@@ -49,6 +51,7 @@ async def search(rowen: Rowen, request: Request) -> View:
         "chosen": chosen,
         "problem": problem,
         "next": answer.next,
+        "saved": [] if words else (await rowen.saved_searches())[:_SAVED],
     }
     facts = {
         "hits": list(answer),

@@ -8,7 +8,7 @@ from rowen.model.source import Source
 from rowen.service import Rowen
 from rowen.service.tally import remarks_on_source
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, reach, text
+from rowen.web.view import Goto, View, command, goto, need, reach, text
 
 __all__ = ["edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
 
@@ -78,21 +78,21 @@ async def sync(rowen: Rowen, request: Request) -> Goto:
     form = await read_form(request)
     full, accepted = form.text("full") is not None, form.text("accept_deletions") is not None
     job = await rowen.enqueue(request.path_params["name"], full=full, accept_deletions=accepted)
-    return Goto(f"jobs/{job.id}")
+    return goto("jobs", job.id)
 
 
 async def pause(rowen: Rowen, request: Request) -> Goto:
     """Leave a source out until it is resumed."""
     need(request, Scope.WRITE)
     await rowen.pause(request.path_params["name"])
-    return Goto(f"sources/{request.path_params['name']}")
+    return goto("sources", request.path_params["name"])
 
 
 async def resume(rowen: Rowen, request: Request) -> Goto:
     """Take a source in again."""
     need(request, Scope.WRITE)
     await rowen.resume(request.path_params["name"])
-    return Goto(f"sources/{request.path_params['name']}")
+    return goto("sources", request.path_params["name"])
 
 
 async def edit_source(rowen: Rowen, request: Request) -> Goto:
@@ -100,7 +100,7 @@ async def edit_source(rowen: Rowen, request: Request) -> Goto:
     need(request, Scope.WRITE)
     form, name = await read_form(request), request.path_params["name"]
     held = await rowen.source(name, counted=False)
-    given = form.pairs("options")
+    given = form.options("options")
     options = {**dict.fromkeys(held.options), **given}
     rename = form.text("name")
     when = {"every": form.text("every") or ("none" if held.schedule else None)}
@@ -108,7 +108,7 @@ async def edit_source(rowen: Rowen, request: Request) -> Goto:
         when = {"cron": cron}
     rename = rename if rename != name else None
     edited = await rowen.edit(name, rename=rename, options=options, reach=reach(request), **when)
-    return Goto(f"sources/{edited.name}?tab=settings")
+    return goto("sources", edited.name, tab="settings")
 
 
 async def remove(rowen: Rowen, request: Request) -> View | Goto:
@@ -117,7 +117,7 @@ async def remove(rowen: Rowen, request: Request) -> View | Goto:
     need(request, Scope.ADMIN)
     if request.method == "POST":
         await rowen.remove(name)
-        return Goto("sources")
+        return goto("sources")
     held = await rowen.source(name, counted=False)
     items = await rowen.items_of(held.id)
     context = {"source": held, "items": items}

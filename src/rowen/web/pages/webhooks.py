@@ -8,7 +8,7 @@ from rowen.model.access import Scope
 from rowen.model.run import ChangeKind
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, need, number
+from rowen.web.view import Goto, View, command, goto, need, number
 
 __all__ = ["add", "remove", "replay", "set_state", "webhook", "webhooks"]
 
@@ -42,7 +42,7 @@ async def add(rowen: Rowen, request: Request) -> Goto:
     made = await rowen.add_webhook(
         form.need("name"), form.need("url"), secret=form.need("secret"), kinds=kinds, sources=sources
     )
-    return Goto(f"webhooks/{made.name}")
+    return goto("webhooks", made.name)
 
 
 async def set_state(rowen: Rowen, request: Request) -> Goto:
@@ -53,7 +53,7 @@ async def set_state(rowen: Rowen, request: Request) -> Goto:
         await rowen.pause_webhook(name)
     else:
         await rowen.resume_webhook(name)
-    return Goto(f"webhooks/{name}")
+    return goto("webhooks", name)
 
 
 async def replay(rowen: Rowen, request: Request) -> Goto:
@@ -61,11 +61,11 @@ async def replay(rowen: Rowen, request: Request) -> Goto:
     need(request, Scope.ADMIN)
     name, form = request.path_params["name"], await read_form(request)
     await rowen.resume_webhook(name, since=number(form.need("since")) or 0)
-    return Goto(f"webhooks/{name}")
+    return goto("webhooks", name)
 
 
 async def remove(rowen: Rowen, request: Request) -> Goto:
     """Call it no more."""
     need(request, Scope.ADMIN)
     await rowen.remove_webhook(request.path_params["name"])
-    return Goto("webhooks")
+    return goto("webhooks")

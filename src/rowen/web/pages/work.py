@@ -7,7 +7,8 @@ from starlette.requests import Request
 from rowen.model.access import Scope
 from rowen.model.job import JobState
 from rowen.service import Rowen
-from rowen.web.view import Goto, View, need, text
+from rowen.web.live import glance_at_job
+from rowen.web.view import Goto, View, goto, need, text
 
 __all__ = ["cancel", "job", "jobs", "pause", "resume", "retry"]
 
@@ -37,9 +38,9 @@ async def job(rowen: Rowen, request: Request) -> View | Goto:
     """One job: until it begins it waits here, then its run is shown."""
     held = await rowen.job(int(request.path_params["number"]))
     if held.run is not None and not request.url.path.endswith(".json"):
-        return Goto(f"runs/{held.run}")
+        return goto("runs", held.run)
     workers = await rowen.workers()
-    context = {"job": held, "workers": workers}
+    context = {"job": held, "workers": workers, "seen": glance_at_job(held).mark}
     return View("job.html", f"Job {held.id}", context, {"job": held}, (f"rowen jobs show {held.id}", "rowen worker"))
 
 
@@ -47,25 +48,25 @@ async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Take a job out of the queue."""
     need(request, Scope.WRITE)
     await rowen.cancel_job(int(request.path_params["number"]))
-    return Goto("jobs")
+    return goto("jobs")
 
 
 async def retry(rowen: Rowen, request: Request) -> Goto:
     """Begin a job again."""
     need(request, Scope.WRITE)
     made = await rowen.retry_job(int(request.path_params["number"]))
-    return Goto(f"jobs/{made.id}")
+    return goto("jobs", made.id)
 
 
 async def pause(rowen: Rowen, request: Request) -> Goto:
     """Begin no job until the queue is resumed."""
     need(request, Scope.ADMIN)
     await rowen.pause_queue()
-    return Goto("jobs")
+    return goto("jobs")
 
 
 async def resume(rowen: Rowen, request: Request) -> Goto:
     """Go on after a pause."""
     need(request, Scope.ADMIN)
     await rowen.resume_queue()
-    return Goto("jobs")
+    return goto("jobs")
