@@ -38,6 +38,7 @@ async def test_a_record_in_dublin_core_becomes_a_dataset(house: House, portal: O
         "modified": "2023-07-01",
         "spatial": "The meadow",
         "landing_page": "https://farm.example/a",
+        "record_kind": "other",
         "resources": [
             {
                 "url": "https://farm.example/files/a.pdf",
@@ -74,6 +75,7 @@ async def test_a_record_in_datacite_becomes_a_dataset(house: House, portal: OaiR
         "spatial": "The meadow; 1 2 3 4",
         "temporal": "2001/2002",
         "landing_page": "https://doi.org/10.1234/farm",
+        "record_kind": "other",
     }
     [part] = record["resources"]
     assert (part["url"], part["media_type"], part["size_bytes"]) == ("https://farm.example/data.csv", "text/csv", 1024)
