@@ -332,8 +332,29 @@ def json_feed(data: bytes) -> None:
     "ldes",
     seeds=[
         b"@prefix t:<https://w3id.org/tree#>. <x> t:view <>; t:member <a>. <a> <b> [<c> 1].<> t:relation [t:node <n>].",
+        (
+            b"@prefix t:<https://w3id.org/tree#>. @prefix s:<http://www.w3.org/ns/shacl#>. <x> t:view <>; t:member <a>;"
+            b" t:shape <S>. <S> s:closed true; s:or ([s:path <b>]); s:property"
+            b" [s:path (<b> [s:inversePath <c>]); s:node <S>]. <a> <b> <a>."
+        ),
     ],
-    tokens=[b"t:member", b"t:relation", b"[", b"]", b"<a>", b"<b>", b'"2024"', b"t:value", b"{", b"}", b"_:b"],
+    tokens=[
+        b"s:zeroOrMorePath",
+        b"s:and",
+        b"(",
+        b")",
+        b"t:member",
+        b"t:relation",
+        b"[",
+        b"]",
+        b"<a>",
+        b"<b>",
+        b'"2024"',
+        b"t:value",
+        b"{",
+        b"}",
+        b"_:b",
+    ],
     allowed=(RowenError,),
 )
 def ldes(data: bytes) -> None:

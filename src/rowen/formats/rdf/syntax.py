@@ -185,7 +185,7 @@ def quads_of(given: RdfBody, *, contexts: Mapping[str, Any] | None = None, is_fu
 
     Its address is the base with its query: a page of a feed is told apart by that. Blank nodes of a document that
     `is_further` get labels that no other document has. What this and the iterator raise is put into words by
-    `unreadable`: a generator around each quad would cost a quarter of parsing.
+    `unreadable`: a generator around the parser would be one step more for each quad.
     """
     name = format_of(given)
     base = given.url.partition("#")[0]
