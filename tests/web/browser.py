@@ -1,7 +1,7 @@
 """The system's Chromium, looking at pages: nothing may be asked of others, nothing may go wrong, all can be read."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,15 @@ class Eyes:
 
     async def visit(self, path: str) -> None:
         await self.page.goto(self.base + path)
+
+    async def await_on(self, path: str, selector: str, text: str) -> None:
+        """Open a page again and again until it shows what is done behind it; each look waits a second for it."""
+        for _ in range(PATIENCE_MS // 1_000):
+            await self.visit(path)
+            with suppress(AssertionError):
+                await expect(self.page.locator(selector).first).to_contain_text(text, timeout=1_000)
+                return
+        raise AssertionError(f"{path} never showed {text!r} at {selector}")
 
     async def examine(self, name: str) -> None:
         """Look at what is shown: readable by all, no wider than the window; and keep a picture."""
