@@ -42,9 +42,9 @@ async def apply(
         await sources.take_turns(c)
         held = await sources.every(c)
         plan = await _with_schemas(c, declaration.called, list(_plan(declared, held, prune=prune)))
-        _refuse_doubles(declaration.called, plan, held)
         if reach is not Reach.ALL:
             _refuse_reached(declaration.called, plan)
+        _refuse_doubles(declaration.called, plan, held)
         if not dry_run:
             await _write(c, plan)
     for one in declared if reach is Reach.ALL and not dry_run else ():

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rowen.connectors.ldes.extraction import Extracted
+from rowen.connectors.ldes.extraction import MemberParts
 from rowen.connectors.ldes.quads import Quads
 from rowen.formats.rdf.graph import short
 from rowen.formats.rdf.nodes import Said
@@ -43,7 +43,7 @@ class Describer:
     """Makes trees of the members of a page, and texts with them; each blank node stands in a tree once.
 
     LDES, section 4.2: a member has its triples in the default graph, the graph of its name, and the same for the blank
-    nodes that it leads to. Of a member with a shape, `Extracted` has been found out what belongs to it.
+    nodes that it leads to. Of a member with a shape, `MemberParts` has been found out what belongs to it.
     """
 
     __slots__ = ("_backwards", "_lines", "_named", "_paragraphs", "_said", "_spelled", "_words", "_written")
@@ -58,7 +58,7 @@ class Describer:
         self._paragraphs: list[str] = []
         self._lines: list[str] = []
 
-    def describe(self, member: str, extracted: Extracted | None, *, left_out: str | None = None) -> Described:
+    def describe(self, member: str, extracted: MemberParts | None, *, left_out: str | None = None) -> Described:
         """Descriptions are paragraphs of the text, all other words a list; one property may be `left_out`."""
         whole = self._said
         if extracted is not None:

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from rowen.connectors.ldes.paths import Edge, Path, Reached, Trail, reached
+from rowen.connectors.ldes.paths import Path, Reached, Trail, TrailStep, reached
 from rowen.connectors.ldes.quads import Quads, Value
 from rowen.connectors.ldes.shapes import NodeShape, Topology, shape_in
 from rowen.formats.rdf.nodes import Said, node_of
 
-__all__ = ["Extracted", "extract"]
+__all__ = ["MemberParts", "extract"]
 
 _MOST_FOCUSED = 2_000  # nodes of one member that shapes lead to; a shape that leads to itself may lead anywhere
 _MOST_DEPTH = 30  # each is a call within a call
 
 
-class Extracted:
+class MemberParts:
     """The statements of a member: what is `said` of nodes, and `backwards` who points to them.
 
     `nodes` are those that shapes lead to, `wanted` those of them that lack something which their shape requires.
@@ -35,7 +35,7 @@ class Extracted:
             self._seen.add(statement)
             self.said.setdefault(subject, {}).setdefault(predicate, []).append(dict(value))
 
-    def add_backwards(self, edge: Edge) -> None:
+    def add_backwards(self, edge: TrailStep) -> None:
         """Add one that leads to a node instead of away from it, unless it is there."""
         key = edge.value["@id"]
         if (key, edge.predicate, edge.subject) not in self._seen:
@@ -43,7 +43,7 @@ class Extracted:
             self.backwards.setdefault(key, []).append((edge.predicate, edge.subject))
 
 
-def extract(quads: Quads, member: str, topology: Topology) -> Extracted:
+def extract(quads: Quads, member: str, topology: Topology) -> MemberParts:
     """The statements that belong to a member; graphs that have names are not among them."""
     extraction = _Extraction(quads, member, topology)
     extraction.focus(member, topology["shapes"][topology["start"]], 0)
@@ -54,7 +54,7 @@ class _Extraction:
     """One member on its way."""
 
     def __init__(self, quads: Quads, member: str, topology: Topology) -> None:
-        self.found = Extracted()
+        self.found = MemberParts()
         self._quads = quads
         self._member = member
         self._topology = topology

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from rowen.connectors.ldes.described import Describer, tags_of, title_of
-from rowen.connectors.ldes.extraction import Extracted, extract
+from rowen.connectors.ldes.extraction import MemberParts, extract
 from rowen.connectors.ldes.paths import Path, follow
 from rowen.connectors.ldes.quads import Quads
 from rowen.connectors.ldes.stream import EventStream
@@ -75,7 +75,7 @@ class MemberReader:
             title, text, tags, tree,
         )  # fmt: skip
 
-    def _extracted(self, name: str) -> Extracted | None:
+    def _extracted(self, name: str) -> MemberParts | None:
         """What belongs to a member by its shape; None without one. A member that is not there is wanted."""
         quads, shape = self._quads, self._stream.shape
         found = None if shape is None else extract(quads, name, shape)

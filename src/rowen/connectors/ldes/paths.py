@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 from rowen.connectors.ldes.quads import SH, Quads, Value
 from rowen.formats.rdf.nodes import node_of
 
-__all__ = ["Edge", "Path", "Reached", "Trail", "follow", "path_of", "reached"]
+__all__ = ["Path", "Reached", "Trail", "TrailStep", "follow", "path_of", "reached"]
 
 Path: TypeAlias = Any
 """A SHACL property path as JSON: a predicate, or a list of an operator and paths; only predicates are inverted."""
@@ -17,7 +17,7 @@ _MOST_STEPS = 20_000  # on the way there: paths that repeat paths would multiply
 _DEEPEST_PATH = 20  # of paths within paths: each is a call within a call
 
 
-class Edge(NamedTuple):
+class TrailStep(NamedTuple):
     """One statement that a path went along, forwards or `backwards`."""
 
     subject: str
@@ -26,7 +26,7 @@ class Edge(NamedTuple):
     backwards: bool
 
 
-Trail: TypeAlias = tuple[Edge, "Trail"] | None
+Trail: TypeAlias = tuple[TrailStep, "Trail"] | None
 """The statements from a node to where a path leads, the last one first."""
 
 
@@ -109,7 +109,7 @@ class _Walker:
 
     def _forwards(self, starts: Sequence[Reached], predicate: str) -> list[Reached]:
         found = [
-            Reached(value, (Edge(node, predicate, value, False), trail))
+            Reached(value, (TrailStep(node, predicate, value, False), trail))
             for node, trail in _nodes(starts)
             for value in self._quads.about(node, self._graph, predicate)
         ]
@@ -117,7 +117,7 @@ class _Walker:
 
     def _backwards(self, starts: Sequence[Reached], predicate: str) -> list[Reached]:
         found = [
-            Reached(_term(by), (Edge(by, predicate, _term(node), True), trail))
+            Reached(_term(by), (TrailStep(by, predicate, _term(node), True), trail))
             for node, trail in _nodes(starts)
             for name, by in self._quads.pointing(node, self._graph)
             if name == predicate
