@@ -40,4 +40,6 @@ async def _find(address: str, kept: Source | None, settings: Settings) -> Found:
         found = await discover(formal[1], settings.for_source(formal[1]))
     except RowenError as problem:
         return str(problem)
-    return (found.kind, found.url) if found else 'no catalog was found there; kind = "web" crawls it as a site.'
+    if found is None or found.kind == "web":
+        return 'no catalog was found there; kind = "web" crawls it as a site.'
+    return found.kind, found.url
