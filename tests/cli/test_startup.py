@@ -63,7 +63,7 @@ def test_a_search_imports_no_more_of_the_service_than_it_needs(docs: Cli) -> Non
     modules = imported(docs, "search", "hay")
 
     assert {name for name in modules if name.startswith("rowen.service.")} == {
-        *("rowen.service.items", "rowen.service.paging", "rowen.service.parts"),
+        *("rowen.service.items", "rowen.service.narrowing", "rowen.service.paging", "rowen.service.parts"),
         *("rowen.service.question_vectors", "rowen.service.search"),
     }
 

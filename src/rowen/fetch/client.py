@@ -27,6 +27,7 @@ from rowen.fetch.response import Hop, RequestMeter, Response, Stream, respond
 from rowen.fetch.sessions import Sessions
 from rowen.fetch.target import join, parse, redact
 from rowen.settings import Settings
+from rowen.tracing import span
 
 __all__ = ["Client"]
 
@@ -287,15 +288,20 @@ class Client:
     async def _send(self, wanted: Request, breaker: Breaker, ticket: int, permit: Permit) -> aiohttp.ClientResponse:
         target = wanted.target
         try:
-            return await self._sessions.of(target).request(
-                wanted.method,
-                URL(target.url, encoded=True),
-                headers=wanted.wire_headers(),
-                data=wanted.body,
-                allow_redirects=False,
-                timeout=self._timeout(wanted.limit_s, wanted.idle_s),
-                trace_request_ctx=permit,
-            )
+            with span(
+                wanted.method, {"http.request.method": wanted.method, "server.address": target.host}, is_client=True
+            ) as note:
+                answer = await self._sessions.of(target).request(
+                    wanted.method,
+                    URL(target.url, encoded=True),
+                    headers=wanted.wire_headers(),
+                    data=wanted.body,
+                    allow_redirects=False,
+                    timeout=self._timeout(wanted.limit_s, wanted.idle_s),
+                    trace_request_ctx=permit,
+                )
+                note({"http.response.status_code": answer.status})
+                return answer
         except (*TRANSPORT_ERRORS, ValueError) as problem:
             error = translated(problem, target)
         if error.trips_circuit:

@@ -18,6 +18,7 @@ from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
 from rowen.store.database import Database
+from rowen.tracing import span
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Meter
@@ -163,7 +164,9 @@ class Engine:
         if work is None:
             async with self.work() as alone:
                 return await self.run(source, order, observe=observe, work=alone)
-        run = await self._harvest(source, order, observe, work)
+        with span("run", {"rowen.source": source.name, "rowen.kind": source.kind}) as note:
+            run = await self._harvest(source, order, observe, work)
+            note({"rowen.run": run.id, "rowen.mode": run.mode, "rowen.status": run.status})
         if order.dry_run:
             return run
         from rowen.store import terms, word_index

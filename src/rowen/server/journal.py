@@ -12,6 +12,7 @@ from rowen.errors import StoreError
 from rowen.model.access import Principal
 from rowen.server.requests import REQUEST_ID, SAFE, client_of, path_of
 from rowen.service import Rowen
+from rowen.tracing import span
 
 __all__ = ["Journal"]
 
@@ -63,8 +64,11 @@ class Journal:
             await send(message)
 
         token = REQUEST_ID.set(number)
+        asked = {"http.request.method": scope["method"], "url.path": _told(path_of(scope)), "rowen.request": number}
         try:
-            await self._app(scope, receive, sending)
+            with span(scope["method"], asked, is_server=True) as note:
+                await self._app(scope, receive, sending)
+                note({"http.response.status_code": status})
         finally:
             self._log(scope, status, time.perf_counter() - began)
             await self._audit(scope, status, number)

@@ -1,0 +1,80 @@
+"""Spans for OpenTelemetry, where somebody collects them: requests that come in, runs, and requests that go out.
+
+Nothing is imported, and nothing costs more than a look at a variable, where no collector is named.
+"""
+
+import atexit
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeAlias
+
+from rowen.version import how_to_install
+
+__all__ = ["Note", "span"]
+
+log = logging.getLogger(__name__)
+
+Facts: TypeAlias = Mapping[str, str | int | float | bool | None]
+Note: TypeAlias = Callable[[Facts], None]
+"""Adds facts to a span that is open."""
+
+# As OpenTelemetry names them, so that who collects from other programs has nothing to learn.
+_COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+@contextmanager
+def span(name: str, facts: Facts, *, is_server: bool = False, is_client: bool = False) -> Iterator[Note]:
+    """Tell a collector how long something took; what is raised in it marks it as failed, by its kind alone.
+
+    Facts never hold what may be private: no query of an address, no header, no text of an error.
+    """
+    tracer = _tracer()
+    if tracer is None:
+        yield _nothing
+        return
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+
+    kind = SpanKind.SERVER if is_server else SpanKind.CLIENT if is_client else SpanKind.INTERNAL
+    begun = tracer.start_as_current_span(
+        name, kind=kind, attributes=_told(facts), record_exception=False, set_status_on_exception=False
+    )
+    with begun as opened:
+        try:
+            yield lambda more: opened.set_attributes(_told(more))
+        except BaseException as problem:
+            opened.set_attributes({"error.type": type(problem).__name__})
+            opened.set_status(Status(StatusCode.ERROR))
+            raise
+
+
+def _nothing(_: Facts) -> None:
+    """Nobody collects."""
+
+
+def _told(facts: Facts) -> dict[str, str | int | float | bool]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+@cache
+def _tracer() -> Any:
+    """What makes spans; None where nobody collects them, or the packages for it are missing."""
+    is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if is_off or not any(os.environ.get(name) for name in _COLLECTORS):
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        log.warning("no traces are sent: `%s` installs what that takes", how_to_install("telemetry"))
+        return None
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come first.
+    named = os.environ.get("OTEL_SERVICE_NAME") or "rowen"
+    provider = TracerProvider(resource=Resource.create({"service.name": named}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    atexit.register(provider.shutdown)
+    return provider.get_tracer("rowen")
