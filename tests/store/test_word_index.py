@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -98,3 +99,13 @@ async def test_an_index_that_a_killed_run_left_missing_is_made_by_the_next_run(h
     assert len(before) == 2
     assert again.tally.rows_written == 0
     assert house.query(FIND) == [("chunk_tsv",)]
+
+
+async def test_runs_that_end_together_make_the_index_once(house, tmp_path):
+    write(tmp_path / "fields", "abc")
+    async with house.open() as r, opened(house) as one, opened(house) as other:
+        await r.sync(str(tmp_path / "fields"))
+        for _ in range(30):
+            house.execute("drop index if exists chunk_tsv")
+            made = await asyncio.gather(word_index.restore(one), word_index.restore(other))
+            assert sorted(made) == [False, True]

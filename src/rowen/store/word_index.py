@@ -23,6 +23,11 @@ LONGEST_S = 300.0
 
 _LOCK_PATIENCE = "2s"  # longer than groups take that are on their way; a reader that takes longer is not kept waiting
 
+# Asked of the catalog itself: what a session has looked up by name it may go on believing.
+_IS_MISSING = """
+select not exists (select from pg_indexes where indexname = 'chunk_tsv' and schemaname = current_schema())
+"""
+
 
 @dataclass(slots=True)
 class WordIndex:
@@ -61,7 +66,11 @@ async def _set_aside(database: Database, passages: int) -> bool:
 async def restore(database: Database) -> bool:
     """Make the index if it is missing; tells whether it was."""
     async with database.transaction() as c:
-        if not await scalar(c, "select to_regclass('chunk_tsv') is null"):
+        if not await scalar(c, _IS_MISSING):
+            return False
+        # Of runs that end together one makes it: the server would let both begin, and fail the second.
+        await c.execute("select pg_advisory_xact_lock(hashtext('rowen.words'))")
+        if not await scalar(c, _IS_MISSING):
             return False
         await c.execute("create index if not exists chunk_tsv on chunk using gin (tsv)")
     return True
