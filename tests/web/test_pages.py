@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextlib import closing
 from html import unescape
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from rowen.cli.app import app
 from rowen.model.access import Scope
 from rowen.web.routing import DEEDS, PAGES
 from tests.conftest import House
+from tests.portals.site import Site
 from tests.web.world import Answer, addresses, served
 
 # What a page and its longest list may weigh; what a picture may.
@@ -321,3 +323,19 @@ async def test_who_may_only_read_gets_no_contact_details_out_of_a_record(lived_i
     assert shown[Scope.READ].count("(hidden)") == 2
     assert "ada@farm.example" not in shown[Scope.READ]
     assert shown[Scope.WRITE].count("ada@farm.example") == 2
+
+
+async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followed(house: House) -> None:
+    with closing(Site()) as site:
+        site.down = True
+        async with house.open(fetch_tries=1) as rowen, served(rowen) as door:
+            for kind in ("feed", "ldes"):
+                await rowen.add(f"{site.url}/{kind}", name=kind, kind=kind)
+                await rowen.sync(kind)
+            followed = await door.get("/following")
+            source = await door.get("/sources/ldes")
+
+    assert followed.text.count('<span class="mark failing">failing</span>') == 2
+    assert f"{site.url}/ldes" in followed.text
+    assert "Last error" in source.text
+    assert "answered with status" in source.text

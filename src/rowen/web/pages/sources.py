@@ -15,6 +15,8 @@ __all__ = ["edit_source", "listing", "pause", "remove", "resume", "source", "syn
 # With thirty bars each, so many rows make a page of 50 kB.
 _ROWS = 20
 _ITEMS = 40
+FOLLOWED = ("announced", "feed", "ldes")
+"""Kinds that are followed for what is new, and tell how that goes."""
 TABS = ("items", "changes", "runs", "settings")
 
 
@@ -40,7 +42,7 @@ async def source(rowen: Rowen, request: Request) -> View:
         "runs": runs,
         "remarks": list(remarks_on_source(standing)),
         "tab": tab,
-        "following": await rowen.following(held.name) if held.kind in ("feed", "ldes") else None,
+        "following": await rowen.following(held.name) if held.kind in FOLLOWED else None,
         "schemas": await rowen.carried_schemas(held.name),
     }
     shown = await _tab(rowen, request, held, str(tab))

@@ -14,7 +14,6 @@ __all__ = ["costs", "following", "health"]
 _DAYS = 30
 # A year of costs is the longest that anybody asks for.
 _MOST_DAYS = 366
-_FOLLOWED = ("feed", "ldes")
 # A page of 60 kB has room for so many; the list of sources has all.
 _MOST_FEEDS = 200
 
@@ -46,8 +45,9 @@ async def health(rowen: Rowen, request: Request) -> View:
 
 async def following(rowen: Rowen, request: Request) -> View:
     """Feeds and event streams, and how far each is followed."""
-    feeds = [one for one in await rowen.standing_sources(limit=_MOST_FEEDS) if one.kind in _FOLLOWED]
-    found = [(one, told) for one in feeds if (told := await rowen.following(one.name)) is not None]
+    held = {one.name: one for one in await rowen.sources()}
+    found = [(held[told.source], told) for told in await rowen.followed() if told.source in held]
+    found = sorted(found, key=lambda pair: (pair[1].state != "failing", pair[0].name))[:_MOST_FEEDS]
     context = {"feeds": found, "subscriptions": await rowen.subscriptions()}
     facts = {"feeds": [told for _, told in found]}
     return View("following.html", "Feeds", context, facts, ("rowen show NAME", "rowen add ldes:URL --every auto"))
