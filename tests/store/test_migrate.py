@@ -199,6 +199,22 @@ async def test_a_user_without_the_rights_is_told_which_ones_are_missing(empty: s
     assert "grant create on database" in str(refused.value.hint)
 
 
+async def test_a_user_who_may_not_create_the_extension_is_told_what_an_administrator_has_to_run(empty: str) -> None:
+    with psycopg.connect(empty, autocommit=True) as c:
+        user, database = (sql.Identifier(one) for one in (f"owner_{c.info.dbname}", c.info.dbname))
+        c.execute("drop extension if exists vector")
+        c.execute(sql.SQL("create role {} login password 'hay'").format(user))
+        c.execute(sql.SQL("grant create on database {} to {}").format(database, user))
+        try:
+            with pytest.raises(StoreUnfitError, match="may not add it to the database") as refused:
+                await opened(make_conninfo(empty, user=f"owner_{c.info.dbname}", password="hay"))
+        finally:
+            c.execute(sql.SQL("drop owned by {}").format(user))
+            c.execute(sql.SQL("drop role {}").format(user))
+
+    assert "create extension vector with schema public" in str(refused.value.hint)
+
+
 async def test_a_user_that_the_server_turns_away_is_told_where_to_look(empty: str) -> None:
     with pytest.raises(StoreUnfitError, match="turned this user away") as refused:
         await opened(make_conninfo(empty, dbname="no-such-database"))
