@@ -179,7 +179,9 @@ class Refresh:
         walk = self._run.walk()
         async for observation in self._read(walk, until=place):
             yield observation
-        walk.join(rest)
+        if walk.place is not None:
+            # It ended where the other part began. One that went on to the end of the listing has shown all of it.
+            walk.join(rest)
         async for observation in self._moved_meanwhile():
             yield observation
         walk.doubt = walk.doubt or self._run.endless
