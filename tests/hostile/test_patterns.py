@@ -12,6 +12,7 @@ import pytest
 
 from rowen.connectors.files.globs import any_of
 from rowen.connectors.web.options import WebOptions
+from rowen.formats.xml_records import _tags_of
 from rowen.model.query import Query
 from rowen.model.snippet import pattern as snippet_pattern
 from tests.hostile.clock import FLOOR_S, TooSlowError, cheapest_s, grows
@@ -36,6 +37,7 @@ MADE = {
     "rowen.connectors.web.options._any_of",
     "rowen.connectors.web.options.as_regex",
     "rowen.content.pieces._Cutter._rarely",
+    "rowen.formats.xml_records._tags_of",
     "rowen.model.version._numbers",
 }
 """Who makes patterns at run time."""
@@ -126,6 +128,23 @@ def test_patterns_for_the_words_of_a_query_take_linear_time() -> None:
     assert pattern is not None
 
     for unit in ("prefix", "word", "words ", "a", " ", "漢", "some phrase", "\n"):
+        assert grows(partial(_found, pattern, unit), SIZES) is None, unit
+
+
+def test_patterns_for_the_tags_of_a_record_take_linear_time() -> None:
+    pattern = _tags_of("record")
+
+    for unit in (
+        "<record",
+        "<record ",
+        "</record>",
+        '<record a="',
+        "<record a='b' ",
+        "<!--",
+        "<![CDATA[",
+        "<?",
+        "<record/",
+    ):
         assert grows(partial(_found, pattern, unit), SIZES) is None, unit
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rowen.connectors import registry
-from rowen.service.declarations import read
+from rowen.model.access import Reach
+from rowen.service.declarations import Declaration
 from tests.conftest import House
 
 FILE = Path(__file__).parents[2] / "examples" / "portals.toml"
@@ -25,7 +26,7 @@ def test_every_kind_of_catalog_is_in_the_list() -> None:
 
 
 def test_the_whole_file_is_read_and_no_name_or_address_is_there_twice() -> None:
-    declared = read(FILE)
+    declared = Declaration.of_file(FILE).read(Reach.ALL)
 
     assert len(declared) == len(ENTRIES)
     assert len({one.name.lower() for one in declared}) == len(declared)
@@ -34,7 +35,7 @@ def test_the_whole_file_is_read_and_no_name_or_address_is_there_twice() -> None:
 
 
 def test_every_entry_names_its_kind_and_an_address_that_is_encrypted_and_public() -> None:
-    declared = {one.name: one for one in read(FILE)}
+    declared = {one.name: one for one in Declaration.of_file(FILE).read(Reach.ALL)}
 
     for entry in ENTRIES:
         one, host = declared[entry["name"]], urlsplit(entry["url"]).hostname or ""

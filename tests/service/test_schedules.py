@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rowen.errors import ConfigurationError
-from rowen.service.declarations import read
+from rowen.errors import UsageError
+from rowen.model.access import Reach
+from rowen.service.declarations import Declaration
 
 ENTRY = '[[source]]\nname = "{}"\nurl = "https://x.example/data.json"\nkind = "datajson"\n{}\n'
 
@@ -20,8 +21,8 @@ def test_a_wrong_schedule_names_the_portal_and_the_key(tmp_path: Path) -> None:
         + ENTRY.format("flax", 'during = "22:00-06:00"')
     )
 
-    with pytest.raises(ConfigurationError) as caught:
-        read(file)
+    with pytest.raises(UsageError) as caught:
+        Declaration.of_file(file).read(Reach.ALL)
 
     assert "entry 1 (hay): cron = '99 99 99 99 99' is no schedule: bad minute" in str(caught.value)
     assert "entry 2 (oats): every = 'often' is no length of time." in str(caught.value)
@@ -34,6 +35,6 @@ def test_a_schedule_may_have_a_time_zone_and_windows(tmp_path: Path) -> None:
     file = tmp_path / "portals.toml"
     file.write_text(ENTRY.format("hay", 'every = "6h"\ntz = "Europe/Brussels"\nduring = "mon-fri 22:00-6:00"'))
 
-    [hay] = read(file)
+    [hay] = Declaration.of_file(file).read(Reach.ALL)
 
     assert str(hay.schedule) == "every 6h in Europe/Brussels during mon-fri 22:00-06:00"

@@ -84,7 +84,7 @@ def test_addresses_are_quoted_and_ours_stay_ours() -> None:
     at = PageAddresses("/hay")
 
     assert at("sources", "a/b c", q="x&y", empty="", none=None) == "/hay/sources/a%2Fb%20c?q=x%26y"
-    assert at.feed("atom", "a b", "hay") == "/hay/sources/a%20b/feeds/atom?query=hay"
+    assert at.feed("atom", "a b", query="hay") == "/hay/sources/a%20b/feeds/atom?query=hay"
     assert [local(path) for path in ("/runs?x=1", "//evil", "/\\evil", "https://evil", None, "/a\nb")] == [
         *("/runs?x=1", "/", "/", "/", "/", "/")
     ]

@@ -39,7 +39,7 @@ _SECTIONS = {
         "diff": ("items", "Show what changed between two texts of an item, by line and word, or in its record."),
         "history": ("items", "List all texts that an item had, or all facts."),
         "changes": ("changes", "Read the change log, or follow it."),
-        "export": ("export", "Write a snapshot of all items into a new folder, or of all facts."),
+        "export": ("export", "Write a snapshot of all items into a new folder or to stdout, or of all facts."),
         "feed": ("feed", "Write the change log as a feed, or all datasets as a catalog."),
         "announced": ("announced", "List the documents that a feed announced, with their jobs and outcomes."),
         "statements": ("statements", "Take what pages state in RDFa elsewhere: show, dump, deltas, keep, push."),

@@ -29,10 +29,13 @@ __all__ = ["CutDocument", "CutRecord", "cut_text", "cut_up"]
 
 # Elements around the list, or before it; a service tells of itself in some tens of them.
 _MOST_BEFORE = 1000
-_PASSED = r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>"
+# One that does not end is passed over to the end of the text, so that nothing is looked at twice.
+_PASSED = (
+    r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<!\[CDATA\[(?:[^]]++|](?!]>))*+(?:]]>|\Z)|<\?(?:[^?]++|\?(?!>))*+(?:\?>|\Z)"
+)
 _ATTRIBUTES = r"""(?P<attributes>(?:[^<>"'/]++|"[^"<]*+"|'[^'<]*+'|/(?!>))*+)(?P<empty>/?)>"""
-_TAG = re.compile(rf"(?:{_PASSED})|<(?P<close>/?)(?P<name>[^\s<>/!?\"'=]++){_ATTRIBUTES}", re.DOTALL)
-_ATTRIBUTE = re.compile(r"""([^\s=]++)\s*+=\s*+("[^"]*+"|'[^']*+')""")
+_TAG = re.compile(rf"(?:{_PASSED})|<(?P<close>/?)(?P<name>[^\s<>/!?\"'=]++){_ATTRIBUTES}")
+_ATTRIBUTE = re.compile(r"""(?<!\S)([^\s=]++)\s*+=\s*+("[^"]*+"|'[^']*+')""")
 _DECLARATION = re.compile(r"\A<\?xml\s[^<>]*>")
 _OTHER_DECLARATION = re.compile(r"<!(?!--|\[CDATA\[)")
 
@@ -181,7 +184,7 @@ def _end(text: str, at: int, name: str) -> int:
 
 @lru_cache(64)
 def _tags_of(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?:{_PASSED})|<(?P<close>/?)(?P<found>{re.escape(name)})(?=[\s/>]){_ATTRIBUTES}", re.DOTALL)
+    return re.compile(rf"(?:{_PASSED})|<(?P<close>/?)(?P<found>{re.escape(name)})(?=[\s/>]){_ATTRIBUTES}")
 
 
 def _scope(opened: list[tuple[str, str]]) -> str:

@@ -43,7 +43,8 @@ _STDOUT = Path("-")
     "record_kinds",
     multiple=True,
     type=click.Choice(RECORD_KINDS),
-    help="Only records of catalogs that describe this; may be repeated.",
+    metavar="KIND",
+    help=f"Only records of catalogs that describe this; may be repeated. One of: {', '.join(RECORD_KINDS)}.",
 )
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
 @click.option(

@@ -31,7 +31,8 @@ _OPTIONS = {"atom": _NEWS, "json": _NEWS, "ldes": {"page"}, "dcat": {"after"}}
     "kinds",
     multiple=True,
     type=click.Choice(get_args(ChangeKind)),
-    help="Atom and JSON Feed: only changes of this kind; may be repeated.",
+    metavar="KIND",
+    help="Atom and JSON Feed: only changes of this kind, such as created or deleted; may be repeated.",
 )
 @click.option("--field", metavar="NAME", help="Atom and JSON Feed: only changes in which this field of facts differs.")
 @click.option(

@@ -53,7 +53,8 @@ _MARKED = "bold yellow"
     "record_kinds",
     multiple=True,
     type=click.Choice(RECORD_KINDS),
-    help="Only records of catalogs that describe this; may be repeated.",
+    metavar="KIND",
+    help=f"Only records of catalogs that describe this; may be repeated. One of: {', '.join(RECORD_KINDS)}.",
 )
 @click.option("--publisher", metavar="P", help="Only datasets whose publisher's name has this in it.")
 @click.option("--since", type=SinceParam(), help="Only what was modified since a date, or in the last 2h, 1d, 4w.")
