@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rowen.errors import UsageError
+from rowen.version import how_to_install
 
 if TYPE_CHECKING:
     from rowen.mcp.http import McpApp
@@ -49,5 +50,5 @@ async def llms_txt(rowen: Rowen, *, base: str) -> str:
 def _missing(name: str | None) -> UsageError:
     return UsageError(
         f"The door for assistants needs a package that is not installed: {name}.",
-        hint="Install it with: pip install 'rowen[mcp]'",
+        hint=f"`{how_to_install('mcp')}` installs it.",
     )

@@ -32,13 +32,15 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
     """
     from rowen.cli.event_loop import ask
     from rowen.settings import load
+    from rowen.version import how_to_install
 
     try:
         from rowen.server.logs import log_as_json
         from rowen.server.serving import serve as serving
     except ModuleNotFoundError as problem:
         raise ConfigurationError(
-            f"The server needs {problem.name}, which is not installed.", hint="pip install 'rowen[serve]'"
+            f"The server needs {problem.name}, which is not installed.",
+            hint=f"`{how_to_install('serve')}` installs it.",
         ) from None
     settings = load(home=call.home, database_url=call.database_url, host=host, port=port)
     if log_json:
