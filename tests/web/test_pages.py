@@ -4,9 +4,11 @@ import re
 import shlex
 from contextlib import closing
 from html import unescape
+from typing import Any
 from urllib.parse import quote
 
 import click
+import psycopg
 import pytest
 
 from rowen.cli.app import app
@@ -339,3 +341,26 @@ async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followe
     assert f"{site.url}/ldes" in followed.text
     assert "Last error" in source.text
     assert "answered with status" in source.text
+
+
+async def test_it_takes_no_more_questions_to_tell_of_many_feeds_than_of_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    unwatched = psycopg.AsyncCursor.execute
+
+    async def execute(self: Any, query: object, *given: Any, **how: Any) -> Any:
+        asked.append(query)
+        return await unwatched(self, query, *given, **how)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", execute)
+    numbers = []
+    async with house.open() as rowen:
+        for number in range(5):
+            await rowen.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
+            asked.clear()
+            assert len(await rowen.followed()) == number + 1
+            numbers.append(len(asked))
+
+    assert len(set(numbers)) == 1
+    assert 0 < numbers[0] < 10

@@ -1,7 +1,8 @@
 """Sources: adding and changing them, by hand or from a file."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -23,8 +24,7 @@ from rowen.service.reach import refuse_local, refuse_options, within
 from rowen.service.same_portal import SameAs, Site, same_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
-from rowen.store import library, notes, runs, sources
-from rowen.store.database import Connection
+from rowen.store import library, notes, sources, standing
 
 __all__ = ["Announce", "Sources"]
 
@@ -34,16 +34,23 @@ class Sources(SourceList):
 
     async def following(self, name: str) -> Following | None:
         """How a feed or an event stream is followed; None for a source that is neither."""
-        source = await self.get(name)
-        async with self._database.connection() as c:
-            return await _following(c, source)
+        return next(iter(await self._following([await self.get(name)])), None)
 
     async def followed(self) -> list[Following]:
         """How all feeds and event streams are followed, by name."""
-        held = await self.every()
+        return await self._following(await self.every())
+
+    async def _following(self, held: Sequence[Source]) -> list[Following]:
+        """How those of them are followed that tell; asked for all at once."""
+        telling = [(source, told) for source in held if (told := _teller(source.kind)) is not None]
+        ids = [source.id for source, _ in telling]
         async with self._database.connection() as c:
-            found = [await _following(c, source) for source in held]
-        return [one for one in found if one is not None]
+            new_at, noted = await library.last_new_at(c, ids), await notes.counts(c, ids)
+            last = await standing.last_runs(c, [source.name for source, _ in telling], limit=1)
+        return [
+            _followed(source, told(source.cursor, noted.get(source.id, {})), last[source.name], new_at.get(source.id))
+            for source, told in telling
+        ]
 
     async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
         """Which source holds the version of a library that `2.x`, `^2.1` or nothing at all means: the highest."""
@@ -282,14 +289,14 @@ def _name_from(url: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"
 
 
-async def _following(c: Connection, source: Source) -> Following | None:
-    # A kind of a package that is no longer installed tells nothing.
-    told = getattr(registry.connector(source.kind), "told", None) if source.kind in registry.kinds() else None
-    if told is None:
-        return None
-    new_at = await library.last_new_at(c, source.id)
-    last = next(iter(await runs.recent(c, source=source.name, limit=1)), None)
-    facts = {"members": source.items, **told(source.cursor, await notes.counts(c, source.id))}
+def _teller(kind: str) -> Callable[[Any, Mapping[str, int]], dict[str, Any]] | None:
+    """What tells how a source of this kind is followed; a kind that is no longer installed tells nothing."""
+    return getattr(registry.connector(kind), "told", None) if kind in registry.kinds() else None
+
+
+def _followed(source: Source, facts: dict[str, Any], runs: Sequence[Run], new_at: datetime | None) -> Following:
+    last = runs[0] if runs else None
+    facts = {"members": source.items, **facts}
     return Following(
         source.name,
         source.kind,

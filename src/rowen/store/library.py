@@ -7,7 +7,7 @@ from typing import Any
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, one, scalar
+from rowen.store.rows import all_rows, list_of, one
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
 __all__ = [
@@ -91,15 +91,21 @@ async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, A
     return None if row is None else (row[0], row[1])
 
 
-async def last_new_at(c: Connection, source_id: int) -> datetime | None:
-    """When a run of a source last stored something new."""
-    at: datetime | None = await scalar(
+async def last_new_at(c: Connection, source_ids: Sequence[int]) -> dict[int, datetime]:
+    """When a run of each of these sources last stored something new."""
+    rows = await all_rows(
         c,
-        "select started_at from run where source_id = %s and"
-        " coalesce((tally->>'created')::int, 0) + coalesce((tally->>'updated')::int, 0) > 0 order by id desc limit 1",
-        [source_id],
+        """
+        select source_id, started_at from unnest(%s::bigint[]) as asked (source_id)
+         cross join lateral (
+               select started_at from run
+                where run.source_id = asked.source_id
+                  and coalesce((tally->>'created')::int, 0) + coalesce((tally->>'updated')::int, 0) > 0
+                order by id desc limit 1) as last
+        """,
+        [list(source_ids)],
     )
-    return at
+    return dict(rows)
 
 
 async def overview(

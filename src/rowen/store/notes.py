@@ -47,10 +47,13 @@ async def every(c: Connection, source_id: int, room: str) -> AsyncIterator[dict[
         yield {name: value for _, name, value in rows}
 
 
-async def counts(c: Connection, source_id: int) -> dict[str, int]:
-    """How many notes of a source stand in each room."""
-    rows = await all_rows(c, "select room, count(*) from source_note where source_id = %s group by 1", [source_id])
-    return dict(rows)
+async def counts(c: Connection, source_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+    """How many notes of each of these sources stand in each room."""
+    select = "select source_id, room, count(*) from source_note where source_id = any(%s) group by 1, 2"
+    found: dict[int, dict[str, int]] = {}
+    for source_id, room, number in await all_rows(c, select, [list(source_ids)]):
+        found.setdefault(source_id, {})[room] = number
+    return found
 
 
 async def forget(c: Connection, source_id: int) -> None:
