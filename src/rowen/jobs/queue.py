@@ -19,49 +19,35 @@ POKED = 20
 
 async def put(c: Connection, database: Database, source_id: int, *, priority: int = 0, **arguments: Any) -> int | None:
     """Put a sync of a source into the queue, as a part of a transaction; None if one waits there already."""
-    from procrastinate.jobs import Job as Entry
-
-    from rowen.store import queue
-
-    entry = Entry(
-        queue="sync",
-        task_name="sync",
-        priority=priority,
-        lock=f"source:{source_id}",
-        queueing_lock=f"sync:{source_id}",
-        task_kwargs={"source_id": source_id, **arguments},
-    )
-    return await queue.defer(c, database, entry)
+    about = {"source_id": source_id, **arguments}
+    return await _put(c, database, "sync", source_id, about, lock=f"source:{source_id}", priority=priority)
 
 
 async def put_delivery(c: Connection, database: Database, webhook_id: int) -> int | None:
     """Have a receiver told what changed, as a part of a transaction; None if that waits already."""
-    from procrastinate.jobs import Job as Entry
-
-    from rowen.store import queue
-
-    entry = Entry(
-        queue="deliver",
-        task_name="deliver",
-        lock=f"webhook:{webhook_id}",
-        queueing_lock=f"deliver:{webhook_id}",
-        task_kwargs={"webhook_id": webhook_id},
-    )
-    return await queue.defer(c, database, entry)
+    return await _put(c, database, "deliver", webhook_id, {"webhook_id": webhook_id}, lock=f"webhook:{webhook_id}")
 
 
 async def put_statements(c: Connection, database: Database, target_id: int) -> int | None:
     """Have an endpoint told what pages state, as a part of a transaction; None if that waits already."""
+    return await _put(c, database, "statements", target_id, {"target_id": target_id}, lock=f"statements:{target_id}")
+
+
+async def _put(
+    c: Connection, database: Database, task: str, about: int, arguments: dict[str, Any], *, lock: str, priority: int = 0
+) -> int | None:
+    """Put a job into the queue of its task: of those about one thing at most one waits, and under a lock one runs."""
     from procrastinate.jobs import Job as Entry
 
     from rowen.store import queue
 
     entry = Entry(
-        queue="statements",
-        task_name="statements",
-        lock=f"statements:{target_id}",
-        queueing_lock=f"statements:{target_id}",
-        task_kwargs={"target_id": target_id},
+        queue=task,
+        task_name=task,
+        priority=priority,
+        lock=lock,
+        queueing_lock=f"{task}:{about}",
+        task_kwargs=arguments,
     )
     return await queue.defer(c, database, entry)
 

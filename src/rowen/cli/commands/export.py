@@ -12,7 +12,7 @@ import click
 from rowen.cli.command import command
 from rowen.cli.completing import source_names
 from rowen.cli.invocation import Invocation
-from rowen.model.record_kinds import RECORD_KINDS
+from rowen.cli.narrowing import record_kinds_option
 from rowen.model.wording import count, size
 
 if TYPE_CHECKING:
@@ -38,14 +38,7 @@ _STDOUT = Path("-")
     shell_complete=source_names,
     help="Only this source; may be repeated.",
 )
-@click.option(
-    "--record-kind",
-    "record_kinds",
-    multiple=True,
-    type=click.Choice(RECORD_KINDS),
-    metavar="KIND",
-    help=f"Only records of catalogs that describe this; may be repeated. One of: {', '.join(RECORD_KINDS)}.",
-)
+@record_kinds_option
 @click.option("--previous", type=_path, metavar="DIR", help="An earlier export: also say what changed since then.")
 @click.option(
     "--since", type=click.IntRange(min=0), metavar="N", help="Also say what changed after this change number."

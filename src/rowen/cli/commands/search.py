@@ -8,8 +8,8 @@ import click
 from rowen.cli.command import command
 from rowen.cli.completing import kind_names, source_names
 from rowen.cli.invocation import Invocation
+from rowen.cli.narrowing import record_kinds_option
 from rowen.cli.since import SinceParam
-from rowen.model.record_kinds import RECORD_KINDS
 
 if TYPE_CHECKING:
     from rowen.cli.output import Output
@@ -48,14 +48,7 @@ _MARKED = "bold yellow"
 )
 @click.option("--tag", "tags", multiple=True, metavar="T", help="Only items with this tag; may be repeated.")
 @click.option("--language", "languages", multiple=True, metavar="CODE", help="Only items in this language: de, pt-BR.")
-@click.option(
-    "--record-kind",
-    "record_kinds",
-    multiple=True,
-    type=click.Choice(RECORD_KINDS),
-    metavar="KIND",
-    help=f"Only records of catalogs that describe this; may be repeated. One of: {', '.join(RECORD_KINDS)}.",
-)
+@record_kinds_option
 @click.option("--publisher", metavar="P", help="Only datasets whose publisher's name has this in it.")
 @click.option("--since", type=SinceParam(), help="Only what was modified since a date, or in the last 2h, 1d, 4w.")
 @click.option("--until", type=SinceParam(), help="Only what was not modified after a date.")
