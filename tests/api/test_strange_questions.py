@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import House
@@ -61,7 +61,10 @@ async def sent(it: Door, method: str, path: str, operation: dict[str, Any], valu
     rest = iter(values * 20)
     filled = re.sub(r"\{\w+\}", lambda _: encoded(str(next(rest))) or "x", path)
     body = {name: next(rest) for name in operation}
-    answer = await it.http.request(method, filled, json=body)
+    # Written in ASCII, half a character reaches the server as the escape that JSON allows.
+    answer = await it.http.request(
+        method, filled, content=json.dumps(body), headers={"Content-Type": "application/json"}
+    )
 
     assert answer.status_code < 500, (method, filled, body, answer.text)
 
@@ -74,11 +77,13 @@ VALUES = st.one_of(TEXTS, st.none(), st.booleans(), st.integers(-(2**70), 2**70)
 def test_no_body_is_so_strange_that_it_is_answered_with_a_bug(house: House) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(st.lists(VALUES, min_size=5, max_size=9))
+    @example(["", "", "", "", "\ud800"])
+    @example(["\ud800"])
+    @example(["\0"])
     def strange(values: list[Any]) -> None:
         asyncio.run(walk(values))
 
     async def walk(values: list[Any]) -> None:
-        plain = json.loads(json.dumps(values).encode("utf-8", "replace"))
         async with door(house, requests_per_minute=10**9, probe=False) as it:
             document = json.loads(json.dumps(it.doors.inner.openapi()))
             for path, methods in document["paths"].items():
@@ -86,7 +91,7 @@ def test_no_body_is_so_strange_that_it_is_answered_with_a_bug(house: House) -> N
                     body = methods[method].get("requestBody", {}).get("content", {}).get("application/json", {})
                     reference = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
                     shape = document["components"]["schemas"].get(reference, body.get("schema", {}))
-                    await sent(it, method, path, shape.get("properties", {}), plain)
+                    await sent(it, method, path, shape.get("properties", {}), values)
 
     strange()
 
