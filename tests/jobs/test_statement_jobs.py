@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from rowen import Complete, Fetched, Rowen
+from rowen.jobs.statement_push import StatementPush
 from rowen.jobs.tasks import TASKS
-from rowen.store import statement_targets
+from rowen.store import changes, statement_targets
 from tests.conftest import House
 from tests.jobs.conftest import Opened, Yard
 from tests.portals.scripted import Scripted, page, shows
@@ -154,6 +156,24 @@ async def test_two_processes_never_tell_an_endpoint_at_once(yard: Opened, endpoi
         [job] = await y.r.jobs()
 
     assert (job.task, job.state, job.waits, endpoint.updates) == ("statements", "waiting", 1, [])
+
+
+async def test_a_worker_that_leaves_before_all_was_told_leaves_nothing_out(
+    yard: Opened, house: House, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with yard() as y:
+        await publish(y.r, a="Cameras", b="Library")
+        await y.r.keep_endpoint("papers", endpoint.endpoint)
+        [target] = await y.r.endpoints()
+        with monkeypatch.context() as before:
+            # A run that commits while the present state is read has changes of a later number.
+            before.setattr(changes, "last_number", AsyncMock(return_value=1))
+            await StatementPush(y.engine, target, is_stopped=lambda: True).send()
+        [left] = await y.r.endpoints()
+        await work(y)
+
+    assert left.number == 0
+    assert endpoint.statements() == current(house)
 
 
 async def test_an_endpoint_that_is_forgotten_is_told_no_more(yard: Opened, endpoint: TripleStore) -> None:

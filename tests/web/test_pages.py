@@ -155,6 +155,7 @@ async def test_errors_have_the_words_and_the_code_of_the_terminal(
     assert (page.status, twin.status, twin.json()["code"]) == (status, status, code)
     assert f"<code>{code}</code>" in page.text
     assert twin.json()["error"] in unescape(page.text)
+    assert ".json" not in twin.json()["error"], "who asked for a page named no twin"
 
 
 def test_the_commands_that_pages_show_can_be_typed(walked: dict[str, Answer]) -> None:

@@ -113,9 +113,10 @@ class StatementPush:
                 after = await self._send_all(client, with_removals=again)
             async with aclosing(_changes_since(self._database, target.source, after)) as changed:
                 async for part in changed:
-                    after = await self._send(client, part) or after
+                    # Also before the first: what follows a state that was not told whole would stand for all of it.
                     if self._is_stopped():
                         break
+                    after = await self._send(client, part) or after
         counts = self._counts
         return StatementReport(redact(target.endpoint), counts["pages"], counts["added"], counts["removed"], after)
 

@@ -54,9 +54,12 @@ async def source(rowen: Rowen, request: Request) -> View:
 async def _named(rowen: Rowen, name: str) -> Source:
     try:
         return await rowen.source(name, counted=False)
-    except NotFoundError:
+    except NotFoundError as nothing:
         # The address of the page of a source `data.json` looks like that of the twin of a source `data`.
-        return await rowen.source(f"{name}.json", counted=False)
+        try:
+            return await rowen.source(f"{name}.json", counted=False)
+        except NotFoundError:
+            raise nothing from None
 
 
 async def _tab(rowen: Rowen, request: Request, held: Source, tab: str) -> dict[str, object]:
