@@ -60,6 +60,19 @@ async def test_savings_tell_where_looks_ended_and_what_was_not_spent(house: Hous
     assert dict(saved.rungs)["paid"] == 25
 
 
+async def test_what_a_catalog_was_not_asked_for_is_worth_what_a_whole_walk_would_cost(house: House) -> None:
+    with sites() as there:
+        async with house.open() as rowen:
+            await rowen.add(there["valley"].address, name="valley", options={"page_size": 10})
+            first = await rowen.sync("valley")
+            again = await rowen.sync("valley")
+            saved = await rowen.savings()
+
+    assert again.tally.not_asked > 40
+    assert 0 < saved.requests_spared <= first.tally.requests < again.tally.not_asked
+    assert 0.5 < saved.bytes_spared / first.tally.bytes <= 1
+
+
 async def test_a_preview_shows_first_items_and_leaves_no_trace(house: House) -> None:
     site = Site()
     try:

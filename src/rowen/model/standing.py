@@ -43,7 +43,8 @@ class Savings:
     """What runs since a moment found, rung by rung, what they spent, and what was not needed.
 
     `listing`, `validator`, `body` and `content` count the looks at items that ended there; `paid` those that brought
-    something new. `bytes_spared` is an estimate: bodies that were not sent, at the mean size of those that were.
+    something new. `requests_spared` and `bytes_spared` are estimates: what was not asked for or not sent, at what an
+    item took in the run that read most of them.
     """
 
     since: datetime

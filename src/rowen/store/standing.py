@@ -90,7 +90,8 @@ async def stale_shares(c: Connection) -> dict[int, float]:
     return dict(await all_rows(c, "select source_id, stale from source_stale"))
 
 
-# A source's bodies have about the size of those that it sent before; one that never sent any spares nothing we know of.
+# What an item costs that is asked for and read, by the run that read most; one that never read any spares nothing that
+# we know of. The first harvest reads all, and of the last ten runs one may have walked through all of it since.
 _SAVINGS = """
 with lately as (
     select source_id, count(*) as runs, {sums}
@@ -99,15 +100,23 @@ with lately as (
 )
 select sum(runs), sum(not_asked), sum(stopped_at_validator), sum(stopped_at_body), sum(stopped_at_content),
        sum(created + updated + amended), sum(requests), sum(bytes), sum(embedded),
-       sum(embedding_tokens + extraction_tokens), sum(embedding_usd + extraction_usd), sum(not_asked),
-       sum(not_modified * coalesce(mean.size, 0)), sum(embeddings_reused), sum(extraction_calls_avoided)
+       sum(embedding_tokens + extraction_tokens), sum(embedding_usd + extraction_usd),
+       sum(not_asked * coalesce(each.asked, 0)), sum((not_asked + not_modified) * coalesce(each.sent, 0)),
+       sum(embeddings_reused), sum(extraction_calls_avoided)
   from lately
   left join lateral (
-       select sum((tally ->> 'bytes')::float8)
-              / sum((tally ->> 'requests')::float8 - (tally ->> 'not_modified')::float8) as size
-         from (select tally from run where run.source_id = lately.source_id order by id desc limit 30) sent
-        where (tally ->> 'requests')::float8 > (tally ->> 'not_modified')::float8
-       ) mean on not_modified > 0
+       select t.requests / (read + t.not_modified) as asked, t.bytes / read as sent
+         from (
+              (select tally from run where run.source_id = lately.source_id order by id limit 1)
+              union all
+              (select tally from run where run.source_id = lately.source_id order by id desc limit 10)
+              ) known
+        cross join lateral jsonb_to_record(tally) as t(created float8, updated float8, amended float8,
+                                                       unchanged float8, requests float8, not_modified float8,
+                                                       bytes float8)
+        cross join lateral (select t.created + t.updated + t.amended + t.unchanged - t.not_modified as read) looks
+        where read > 0 order by read desc limit 1
+       ) each on not_asked + not_modified > 0
 """
 _SUMMED = (
     *("not_asked", "stopped_at_validator", "stopped_at_body", "stopped_at_content", "created", "updated", "amended"),
