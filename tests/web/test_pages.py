@@ -244,8 +244,9 @@ async def test_the_ladder_is_told_in_each_way_to_pay(lived_in: House) -> None:
 
 async def test_sources_show_state_items_next_run_and_last_error(lived_in: House) -> None:
     async with lived_in.open() as rowen, served(rowen) as door:
-        page = await door.get("/sources")
+        page, valley = await door.get("/sources"), await door.get("/sources/valley")
 
+    assert re.search(r"<dt>Expected fresh</dt><dd><div[^>]*>[\d.]+ %</div>", valley.text)
     assert "19 deletions held" in row_of(page, "docs")
     assert re.search(r"fresh 47 .* in \d+ (?:h|min)", row_of(page, ">valley<"))
     assert "every 6 hours" in row_of(page, "docs")
