@@ -1,6 +1,7 @@
 """What may be concluded from a walk over a catalog, and what may not."""
 
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,18 @@ class Forgetful(Shelf):
         async for page in super().pages(**wanted):
             rows = [row for row in page.rows if row.url not in map(url_of, self.hidden)]
             yield ListingPage(rows, page.place, page.declared, page.clock)
+
+
+class Disordered(Shelf):
+    """Has another order for each page: what it shows is one of its records, whatever came before."""
+
+    def __init__(self, catalog: Catalog, *shown: str) -> None:
+        super().__init__(catalog)
+        self.shown = iter(shown)
+
+    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async for page in super().pages(**wanted):
+            yield replace(page, rows=[self._row(next(self.shown))])
 
 
 class Garbled(Shelf):
@@ -77,6 +90,27 @@ async def test_records_that_are_counted_but_not_shown_are_not_deleted_however_fe
 
         assert isinstance(index.ending, Incomplete)
         assert "declares 250 records, but it lists 249" in index.ending.why
+    assert index.items == expected(catalog)
+
+
+@pytest.mark.parametrize(
+    ("goes_after", "first_look"),
+    [(2, ["n0", "n1", "n2"]), (4, ["n0", "n1", "n0", "n2"])],
+    ids=["on the way", "at the end"],
+)
+async def test_what_went_meanwhile_does_not_stand_for_what_no_look_showed(
+    index: Index, goes_after: int, first_look: list[str]
+) -> None:
+    catalog = Catalog(size=1)
+    for name in ("n0", "n1", "n2", "n3"):
+        catalog.put(name)
+    await index.sync(Shelf(catalog))
+    catalog.after_page = lambda following: catalog.dates.pop("n1", None) if following == goes_after else None
+    await index.sync(Disordered(catalog, *first_look, "n0", "n2", "n0"), full=True)
+
+    assert isinstance(index.ending, Incomplete)
+    assert url_of("n3") in index.items
+    await index.sync(Shelf(catalog))
     assert index.items == expected(catalog)
 
 

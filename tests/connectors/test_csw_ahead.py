@@ -50,7 +50,8 @@ async def test_windows_are_asked_for_ahead_within_what_the_host_allows(
         run = await r.sync("maps")
 
     assert (run.status, run.complete, run.tally.created) == ("completed", True, 40)
-    assert service.most_at_once == concurrency
+    assert service.most_at_once <= concurrency
+    assert (service.most_at_once > 1) == (concurrency > 1)
     # The same questions as window by window, and none of them twice.
     assert places(service) == [1, 8, 15, 22, 29, 36]
     assert titles(house) == listed(service)

@@ -3,7 +3,16 @@
 from rowen.connectors.catalog.progress import Progress
 from rowen.connectors.catalog.walk import Walk
 
-__all__ = ["doubt", "is_second_look_wanted", "lacks_one", "misses", "mistakable", "shortfall", "shortfall_of"]
+__all__ = [
+    "doubt",
+    "is_second_look_wanted",
+    "lacks_one",
+    "misses",
+    "mistakable",
+    "mixture",
+    "shortfall",
+    "shortfall_of",
+]
 
 # Counts are wrong by one, or by one in a hundred where an index lags; a listing that falls shorter was cut off.
 _SHORT_SHARE = 0.01
@@ -16,7 +25,9 @@ async def shortfall_of(run: Progress, walk: Walk) -> int:
     is_explained = walk.declared - len(run.seen) in (0, run.cursor.short)
     if not (is_explained or walk.doubt or walk.repeated):
         declared = await run.listing.count()
-        walk.declared = walk.declared if declared is None else declared
+        if declared is not None:
+            walk.shrank = walk.shrank or declared < walk.declared
+            walk.declared = declared
     return walk.declared - len(run.seen)
 
 
@@ -32,6 +43,16 @@ def is_second_look_wanted(run: Progress, walk: Walk, short: int) -> bool:
     is_worth_it = run.listing.roll is not None or _is_little(short, walk.declared or 0)
     is_new = short > 0 and short != run.cursor.short and not _is_explained(run, walk)
     return walk.shrank or (is_new and is_worth_it)
+
+
+def mixture(run: Progress, again: Walk, before: int) -> str | None:
+    """Why two looks prove nothing together: where records went between them, one of the first look may be gone.
+
+    It would stand for one that neither showed. A second look that shows all by itself needs nothing of the first.
+    """
+    if again.declared is None or again.declared >= before or again.distinct >= min(again.declared, len(run.seen)):
+        return None
+    return f"The catalog declared {before} records, and then {again.declared}, of which it lists {again.distinct}."
 
 
 def doubt(run: Progress, walk: Walk, short: int) -> str | None:

@@ -215,11 +215,14 @@ class Refresh:
         short = await completeness.shortfall_of(run, walk)
         if completeness.is_second_look_wanted(run, walk, short):
             named = replace(walk, doubt=None, shrank=False, restarted=False, fresh=0)
+            before = max(one.most for one in run.walks)
             again = named if run.listing.roll is not None else run.walk()
             async for observation in self._look_again(again):
                 yield observation
             walk, short = again, await completeness.shortfall_of(run, again)
             walk.doubt = walk.doubt or (completeness.shortfall(run, walk) if short > 0 and walk.fresh else None)
+            if run.listing.roll is None:
+                walk.doubt = walk.doubt or completeness.mixture(run, walk, before)
         if why := completeness.doubt(run, walk, short):
             if resumed and walk.restarted:
                 # The place is not minded any more: the next run begins anew instead of going on there.

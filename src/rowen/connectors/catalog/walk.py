@@ -41,6 +41,8 @@ class Walk:
     place to go on at, `again` are the records of the last page that this walk has shown before, `beginning` are the
     URLs of the first page.
 
+    `most` is the largest number that the source declared on the way.
+
     `followed` is how many records the largest page had that others came after, `full` the same of the last walk over
     the whole catalog: a page that is as full may have another one behind it, whatever the count says.
     """
@@ -51,6 +53,7 @@ class Walk:
     since: datetime | None = None
     full: int | None = None
     declared: int | None = None
+    most: int = 0
     clock: datetime | None = None
     newest: datetime | None = None
     place: Any = None
@@ -115,6 +118,7 @@ class Walk:
         if page.declared is not None:
             self.shrank = self.shrank or page.declared < (self.declared or 0)
             self.declared = page.declared
+            self.most = max(self.most, page.declared)
         self.clock = self.clock or page.clock
         self.doubt = self.doubt or page.doubt
         self.place = page.place
