@@ -8,6 +8,7 @@ from rowen.model import twins
 from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Document
 from rowen.store.database import Connection
+from rowen.store.packed import pack, unpacked
 from rowen.store.rows import all_rows, scalar
 
 __all__ = [
@@ -121,7 +122,10 @@ async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Ha
 
 async def records(c: Connection, ids: Sequence[int]) -> dict[int, Any]:
     """The sources' own records of some datasets."""
-    return dict(await all_rows(c, "select id, record -> 'source' from item where id = any(%s)", [list(ids)]))
+    those = await all_rows(
+        c, "select id, record -> 'source', source_record from item where id = any(%s)", [list(ids)], binary=True
+    )
+    return {item_id: own if packed is None else unpacked(packed).get("source") for item_id, own, packed in those}
 
 
 async def said(c: Connection, item_ids: Sequence[int]) -> dict[int, Said]:
@@ -182,14 +186,14 @@ async def insert(
         c,
         """
         with fresh as (
-        insert into item (source_id, chunker, key, url, title, text, tags, record,
+        insert into item (source_id, chunker, key, url, title, text, tags, record, source_record,
                           content_hash, record_hash, language, media_type, twins, remarks)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
-               content_hash, record_hash, language, media_type, twins::bigint[], remarks
-          from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+               source_record, content_hash, record_hash, language, media_type, twins::bigint[], remarks
+          from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
                       %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
-               as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type, twins,
-                      remarks)
+               as new(key, url, title, text, tags, record, source_record, content_hash, record_hash, language,
+                      media_type, twins, remarks)
         returning key, id, title_words(title, tags, record, media_type) as words
         ), titled as (
         insert into item_title (item_id, text_hash)
@@ -215,17 +219,19 @@ async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]],
         """
         with new as (
             select * from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[],
-                                 %b::text[], %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
-                as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type,
-                       twins, remarks)
+                                 %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::text[],
+                                 %b::text[], %b::text[])
+                as new(id, revised, url, title, text, tags, record, source_record, content_hash, record_hash,
+                       language, media_type, twins, remarks)
         ), superseded as (
-            insert into superseded_record (item_id, record, at)
-            select item.id, item.record, item.updated_at from item join new on new.id = item.id
-             where item.record <> new.record::jsonb and %b::integer > 0
+            insert into superseded_record (item_id, record, source_record, at)
+            select item.id, item.record, item.source_record, item.updated_at from item join new on new.id = item.id
+             where item.record_hash <> new.record_hash and %b::integer > 0
+               and (item.record <> new.record::jsonb or item.source_record is distinct from new.source_record)
         )
         update item set url = new.url, title = new.title, text = new.text,
                tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
-               content_hash = new.content_hash, record_hash = new.record_hash,
+               source_record = new.source_record, content_hash = new.content_hash, record_hash = new.record_hash,
                language = new.language, media_type = new.media_type, twins = new.twins::bigint[],
                remarks = new.remarks, chunker = %s, revision = revision + new.revised::integer, updated_at = now()
           from new where item.id = new.id
@@ -280,7 +286,8 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
         [d.title for d in documents],
         [d.text for d in documents],
         [canonical_json(d.tags).decode() for d in documents],
-        [d.record_json for d in documents],
+        [d.written.facts().decode() for d in documents],
+        [pack(d.written) for d in documents],
         [d.content_hash for d in documents],
         [d.record_hash for d in documents],
         [d.language for d in documents],

@@ -6,6 +6,7 @@ from typing import Any
 from rowen.model import twins
 from rowen.model.twins import Families, TwinGroup, TwinItem
 from rowen.store.database import Connection, Database
+from rowen.store.packed import whole
 from rowen.store.rows import all_rows
 
 __all__ = ["MAKE_LISTING", "fill", "group_of", "groups", "listing"]
@@ -70,14 +71,15 @@ async def _join(c: Connection, families: Families, marks: list[int]) -> set[int]
 
 MAKE_LISTING = """
 select item.id, source.name, item.url, item.title, item.key, source.url, item.created_at,
-       item.record - 'resources'{more}
+       item.record - 'resources', item.source_record{more}
   from item join source on source.id = item.source_id {join}
 """
 
 
 def listing(row: Sequence[Any]) -> TwinItem:
     """A row of `MAKE_LISTING`."""
-    item, source, url, title, key, portal, created_at, record = row
+    item, source, url, title, key, portal, created_at, facts, own = row
+    record = whole(facts, own)
     issued = str(record.get("issued") or "")
     return TwinItem(
         *(item, source, url, title, key, twins.host_of(portal), issued, created_at, twins.named_hosts(record))
