@@ -207,7 +207,8 @@ async def insert(
         insert into item (source_id, chunker, key, url, title, text, tags, record, source_record,
                           content_hash, record_hash, language, media_type, twins, remarks, body_hash, recipe)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
-               source_record, content_hash, record_hash, language, media_type, twins::bigint[], remarks, body_hash, recipe
+               source_record, content_hash, record_hash, language, media_type, twins::bigint[], remarks, body_hash,
+               recipe
           from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
                       %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
                       %b::bytea[])
