@@ -127,13 +127,13 @@ _SOURCES_UNMARKED = f"select distinct source_id from item where {_UNMARKED}"  # 
 async def _unmarked(c: Connection, source_id: int) -> list[tuple[int, str]]:
     rows = await all_rows(
         c,
-        "select id, record, url, text, content_hash from item"  # noqa: S608 (a constant)
+        "select id, record, source_record, url, text, content_hash from item"  # noqa: S608 (a constant)
         f" where source_id = %s and {_UNMARKED} order by id limit %s for update",
         [source_id, _FILLED_AT_ONCE],
     )
     return [
-        (item, twins.as_array(twins.marks_of(record, url=url, text=text, content_hash=content)))
-        for item, record, url, text, content in rows
+        (item, twins.as_array(twins.marks_of(whole(facts, own), url=url, text=text, content_hash=content)))
+        for item, facts, own, url, text, content in rows
     ]
 
 
