@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -16,12 +17,14 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
 
 import rowen
 from rowen.connectors import registry
 from rowen.settings import Settings
 from rowen.store.database import Database
 from rowen.store.embedded import EmbeddedServer
+from rowen.store.packed import whole
 from tests.seeds import pytest_runtest_call, pytest_sessionstart, pytest_terminal_summary
 
 __all__ = ["pytest_runtest_call", "pytest_sessionstart", "pytest_terminal_summary"]
@@ -187,14 +190,29 @@ class House:
         return rowen.open(self.settings(**more))
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What the database says, for looking behind the scenes."""
-        with psycopg.connect(self.conninfo, autocommit=True, options="-c search_path=rowen,public") as connection:
-            return connection.execute(statement.encode(), values or None).fetchall()
+        """What the database says, for looking behind the scenes; records in one piece, as they came."""
+        with psycopg.connect(self.conninfo, options="-c search_path=rowen,public") as connection:
+            is_about_records = re.search(r"\brecord\b", statement) is not None
+            with connection.transaction(force_rollback=is_about_records):
+                if is_about_records:
+                    _unpack_records(connection)
+                return connection.execute(statement.encode(), values or None).fetchall()
 
     def execute(self, statement: str) -> None:
         """Change something behind the scenes."""
         with psycopg.connect(self.conninfo, autocommit=True, options="-c search_path=rowen,public") as connection:
             connection.execute(statement.encode())
+
+
+def _unpack_records(connection: psycopg.Connection[Any]) -> None:
+    """Put records together for as long as a look takes."""
+    for table, key in (("item", "id"), ("superseded_record", "number"), ("withdrawn", "item_id")):
+        those = f"select {key}, record, source_record from {table} where source_record is not null"
+        for number, record, packed in connection.execute(those.encode()).fetchall():
+            connection.execute(
+                f"update {table} set record = %s, source_record = null where {key} = %s".encode(),
+                [Jsonb(whole(record, packed)), number],
+            )
 
 
 @pytest.fixture

@@ -139,7 +139,11 @@ class Committer:
         stated = await self._stated_before(c, plan)
         ids = await self._write_items(c, plan)
         counts = await self._write_chunks(c, plan, ids)
-        fresh = [check_of(ids[write.key], write.document, self.recipe) for write in plan.writes if write.stored is None]
+        fresh = [
+            check_of(ids[write.key], write.document, self.recipe)
+            for write in plan.writes
+            if write.stored is None and write.check is None
+        ]
         await items.check(c, self.run_id, [*plan.checks, *fresh])
         await gone.unmark(c, plan.unmarked)
         await gone.mark(c, self.source.id, plan.marked)
@@ -175,7 +179,7 @@ class Committer:
         """Write the items; returns the ids of all that are written."""
         if plan.writes:
             await embeddings.share_passages(c)
-        fresh = [(write.key, write.document) for write in plan.writes if write.stored is None]
+        fresh = [(write.key, write.document, write.check) for write in plan.writes if write.stored is None]
         ids = await items.insert(c, self.source.id, fresh, chunker=self.recipe.chunker)
         if self.restores and ids:
             await withdrawn.restore(c, self.source.id, list(ids.values()), kept=self.revisions_kept)
@@ -184,7 +188,7 @@ class Committer:
         await items.keep_revisions(c, revised, kept=self.revisions_kept)
         await items.update(
             c,
-            [(stored.id, write.document, write.verdict.revised) for write, stored in known],
+            [(stored.id, write.document, write.verdict.revised, write.check) for write, stored in known],
             chunker=self.recipe.chunker,
             kept=self.revisions_kept,
         )

@@ -72,7 +72,7 @@ class Group:
             case Fetched(item):
                 self.fetched.append(item)
                 self.gone.pop(item.url, None)
-                self.size_bytes += len(item.body) if isinstance(item, Raw) else len(item.text) + len(item.record_json)
+                self.size_bytes += len(item.body) if isinstance(item, Raw) else len(item.text) + item.written.size_bytes
             case Gone():
                 self.gone[observation.url] = observation
                 self.fetched = [item for item in self.fetched if item.url != observation.url]

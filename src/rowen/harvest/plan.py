@@ -21,7 +21,7 @@ from rowen.model.url import key as key_of
 from rowen.store import items
 from rowen.store.database import Database
 from rowen.store.held import Pending
-from rowen.store.items import Check, Stored
+from rowen.store.items import Check, OwnCheck, Stored
 from rowen.store.moves import Arrival, arrival
 
 __all__ = ["Plan", "Planner", "Write"]
@@ -29,13 +29,14 @@ __all__ = ["Plan", "Planner", "Write"]
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One document on its way into the store."""
+    """One document on its way into the store; its `check` where that stands in the item."""
 
     key: Hash
     document: Document
     verdict: sieve.Verdict
     stored: Stored | None
     chunks: list[Chunk]
+    check: OwnCheck | None = None
 
     @property
     def renamed(self) -> bool:
@@ -260,12 +261,13 @@ class Planner:
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
             self._recover(key, plan)
             self._release([key], plan)
+            own = _own_check(document, row, self._recipes) if verdict.write_item and verdict.write_check else None
             if verdict.write_item:
-                write = Write(key, document, verdict, row, chunks or [])
+                write = Write(key, document, verdict, row, chunks or [], own)
                 plan.writes.append(write)
                 if verdict.write_chunks and chunks is None:
                     uncut.append(write)
-            if verdict.write_check and row is not None:
+            if verdict.write_check and row is not None and own is None:
                 plan.checks.append(check_of(row.id, document, self._recipes))
         texts = [Text(write.document.text) for write in uncut]
         for write, answer in zip(uncut, await self._workers.prepare(texts), strict=True):
@@ -360,6 +362,14 @@ class Planner:
             released = self._quarantined.intersection(keys)
             self._quarantined -= released
             plan.released.extend(released)
+
+
+def _own_check(document: Document, row: Stored | None, recipes: Recipes) -> OwnCheck | None:
+    """The check of a document, if it has no more to say than fits into its item; None if it has a row of its own."""
+    now = document.validators
+    if now.etag or now.last_modified or document.depth or document.links or (row is not None and row.checked_apart):
+        return None
+    return OwnCheck(now.body_hash, recipes.of(document))
 
 
 def check_of(item_id: int, document: Document, recipes: Recipes) -> Check:

@@ -16,7 +16,7 @@ from rowen.model.caps import (
 from rowen.model.facts import FactsWanted
 from rowen.model.hashes import Hash, body_hash, content_hash, record_hash
 from rowen.model.outside import header, letters, message
-from rowen.model.record import storable, storable_cursor
+from rowen.model.record import RecordJson, storable, storable_cursor
 from rowen.model.statements import StatementProfile, StatementsWanted
 from rowen.model.text import normalise
 from rowen.model.url import address
@@ -84,7 +84,7 @@ class Document:
     remarks: tuple[str, ...] = ()
     content_hash: Hash = field(init=False)
     record_hash: Hash = field(init=False)
-    record_json: str = field(init=False, repr=False)
+    written: RecordJson = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -102,13 +102,17 @@ class Document:
             put(self, "links", links_within(tuple(map(address, self.links)), remarks))
         if remarks:
             put(self, "remarks", tuple(remarks))
-        record, record_json = storable(self.record)
+        record, written = storable(self.record)
         content = content_hash(title, text, tags)
-        written = record_json.encode("utf-8", "surrogatepass")
         put(self, "record", record)
         put(self, "content_hash", content)
-        put(self, "record_hash", record_hash(content, url, language, media_type, written, remarks))
-        put(self, "record_json", record_json)
+        put(self, "record_hash", record_hash(content, url, language, media_type, written.whole(), remarks))
+        put(self, "written", written)
+
+    @property
+    def record_json(self) -> str:
+        """The record as it is hashed."""
+        return self.written.whole().decode()
 
 
 @dataclass(frozen=True, slots=True)

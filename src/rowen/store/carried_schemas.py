@@ -13,6 +13,7 @@ from rowen.model.hashes import Hash
 from rowen.model.schema import Schema
 from rowen.model.url import key as key_of
 from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.packed import whole
 from rowen.store.rows import all_rows, one, scalar
 
 __all__ = [
@@ -181,7 +182,8 @@ async def pending(
     rows = await all_rows(
         c,
         f"""
-        select line.number, line.key, coalesce(item.url, line.url), item.title, item.text, item.record, item.media_type
+        select line.number, line.key, coalesce(item.url, line.url), item.title, item.text, item.record,
+               item.source_record, item.media_type
           from ({_LINES}) line
           left join item on {_ITEM}
           left join extraction_check held
@@ -191,7 +193,12 @@ async def pending(
         """.encode(),  # noqa: S608 (a fragment of our own)
         {**_of(carried), "after": after, "upto": upto, "limit": limit, "again": again},
     )
-    return [PendingItem(*row) for row in rows]
+    return [_pending(*row) for row in rows]
+
+
+def _pending(number: int, key: Hash, *rest: Any) -> PendingItem:
+    url, title, text, facts, packed, media_type = rest
+    return PendingItem(number, key, url, title, text, None if facts is None else whole(facts, packed), media_type)
 
 
 async def pending_count(c: Connection, carried: Carried, *, upto: int) -> int:

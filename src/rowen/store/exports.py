@@ -14,6 +14,7 @@ from typing import Any
 from rowen.model import twins
 from rowen.store.database import Connection, Database
 from rowen.store.filters import RECORD_KIND
+from rowen.store.packed import FACTS_TEXT, whole_text
 from rowen.store.rows import all_rows, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 from rowen.store.twins import MAKE_LISTING, group_of, listing
@@ -22,6 +23,7 @@ __all__ = ["Exported", "Snapshot", "snapshot"]
 
 # Rows that are in memory at once, with their texts and records some MB: with more, memory is given back and taken anew.
 _BATCH = 100
+_RECORD_AT = 5  # behind key, URL, title, text and tags
 # As in store/twins.py: so many portals may lie between the original and a copy.
 _STEPS = 8
 
@@ -90,9 +92,9 @@ class Snapshot:
         async with self._c.cursor(name="export", binary=True) as cursor:
             await cursor.execute(
                 f"""
-                select item.key, item.url, item.title, item.text, item.tags, item.record::text, item.language,
+                select item.key, item.url, item.title, item.text, item.tags, {FACTS_TEXT}, item.language,
                        item.media_type, item.created_at, item.updated_at, item.content_hash, item.record_hash,
-                       twin_of.original_key, twin_of.original_url
+                       twin_of.original_key, twin_of.original_url, item.source_record
                   from item left join twin_of on twin_of.item_id = item.id
                  where item.source_id = %(source)s and (%(kinds)s::text[] is null or {RECORD_KIND} = any(%(kinds)s))
                  order by item.key
@@ -100,21 +102,21 @@ class Snapshot:
                 {"source": source_id, "kinds": list(record_kinds) or None},
             )
             while rows := await cursor.fetchmany(_BATCH):
-                yield rows
+                yield [_with_record(row) for row in rows]
 
     async def withdrawn(self, source_id: int, *, days: float) -> AsyncGenerator[list[tuple[Any, ...]]]:
         """The last copies of deleted items that are not older, by key: the same columns, and when it was."""
         async with self._c.cursor(name="withdrawn", binary=True) as cursor:
             await cursor.execute(
-                """
-                select key, url, title, text, tags, record::text, language, media_type,
-                       created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at
+                f"""
+                select key, url, title, text, tags, {FACTS_TEXT}, language, media_type,
+                       created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at, source_record
                   from withdrawn where source_id = %s and at > now() - make_interval(secs => %s) order by key
-                """,
+                """,  # noqa: S608 (constants)
                 [source_id, days * 86_400],
             )
             while rows := await cursor.fetchmany(_BATCH):
-                yield rows
+                yield [_with_record(row) for row in rows]
 
     async def find_twins(self) -> int:
         """Work out who lists the same dataset; returns how many items have twins."""
@@ -165,6 +167,13 @@ async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
     async with database.transaction() as c:
         await c.execute("set transaction isolation level repeatable read")
         yield Snapshot(c)
+
+
+def _with_record(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row of items with its record in one piece; the source's own part of it comes last."""
+    *columns, own = row
+    columns[_RECORD_AT] = whole_text(columns[_RECORD_AT], own)
+    return tuple(columns)
 
 
 # An item that moved to another address was there before, and what stands at the old one did not vanish.

@@ -8,11 +8,13 @@ from rowen.model import twins
 from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Document
 from rowen.store.database import Connection
+from rowen.store.packed import pack, unpacked
 from rowen.store.rows import all_rows, scalar
 
 __all__ = [
     "Check",
     "HeldRow",
+    "OwnCheck",
     "Said",
     "Stored",
     "check",
@@ -48,6 +50,14 @@ class Stored(NamedTuple):
     body_hash: Hash | None
     depth: int | None
     links: str | None
+    checked_apart: bool
+
+
+class OwnCheck(NamedTuple):
+    """A check that says no more than this: it stands in the item, and not in a row of its own."""
+
+    body_hash: Hash | None
+    recipe: Hash
 
 
 class Said(NamedTuple):
@@ -105,12 +115,21 @@ async def count(c: Connection, source_id: int) -> int:
     return int(await scalar(c, "select count(*) from item where source_id = %s", [source_id]) or 0)
 
 
-_STORED = """
-select item.key, item.id, title, language, content_hash, record_hash, chunker,
-       recipe, etag, last_modified, body_hash, depth, links
-  from item left join item_check on item_id = item.id
- where source_id = %(source)s
+# A row of `item_check` counts in the stead of what stands in the item.
+_LOOK = """
+       cross join lateral (
+           select item_check.item_id is not null as apart, coalesce(item_check.recipe, item.recipe) as recipe,
+                  case when item_check.item_id is null then item.body_hash else item_check.body_hash end as body_hash,
+                  case when item.recipe is not null then coalesce(depth, 0) else depth end as depth,
+                  case when item.recipe is not null then coalesce(links, '') else links end as links
+       ) as look
 """
+_STORED = f"""
+select item.key, item.id, title, language, content_hash, record_hash, chunker,
+       look.recipe, etag, last_modified, look.body_hash, look.depth, look.links, look.apart
+  from item left join item_check on item_id = item.id {_LOOK}
+ where source_id = %(source)s
+"""  # noqa: S608 (a constant)
 
 
 async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Hash, Stored]:
@@ -121,7 +140,10 @@ async def stored(c: Connection, source_id: int, keys: Sequence[Hash]) -> dict[Ha
 
 async def records(c: Connection, ids: Sequence[int]) -> dict[int, Any]:
     """The sources' own records of some datasets."""
-    return dict(await all_rows(c, "select id, record -> 'source' from item where id = any(%s)", [list(ids)]))
+    those = await all_rows(
+        c, "select id, record -> 'source', source_record from item where id = any(%s)", [list(ids)], binary=True
+    )
+    return {item_id: own if packed is None else unpacked(packed).get("source") for item_id, own, packed in those}
 
 
 async def said(c: Connection, item_ids: Sequence[int]) -> dict[int, Said]:
@@ -134,17 +156,17 @@ async def said(c: Connection, item_ids: Sequence[int]) -> dict[int, Said]:
 
 # Under a recipe that no reader would give now, or cut by another chunker, validators prove nothing. The old recipe, of
 # whole runs, covers records.
-_HELD = """
+_HELD = f"""
 select item.key, item.id, item.url, proof.etag, proof.last_modified, proof.body_hash,
-       coalesce(depth, 0), coalesce(links, ''), content_hash
-  from item left join item_check on item_id = item.id
+       coalesce(look.depth, 0), coalesce(look.links, ''), content_hash
+  from item left join item_check on item_id = item.id {_LOOK}
        left join lateral (
-           select item_check.etag, item_check.last_modified, item_check.body_hash
+           select item_check.etag, item_check.last_modified, look.body_hash
             where chunker = %(chunker)s
-              and (recipe = any(%(recipes)s) or (recipe = %(old)s and item_check.body_hash is null))
+              and (look.recipe = any(%(recipes)s) or (look.recipe = %(old)s and look.body_hash is null))
        ) as proof on true
  where source_id = %(source)s
-"""
+"""  # noqa: S608 (a constant)
 
 
 async def held(c: Connection, source_id: int, keys: Sequence[Hash], reading: PresentReading) -> list[tuple[Any, ...]]:
@@ -173,23 +195,25 @@ async def every_held(
 
 
 async def insert(
-    c: Connection, source_id: int, documents: Sequence[tuple[Hash, Document]], *, chunker: int
+    c: Connection, source_id: int, documents: Sequence[tuple[Hash, Document, OwnCheck | None]], *, chunker: int
 ) -> dict[Hash, int]:
-    """Store new items; returns their ids."""
+    """Store new items, with those checks that stand in them; returns their ids."""
     if not documents:
         return {}
     those = await all_rows(
         c,
         """
         with fresh as (
-        insert into item (source_id, chunker, key, url, title, text, tags, record,
-                          content_hash, record_hash, language, media_type, twins, remarks)
+        insert into item (source_id, chunker, key, url, title, text, tags, record, source_record,
+                          content_hash, record_hash, language, media_type, twins, remarks, body_hash, recipe)
         select %s, %s, key, url, title, text, array(select jsonb_array_elements_text(tags::jsonb)), record::jsonb,
-               content_hash, record_hash, language, media_type, twins::bigint[], remarks
-          from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
-                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
-               as new(key, url, title, text, tags, record, content_hash, record_hash, language, media_type, twins,
-                      remarks)
+               source_record, content_hash, record_hash, language, media_type, twins::bigint[], remarks, body_hash,
+               recipe
+          from unnest(%b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
+                      %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
+                      %b::bytea[])
+               as new(key, url, title, text, tags, record, source_record, content_hash, record_hash, language,
+                      media_type, twins, remarks, body_hash, recipe)
         returning key, id, title_words(title, tags, record, media_type) as words
         ), titled as (
         insert into item_title (item_id, text_hash)
@@ -197,43 +221,57 @@ async def insert(
         )
         select key, id from fresh
         """,
-        [source_id, chunker, [key for key, _ in documents], *_columns([document for _, document in documents])],
+        [
+            source_id,
+            chunker,
+            [key for key, _, _ in documents],
+            *_columns([document for _, document, _ in documents]),
+            *_check_columns([check for _, _, check in documents]),
+        ],
         binary=True,
     )
     return dict(those)
 
 
-async def update(c: Connection, documents: Sequence[tuple[int, Document, bool]], *, chunker: int, kept: int) -> None:
+async def update(
+    c: Connection, documents: Sequence[tuple[int, Document, bool, OwnCheck | None]], *, chunker: int, kept: int
+) -> None:
     """Replace stored items; where the flag says so, what they say has changed and a new revision begins.
 
-    So many of the records that are replaced by others are kept of each.
+    So many of the records that are replaced by others are kept of each. A check that stands in the item is replaced
+    where another is given.
     """
     if not documents:
         return
-    ids = [item_id for item_id, _, _ in documents]
+    ids = [item_id for item_id, *_ in documents]
     await c.execute(
         """
         with new as (
             select * from unnest(%b::bigint[], %b::boolean[], %b::text[], %b::text[], %b::text[], %b::text[],
-                                 %b::text[], %b::bytea[], %b::bytea[], %b::text[], %b::text[], %b::text[], %b::text[])
-                as new(id, revised, url, title, text, tags, record, content_hash, record_hash, language, media_type,
-                       twins, remarks)
+                                 %b::text[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[], %b::text[],
+                                 %b::text[], %b::text[], %b::bytea[], %b::bytea[])
+                as new(id, revised, url, title, text, tags, record, source_record, content_hash, record_hash,
+                       language, media_type, twins, remarks, body_hash, recipe)
         ), superseded as (
-            insert into superseded_record (item_id, record, at)
-            select item.id, item.record, item.updated_at from item join new on new.id = item.id
-             where item.record <> new.record::jsonb and %b::integer > 0
+            insert into superseded_record (item_id, record, source_record, at)
+            select item.id, item.record, item.source_record, item.updated_at from item join new on new.id = item.id
+             where item.record_hash <> new.record_hash and %b::integer > 0
+               and (item.record <> new.record::jsonb or item.source_record is distinct from new.source_record)
         )
         update item set url = new.url, title = new.title, text = new.text,
                tags = array(select jsonb_array_elements_text(new.tags::jsonb)), record = new.record::jsonb,
-               content_hash = new.content_hash, record_hash = new.record_hash,
+               source_record = new.source_record, content_hash = new.content_hash, record_hash = new.record_hash,
                language = new.language, media_type = new.media_type, twins = new.twins::bigint[],
-               remarks = new.remarks, chunker = %s, revision = revision + new.revised::integer, updated_at = now()
+               remarks = new.remarks, chunker = %s, revision = revision + new.revised::integer, updated_at = now(),
+               body_hash = case when new.recipe is null then item.body_hash else new.body_hash end,
+               recipe = coalesce(new.recipe, item.recipe)
           from new where item.id = new.id
         """,
         [
             ids,
-            [revised for _, _, revised in documents],
-            *_columns([document for _, document, _ in documents]),
+            [revised for _, _, revised, _ in documents],
+            *_columns([document for _, document, _, _ in documents]),
+            *_check_columns([check for *_, check in documents]),
             kept,
             chunker,
         ],
@@ -280,7 +318,8 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
         [d.title for d in documents],
         [d.text for d in documents],
         [canonical_json(d.tags).decode() for d in documents],
-        [d.record_json for d in documents],
+        [d.written.facts().decode() for d in documents],
+        [pack(d.written) for d in documents],
         [d.content_hash for d in documents],
         [d.record_hash for d in documents],
         [d.language for d in documents],
@@ -288,6 +327,10 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
         [twins.written(d) for d in documents],
         ["\n".join(d.remarks) or None for d in documents],
     ]
+
+
+def _check_columns(checks: Sequence[OwnCheck | None]) -> list[list[object]]:
+    return [[check and check.body_hash for check in checks], [check and check.recipe for check in checks]]
 
 
 async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:
@@ -337,4 +380,13 @@ async def touch(c: Connection, run_id: int, seen: Iterable[int]) -> None:
              where item_id = any(%b::bigint[]) and run_id <> %s and checked_at < now() - make_interval(days => %s)
             """,
             [run_id, batch, run_id, _CHECKED_DAYS],
+        )
+        await c.execute(
+            """
+            insert into item_check (run_id, item_id, body_hash, recipe)
+            select %s, id, body_hash, recipe from item
+             where id = any(%b::bigint[]) and recipe is not null and updated_at < now() - make_interval(days => %s)
+               and not exists (select from item_check where item_id = item.id)
+            """,
+            [run_id, batch, _CHECKED_DAYS],
         )

@@ -4,16 +4,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from psycopg.rows import dict_row
+
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Overview, Revision
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, one
+from rowen.store.packed import whole
+from rowen.store.rows import Parameters, Statement, all_rows, list_of, one
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
 __all__ = [
     "at_page",
     "checked",
     "entries",
+    "entries_of",
     "first_of_source",
     "last_new_at",
     "overview",
@@ -24,7 +28,7 @@ __all__ = [
 
 
 _ENTRY = """
-        select item.id, source.name as source, item.url, title, text, tags, record, language, media_type,
+        select item.id, source.name as source, item.url, title, text, tags, record, source_record, language, media_type,
                coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, item.created_at, item.updated_at,
                greatest(item_check.checked_at, item.updated_at,
                         (select max(started_at) from run where run.source_id = source.id and complete)) as checked_at
@@ -32,19 +36,30 @@ _ENTRY = """
 """
 
 
+async def entries_of(c: Connection, statement: Statement, parameters: Parameters) -> list[Entry]:
+    """The items that a statement finds, with whole records."""
+    cursor = await c.cursor(row_factory=dict_row).execute(statement, parameters)
+    rows = await cursor.fetchall()
+    return [_entry(**row) for row in rows]
+
+
+def _entry(*, record: Mapping[str, Any], source_record: bytes | None, **rest: Any) -> Entry:
+    return Entry(record=whole(record, source_record), **rest)
+
+
 async def entries(c: Connection, *keys: Hash) -> list[Entry]:
     """The items under some keys; one in each source that has it."""
-    return await list_of(c, Entry, f"{_ENTRY} where key = any(%s) order by source.name, item.url", [list(keys)])
+    return await entries_of(c, f"{_ENTRY} where key = any(%s) order by source.name, item.url", [list(keys)])
 
 
 async def at_page(c: Connection, mark: int) -> list[Entry]:
     """The datasets that have a mark of a page."""
-    return await list_of(c, Entry, f"{_ENTRY} where item.twins @> array[%s::bigint] order by source.name", [mark])
+    return await entries_of(c, f"{_ENTRY} where item.twins @> array[%s::bigint] order by source.name", [mark])
 
 
 async def first_of_source(c: Connection, name: str) -> list[Entry]:
     """The item of a source by its name; two where there are more."""
-    return await list_of(c, Entry, f"{_ENTRY} where source.name = %s limit 2", [name])
+    return await entries_of(c, f"{_ENTRY} where source.name = %s limit 2", [name])
 
 
 async def source_urls(c: Connection) -> dict[str, str]:
@@ -86,9 +101,11 @@ async def revisions(c: Connection, item_id: int) -> list[Revision]:
 async def superseded_record(c: Connection, item_id: int) -> tuple[Mapping[str, Any], datetime] | None:
     """The record that the present one took the place of, and since when it was in force."""
     row = await one(
-        c, "select record, at from superseded_record where item_id = %s order by number desc limit 1", [item_id]
+        c,
+        "select record, source_record, at from superseded_record where item_id = %s order by number desc limit 1",
+        [item_id],
     )
-    return None if row is None else (row[0], row[1])
+    return None if row is None else (whole(row[0], row[1]), row[2])
 
 
 async def last_new_at(c: Connection, source_ids: Sequence[int]) -> dict[int, datetime]:

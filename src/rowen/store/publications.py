@@ -11,16 +11,18 @@ from rowen.model.publication import EARLIER_CHARS, LogSpan, PublishedChange
 from rowen.model.run import Change
 from rowen.store import changes
 from rowen.store.database import Connection
+from rowen.store.packed import whole
 from rowen.store.rows import all_rows, list_of
 
 __all__ = ["newest", "of_numbers", "page", "spans"]
 
 # Of a text that is only summed up, so much is enough.
 _OPENING_CHARS = 1_000
+_NO_RECORD = {"record": "null::jsonb", "own": "null::bytea"}
 
 _LINES = """
 select change.number, change.kind, change.url, change.title, change.source, change.at, change.run_id, change.moved_from,
-       change.schema, change.diff, {text}, item.tags, item.language, item.media_type, {record},
+       change.schema, change.diff, {text}, item.tags, item.language, item.media_type, {record}, {own},
        coalesce(item.revision, 0), before.title, before.text, before.tags
   from change
   left join item on item.source_id = change.source_id and item.key = change.key
@@ -59,7 +61,7 @@ async def newest(
     if field is not None:
         where.append(changes.OF_FIELD)
     text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
-    told = _LINES.format(text=text, record="null::jsonb", where=" and ".join(where), order="desc")
+    told = _LINES.format(text=text, **_NO_RECORD, where=" and ".join(where), order="desc")
     values: dict[str, Any] = {"before": before, "limit": limit, "source": source, "query": query}
     values |= {"kinds": list(kinds), "field": field, "earlier": EARLIER_CHARS}
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
@@ -68,7 +70,7 @@ async def newest(
 async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[PublishedChange]:
     """Some lines by their numbers, in order."""
     text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
-    told = _LINES.format(text=text, record="null::jsonb", where="change.number = any(%(numbers)s)", order="asc")
+    told = _LINES.format(text=text, **_NO_RECORD, where="change.number = any(%(numbers)s)", order="asc")
     values = {"numbers": list(numbers), "limit": len(numbers), "earlier": EARLIER_CHARS}
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
 
@@ -96,7 +98,8 @@ async def page(c: Connection, number: int, *, size: int, source: str | None) -> 
             "not (change.kind = 'deleted' and exists (select from item other where other.key = change.key"
             " and other.source_id <> change.source_id))"
         )
-    told = _LINES.format(text="item.text", record="item.record", where=" and ".join(where), order="asc")
+    columns = {"text": "item.text", "record": "item.record", "own": "item.source_record"}
+    told = _LINES.format(**columns, where=" and ".join(where), order="asc")
     values = {"first": number * size, "last": (number + 1) * size, "limit": size, "source": source, "earlier": 0}
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
 
@@ -120,14 +123,14 @@ async def spans(
 
 
 def _published(row: tuple[Any, ...]) -> PublishedChange:
-    *line, text, tags, language, media_type, record, revision, title, earlier, earlier_tags = row
+    *line, text, tags, language, media_type, record, own, revision, title, earlier, earlier_tags = row
     return PublishedChange(
         Change(*line),
         text,
         tuple(tags or ()),
         language,
         media_type,
-        record,
+        None if record is None else whole(record, own),
         revision,
         None if earlier is None else (title, earlier, tuple(earlier_tags)),
     )

@@ -6,7 +6,7 @@ from typing import Any, LiteralString, TypeAlias, TypeVar
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, class_row
 
-__all__ = ["Parameters", "all_rows", "first_of", "list_of", "one", "scalar"]
+__all__ = ["Parameters", "Statement", "all_rows", "first_of", "list_of", "one", "scalar"]
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 Statement: TypeAlias = LiteralString | bytes

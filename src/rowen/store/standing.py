@@ -219,9 +219,11 @@ async def detail(c: Connection, item_id: int) -> ItemDetail:
     """What is kept beside an item's text."""
     check = await one(
         c,
-        "select etag, last_modified, body_hash, depth,"
-        " case links when '' then 0 else 1 + length(links) - length(replace(links, e'\\n', '')) end"
-        " from item_check where item_id = %s",
+        "select etag, last_modified,"
+        " case when item_check.item_id is null then item.body_hash else item_check.body_hash end, coalesce(depth, 0),"
+        " case when coalesce(links, '') = '' then 0 else 1 + length(links) - length(replace(links, e'\\n', '')) end"
+        " from item left join item_check on item_id = item.id"
+        " where item.id = %s and (item_check.item_id is not null or item.recipe is not null)",
         [item_id],
     )
     rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])

@@ -6,6 +6,7 @@ from typing import Any
 from rowen.model import twins
 from rowen.model.twins import Families, TwinGroup, TwinItem
 from rowen.store.database import Connection, Database
+from rowen.store.packed import whole
 from rowen.store.rows import all_rows
 
 __all__ = ["MAKE_LISTING", "fill", "group_of", "groups", "listing"]
@@ -70,14 +71,15 @@ async def _join(c: Connection, families: Families, marks: list[int]) -> set[int]
 
 MAKE_LISTING = """
 select item.id, source.name, item.url, item.title, item.key, source.url, item.created_at,
-       item.record - 'resources'{more}
+       item.record - 'resources', item.source_record{more}
   from item join source on source.id = item.source_id {join}
 """
 
 
 def listing(row: Sequence[Any]) -> TwinItem:
     """A row of `MAKE_LISTING`."""
-    item, source, url, title, key, portal, created_at, record = row
+    item, source, url, title, key, portal, created_at, facts, own = row
+    record = whole(facts, own)
     issued = str(record.get("issued") or "")
     return TwinItem(
         *(item, source, url, title, key, twins.host_of(portal), issued, created_at, twins.named_hosts(record))
@@ -125,13 +127,13 @@ _SOURCES_UNMARKED = f"select distinct source_id from item where {_UNMARKED}"  # 
 async def _unmarked(c: Connection, source_id: int) -> list[tuple[int, str]]:
     rows = await all_rows(
         c,
-        "select id, record, url, text, content_hash from item"  # noqa: S608 (a constant)
+        "select id, record, source_record, url, text, content_hash from item"  # noqa: S608 (a constant)
         f" where source_id = %s and {_UNMARKED} order by id limit %s for update",
         [source_id, _FILLED_AT_ONCE],
     )
     return [
-        (item, twins.as_array(twins.marks_of(record, url=url, text=text, content_hash=content)))
-        for item, record, url, text, content in rows
+        (item, twins.as_array(twins.marks_of(whole(facts, own), url=url, text=text, content_hash=content)))
+        for item, facts, own, url, text, content in rows
     ]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Revision
 from rowen.store.database import Connection
+from rowen.store.library import entries_of
 from rowen.store.rows import list_of
 
 __all__ = ["copy", "entries", "expire", "restore", "revisions"]
@@ -17,10 +18,10 @@ async def copy(c: Connection) -> None:
     """Copy the missing items that are about to be deleted."""
     await c.execute(
         """
-        insert into withdrawn (item_id, source_id, key, url, title, text, tags, record, content_hash, record_hash,
-                               language, media_type, remarks, revision, created_at, updated_at, revisions)
-        select id, source_id, key, url, title, text, tags, record, content_hash, record_hash,
-               language, media_type, remarks, revision, created_at, updated_at,
+        insert into withdrawn (item_id, source_id, key, url, title, text, tags, record, source_record, content_hash,
+                               record_hash, language, media_type, remarks, revision, created_at, updated_at, revisions)
+        select id, source_id, key, url, title, text, tags, record, source_record, content_hash,
+               record_hash, language, media_type, remarks, revision, created_at, updated_at,
                (select coalesce(jsonb_agg(jsonb_build_object(
                            'number', number, 'at', at, 'title', old.title, 'text', old.text, 'tags', old.tags,
                            'content_hash', encode(old.content_hash, 'hex')) order by number), '[]')
@@ -72,11 +73,11 @@ async def expire(c: Connection, source_id: int, *, days: float) -> None:
 
 async def entries(c: Connection, key: Hash, *, days: float) -> list[Entry]:
     """The withdrawn copies under a key that are not older, the last one first."""
-    return await list_of(
+    return await entries_of(
         c,
-        Entry,
         """
-        select item_id as id, source.name as source, withdrawn.url, title, text, tags, record, language, media_type,
+        select item_id as id, source.name as source, withdrawn.url, title, text, tags, record, source_record, language,
+               media_type,
                coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, withdrawn.created_at, updated_at,
                at as checked_at, at as withdrawn_at
           from withdrawn join source on source.id = source_id

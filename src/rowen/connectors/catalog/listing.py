@@ -12,7 +12,18 @@ from typing import Any, NamedTuple, Protocol
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed, Fetched, Gone, Unchanged
 
-__all__ = ["FAR_FUTURE", "FAR_PAST", "Listing", "ListingPage", "Names", "RollCall", "Row", "Tokens", "Unread"]
+__all__ = [
+    "FAR_FUTURE",
+    "FAR_PAST",
+    "Listing",
+    "ListingPage",
+    "Names",
+    "RollCall",
+    "Row",
+    "Tokens",
+    "Unopened",
+    "Unread",
+]
 
 FAR_PAST = datetime(1900, 1, 1, tzinfo=UTC)
 FAR_FUTURE = datetime(9000, 1, 1, tzinfo=UTC)
@@ -26,6 +37,17 @@ class Unread(NamedTuple):
     read: Callable[[], Fetched | Failed]
 
 
+class Unopened(NamedTuple):
+    """A record as it was received, not even parsed. It is only if `mark`, a hash of its bytes, is not the one we hold.
+
+    The mark stands behind the hash of what the record says, which decides where the bytes differ.
+    """
+
+    url: str
+    mark: Hash
+    open: "Callable[[], Row]"
+
+
 class Row(NamedTuple):
     """One record of a page: what it amounts to, and when its source says that it was modified.
 
@@ -35,7 +57,7 @@ class Row(NamedTuple):
     itself, has no such record.
     """
 
-    seen: Fetched | Unchanged | Gone | Failed | Unread
+    seen: Fetched | Unchanged | Gone | Failed | Unread | Unopened
     modified: datetime | None = None
     named: bool = True
     shared: bool = False
@@ -45,6 +67,8 @@ class Row(NamedTuple):
     @property
     def observed(self) -> Fetched | Unchanged | Gone | Failed:
         """What is said of the item, for which the record is read if it was not yet."""
+        if isinstance(self.seen, Unopened):
+            return self.seen.open().observed
         return self.seen.read() if isinstance(self.seen, Unread) else self.seen
 
     @property

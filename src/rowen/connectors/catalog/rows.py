@@ -10,7 +10,7 @@ import msgspec
 
 from rowen.connectors.base import Held, Known
 from rowen.connectors.catalog.dataset import Dataset
-from rowen.connectors.catalog.listing import Row, Unread
+from rowen.connectors.catalog.listing import Row, Unopened, Unread
 from rowen.connectors.unread import unread_url
 from rowen.formats.json import payload_of
 from rowen.model.hashes import Hash, body_hash
@@ -18,7 +18,7 @@ from rowen.model.item import Failed, Fetched, Unchanged, Validators
 from rowen.model.outside import attempt
 from rowen.model.url import address
 
-__all__ = ["listed", "objects", "one_by_one", "row_of", "settled", "unread", "without"]
+__all__ = ["listed", "mark_of_bytes", "objects", "one_by_one", "row_of", "settled", "unread", "without"]
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
@@ -26,6 +26,8 @@ T = TypeVar("T")
 # Transactions wait for their turn between two of their statements: with 25 ms a first harvest took 4 % longer. A record
 # that is larger than honest ones takes several times as long.
 _TURN_S = 0.005
+_HASH_BYTES = 32  # of SHA-256
+_MARK_BYTES = 16  # no two records of a catalog share so many by chance
 
 
 async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row]:
@@ -42,7 +44,7 @@ async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row
 
 async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
     """The rows of a page, each read that is not the record we hold; what is held is asked for once for all of them."""
-    unread = [row.url for row in rows if isinstance(row.seen, Unread)]
+    unread = [row.url for row in rows if isinstance(row.seen, Unread | Unopened)]
     if not unread:
         return list(rows)
     held = await known.look_up(unread) if known.count else {}
@@ -50,12 +52,26 @@ async def settled(rows: Sequence[Row], known: Known) -> list[Row]:
 
 
 def _settled(row: Row, held: Mapping[str, Held]) -> Row:
+    if isinstance(row.seen, Unopened):
+        if _held(row.seen.url, held)[_HASH_BYTES:] == row.seen.mark:
+            return row._replace(seen=Unchanged(row.seen.url, by_body=True))
+        row = row.seen.open()
     unread = row.seen
     if not isinstance(unread, Unread):
         return row
-    before = held.get(unread.url)
-    is_same = before is not None and before.body_hash == unread.digest
+    is_same = _held(unread.url, held)[:_HASH_BYTES] == unread.digest[:_HASH_BYTES]
     return row._replace(seen=Unchanged(unread.url, by_body=True) if is_same else unread.read())
+
+
+def _held(url: str, held: Mapping[str, Held]) -> Hash:
+    """The hash of what we hold of a record, with the mark of its bytes; empty if there is none."""
+    before = held.get(url)
+    return b"" if before is None else before.body_hash or b""
+
+
+def mark_of_bytes(record: bytes) -> Hash:
+    """What tells a record from others by its bytes alone."""
+    return body_hash(record)[:_MARK_BYTES]
 
 
 def row_of(
@@ -91,10 +107,12 @@ def unread(
     language: str | None = None,
     landing_page: str | None = None,
     what: str = "record",
+    mark: Hash = b"",
 ) -> Unread | Fetched | Failed:
     """A record of an item, to be read if it is not the one that we hold; one that cannot be hashed is read at once.
 
-    `beside` is what else decides what is made of it, as the address that its links are relative to.
+    `beside` is what else decides what is made of it, as the address that its links are relative to. `mark` is that of
+    its bytes, where it was not opened for the same ones.
     """
 
     def failed(why: str) -> Failed:
@@ -107,7 +125,7 @@ def unread(
     def hashed() -> Unread:
         said = steady(record)
         written = msgspec.json.encode(said, order="deterministic")
-        digest = body_hash(written + beside.encode("utf-8", "surrogatepass"))
+        digest = body_hash(written + beside.encode("utf-8", "surrogatepass")) + mark
         return Unread(address(url), digest, lambda: fetched(said, digest))
 
     return attempt(hashed, lambda _: None) or fetched(record, None)

@@ -35,10 +35,15 @@ class Unreceived(NamedTuple):
 
 
 class UnreadRow(NamedTuple):
-    """A row with an identifier, as it came: a page of them takes a fifth of the memory of one that is read."""
+    """A row with an identifier, as it came: a page of them takes a fifth of the memory of one that is read.
+
+    One that `is_listed` is no tombstone, and describes no harvest.
+    """
 
     id: str
     raw: msgspec.Raw
+    modified: Any = None
+    is_listed: bool = False
 
 
 def id_of(row: Any) -> str:

@@ -15,10 +15,10 @@ from rowen.connectors.catalog.ahead import PageRequest
 from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.languages import word
-from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row
+from rowen.connectors.catalog.listing import Listing, ListingPage, Names, Row, Unopened
 from rowen.connectors.catalog.pages import LEAST_ROWS
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, SourceRefusedError, TooMuchError
-from rowen.connectors.catalog.rows import one_by_one, unread
+from rowen.connectors.catalog.rows import mark_of_bytes, one_by_one, unread
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions
 from rowen.connectors.ckan.course import Course, UnreadRow, Unreceived, id_of, mark_of
 from rowen.connectors.ckan.record import dataset_of, steady
@@ -27,8 +27,9 @@ from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
+from rowen.model.hashes import Hash
 from rowen.model.item import Failed, Gone
-from rowen.model.url import quoted
+from rowen.model.url import address, quoted
 
 __all__ = ["CkanListing"]
 
@@ -57,6 +58,9 @@ class _Answer(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     id: Any = None
+    metadata_modified: Any = None
+    state: Any = None
+    type: Any = None
 
 
 _ANSWER, _NAMED = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Named)
@@ -278,15 +282,26 @@ class CkanListing(Listing):
     def _unread(self, raw: msgspec.Raw) -> Any:
         """A row of which no more is known than its identifier; one without is read at once."""
         try:
-            name = word(_NAMED.decode(raw).id)
+            named = _NAMED.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            name = ""
-        return UnreadRow(name, raw) if name else read_json(bytes(raw), self._address.action)
+            named = _Named()
+        name = word(named.id)
+        if not name:
+            return read_json(bytes(raw), self._address.action)
+        is_listed = named.state != "deleted" and named.type != "harvest"
+        return UnreadRow(name, raw, named.metadata_modified, is_listed)
 
     def _read(self, row: Any) -> Any:
         return read_json(bytes(row.raw), self._address.action) if isinstance(row, UnreadRow) else row
 
     def _row(self, row: Any) -> Row:
+        if not isinstance(row, UnreadRow) or not row.is_listed:
+            return self._opened(row)
+        mark = mark_of_bytes(bytes(row.raw))
+        url = address(self._address.item(row.id))
+        return Row(Unopened(url, mark, lambda: self._opened(row, mark)), _modified(row.modified))
+
+    def _opened(self, row: Any, mark: Hash = b"") -> Row:
         name, row = id_of(row), self._read(row)
         url = self._address.item(name) if name else unread_url(self._address.site, mark_of(row)[1:])
         if isinstance(row, Unreceived):
@@ -306,6 +321,7 @@ class CkanListing(Listing):
             steady=steady,
             language=language,
             landing_page=self._options.landing_page,
+            mark=mark,
         )
         return Row(seen, modified)
 

@@ -297,8 +297,8 @@ class RdfListing(Listing):
 
 def _written(row: Row) -> str:
     match row.seen:
-        case Fetched(Document(record_json=written)):
-            return written
+        case Fetched(Document() as document):
+            return document.record_json
     return ""
 
 

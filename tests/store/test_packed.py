@@ -1,0 +1,46 @@
+"""Records are taken apart to be stored, and put together again."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowen.model.hashes import canonical_json
+from rowen.model.record import storable
+from rowen.store.packed import pack, whole, whole_text
+
+leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('aé"\\')
+values = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner), max_leaves=8)
+names = st.sampled_from(["identifier", "resources", "source", "spatial", "é"])
+
+
+@given(st.dictionaries(names, values))
+def test_a_record_that_is_taken_apart_is_put_together_again(record: Mapping[str, Any]) -> None:
+    record, written = storable(record)
+
+    facts, packed = written.facts(), pack(written)
+
+    assert written.whole() == canonical_json(record)
+    assert whole(json.loads(facts), packed) == record
+    assert (packed is not None) == ("source" in record)
+
+
+@given(st.dictionaries(names, values))
+def test_a_record_is_put_together_without_being_read(record: Mapping[str, Any]) -> None:
+    record, written = storable(record)
+    packed = pack(written)
+    facts = json.loads(written.facts())
+    if packed is not None:
+        facts.pop("resources", None)
+
+    assert json.loads(whole_text(json.dumps(facts), packed)) == record
+
+
+def test_statements_see_where_files_lie_and_not_what_is_said_of_them() -> None:
+    files = [{"url": "https://a.example/1", "name": "One"}, "broken", {"name": "nowhere"}]
+
+    _, written = storable({"issued": "2026", "resources": files, "source": {"id": "a"}})
+
+    assert json.loads(written.facts()) == {"issued": "2026", "resources": [{"url": "https://a.example/1"}, {}, {}]}
