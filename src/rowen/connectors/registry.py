@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -185,6 +184,8 @@ def refuse_secrets(options: Mapping[str, Any]) -> None:
 
 def refuse_unknown_options(options: Mapping[str, Any]) -> None:
     """Refuse an option that no kind has; one that is close is named."""
+    from difflib import get_close_matches
+
     having = {kind: connector(kind).Options.model_fields for kind in kinds()} if options else {}
     every = {name for fields in having.values() for name in fields}
     for name in options:

@@ -14,7 +14,6 @@ from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGo
 from rowen.harvest.engine import Engine, Observer, Work
 from rowen.harvest.run import Order
 from rowen.jobs import schedule
-from rowen.model.library import Case
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.source import Source
@@ -26,6 +25,7 @@ from rowen.store import carried_schemas, due, quarantine, runs
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
+    from rowen.model.library import Case
     from rowen.service.extractions import Extractions
 
 __all__ = ["Runs", "Turns", "named"]

@@ -1,15 +1,20 @@
 """What there is a copy of: listing sources, pausing and removing them, which takes nothing but the database."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rowen.harvest.engine import Engine
-from rowen.model.library import Overview
 from rowen.model.page import Page
 from rowen.model.source import Source
 from rowen.service.counts import KeptCounts
 from rowen.service.paging import decoded, page_of
-from rowen.store import due, embeddings, library, sources, terms
+from rowen.store import due, embeddings, sources, terms
+
+if TYPE_CHECKING:
+    from rowen.model.library import Overview
 
 __all__ = ["SourceList"]
 
@@ -54,6 +59,8 @@ class SourceList:
 
     async def overview(self) -> list[Overview]:
         """How all sources are doing."""
+        from rowen.store import library
+
         is_kept = self._counts.is_warm
         async with self._database.connection() as c:
             model = await embeddings.active(c)
