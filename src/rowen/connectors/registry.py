@@ -198,12 +198,14 @@ def refuse_unknown_options(options: Mapping[str, Any]) -> None:
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:
     """The options of a kind, validated; a wrong one is named together with those that exist."""
-    from pydantic import ValidationError
-
     model = connector(kind).Options
     try:
         return model.model_validate(options)
-    except ValidationError as problem:
+    except ValueError as problem:
+        from pydantic import ValidationError
+
+        if not isinstance(problem, ValidationError):
+            raise
         first = problem.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
