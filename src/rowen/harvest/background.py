@@ -87,6 +87,10 @@ class BackgroundEmbedding:
             self._harvests -= 1
             self.wake()
 
+    def remarks(self) -> list[str]:
+        """What the user should know about the embedding behind the last sync."""
+        return [told for told in (self.remark, self.trouble) if told]
+
     def wake(self) -> None:
         """Say that there may be something to embed."""
         if self._task is not None and not self._gave_up:

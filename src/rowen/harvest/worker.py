@@ -6,18 +6,22 @@ process ends with its input, so it never outlives a killed parent. The parent un
 (`harvest/answers.py`): a worker that was taken over by what it read must not get out through its answer.
 """
 
+from __future__ import annotations
+
 import pickle
 import signal
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from rowen.content import readers
 from rowen.errors import ItemError, RowenError
 from rowen.harvest.sandbox import lock_in
-from rowen.model.chunk import Chunk
 from rowen.model.item import Document, Raw
+
+if TYPE_CHECKING:
+    from rowen.model.chunk import Chunk
 
 __all__ = [
     "LENGTH",

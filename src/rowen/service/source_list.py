@@ -30,8 +30,11 @@ class SourceList:
         self._database = engine.database
         self._settings = engine.settings
 
-    async def every(self, *, limit: int | None = None, after: str | None = None) -> Page[Source]:
-        """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before."""
+    async def every(self, *, limit: int | None = None, after: str | None = None, counted: bool = True) -> Page[Source]:
+        """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before.
+
+        Their items are counted unless that is not wanted.
+        """
         place = decoded(after, _LISTING)
         is_kept = self._counts.is_warm
         async with self._database.connection() as c:
@@ -39,9 +42,9 @@ class SourceList:
                 c,
                 limit=None if limit is None else limit + 1,
                 after=place[0] if place else None,
-                counted=not is_kept,
+                counted=counted and not is_kept,
             )
-        if is_kept:
+        if counted and is_kept:
             found = await self._counted(found)
         return page_of(found, limit, _LISTING, lambda source: [source.name])
 
