@@ -13,7 +13,6 @@ from typing import Any
 
 from rowen.model import twins
 from rowen.store.database import Connection, Database
-from rowen.store.filters import RECORD_KIND
 from rowen.store.rows import all_rows, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 from rowen.store.twins import MAKE_LISTING, group_of, listing
@@ -96,7 +95,7 @@ class Snapshot:
                        item.media_type, item.created_at, item.updated_at, item.content_hash, item.record_hash,
                        twin_of.original_key, twin_of.original_url
                   from item left join twin_of on twin_of.item_id = item.id
-                 where item.source_id = %(source)s and (%(kinds)s::text[] is null or {RECORD_KIND} = any(%(kinds)s))
+                 where item.source_id = %(source)s and (%(kinds)s::text[] is null or item.record_kind = any(%(kinds)s))
                  order by item.key
                 """,  # noqa: S608 (constants)
                 {"source": source_id, "kinds": list(record_kinds) or None},

@@ -4,13 +4,11 @@ from typing import Any
 
 from rowen.model.condition import Condition
 from rowen.model.query import Filters, language_code
-from rowen.model.record_kinds import USUAL
 from rowen.model.source import Source
-from rowen.model.twins import DATASET
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows
 
-__all__ = ["RECORD_KIND", "condition", "languages", "sources"]
+__all__ = ["condition", "languages", "sources"]
 
 # A catalog tells when its dataset was modified; of everything else we know when it changed here.
 _MODIFIED = (
@@ -19,15 +17,12 @@ _MODIFIED = (
     " else item.updated_at {sign} %({name})s::timestamptz end"
 )
 
-RECORD_KIND = f"case when item.media_type = '{DATASET}' then coalesce(item.record ->> 'record_kind', '{USUAL}') end"
-"""What an item describes, as `record_kind_of` has it."""
-
 _CONDITIONS = {
     "source_ids": "item.source_id = any(%(source_ids)s::bigint[])",
     "tags": "exists (select from unnest(item.tags) tag where lower(tag) = any(%(tags)s::text[]))",
     "languages": "exists (select from unnest(%(languages)s::text[]) code"
     " where starts_with(lower(replace(item.language, '_', '-')) || '-', code || '-'))",
-    "record_kinds": f"{RECORD_KIND} = any(%(record_kinds)s::text[])",
+    "record_kinds": "item.record_kind = any(%(record_kinds)s::text[])",
     "publisher": "position(lower(%(publisher)s) in lower(item.record ->> 'publisher')) > 0",
     "since": _MODIFIED.format(sign=">=", name="since"),
     "until": _MODIFIED.format(sign="<=", name="until"),

@@ -11,8 +11,6 @@ A filter that leaves few passages is looked through whole, by words and by meani
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rowen.store.filters import RECORD_KIND
-
 __all__ = ["Meaning", "statement"]
 
 # Words that are ranked at all, the rarest first; each costs one rank a candidate. Long questions gained up to .05 nDCG
@@ -482,7 +480,7 @@ select jsonb_build_object(
 union all
 select * from (select jsonb_build_object(
            'item', item.id, 'url', item.url, 'title', item.title, 'source', source.name, 'kind', source.kind,
-           'language', item.language, 'record_kind', {RECORD_KIND}, 'dataset', item.twins is not null,
+           'language', item.language, 'record_kind', item.record_kind, 'dataset', item.twins is not null,
            'score', top.score, 'passages', top.passages, 'word_rank', top.word_rank, 'meaning_rank', top.meaning_rank,
            'distance', top.distance,
            'text', chunk.text, 'heading', chunk.heading, 'anchor', chunk.anchor, 'passage_score', passage.score,
