@@ -188,9 +188,15 @@ def _busy(path: Path) -> StoreUnavailableError:
 
 
 def _workers(data: Path) -> list[int]:
-    import psutil  # type: ignore[import-untyped] # its stubs are another package
+    return [pid for pid in _pids() if _works_in(pid, data)] if data.exists() else []
 
-    return [pid for pid in psutil.pids() if _works_in(pid, data)] if data.exists() else []
+
+def _pids() -> list[int]:
+    if sys.platform != "linux":
+        import psutil
+
+        return list(psutil.pids())
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
 
 
 def _works_in(pid: int, data: Path) -> bool:
@@ -231,7 +237,7 @@ def _seen(pid: int) -> _SeenProcess | None:
 
 def _told(pid: int) -> _SeenProcess | None:
     """The same where there is no /proc."""
-    import psutil
+    import psutil  # type: ignore[import-untyped] # its stubs are another package
 
     try:
         process = psutil.Process(pid)
