@@ -83,6 +83,7 @@ bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.embedding
 	$(BIN)/python -m bench.exports
 	$(BIN)/python -m bench.peer --records 5000
+	$(BIN)/python -m bench.kinds
 	$(BIN)/python -m bench.queue
 	$(BIN)/python -m bench.freshness --pages 300
 	$(BIN)/python -m bench.fleet --portals 40 --pages 20

@@ -2,12 +2,13 @@
 
 Passages are made up: words as frequent as in real text (Zipf), vectors in clusters. They are loaded by COPY into the
 tables of a database of their own, which `--home` keeps for the next call. One source holds 0.1 % of the passages, one
-1 %, one 20 %.
+1 %, one 20 %, which are records of a catalog: of 16 kB, and every hundredth describes a series.
 """
 
 import argparse
 import asyncio
 import hashlib
+import json
 import random
 import struct
 import tempfile
@@ -21,6 +22,7 @@ import psutil
 from numpy.typing import NDArray
 
 from rowen.model.query import Filters, Query
+from rowen.model.twins import DATASET
 from rowen.settings import Settings
 from rowen.store import search, terms
 from rowen.store.database import Connection, Database
@@ -34,6 +36,7 @@ CLUSTERS = 2_000
 QUERIES = 100
 WARM_UP = 10
 SOURCES = {"rest": 1.0, "fifth": 0.2, "hundredth": 0.01, "thousandth": 0.001}
+CATALOG = 2
 COMMON = ["how", "do", "i", "the", "a", "of", "to", "in", "what", "is", "with", "for"]
 
 Matrix = NDArray[np.float32]
@@ -124,12 +127,15 @@ async def load_block(c: Connection, world: World, first: int, last: int) -> None
             for n, body in enumerate(texts, first):
                 await copy.write_row((n // PASSAGES_AN_ITEM + 1, n, body))
         async with c.cursor().copy(
-            "copy item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker) from stdin"
+            "copy item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker, media_type)"
+            " from stdin"
         ) as copy:
             for item in items:
                 key = b"\\x" + item.to_bytes(8).hex().encode()
                 title = texts[item * PASSAGES_AN_ITEM - first][:60].rsplit(" ", 1)[0]
-                await copy.write_row((world.source(item), key, f"file:///{item}", title, "", "{}", "{}", key, key, 1))
+                source = world.source(item)
+                record, media_type = catalog_record(item) if source == CATALOG else ("{}", None)
+                await copy.write_row((source, key, f"file:///{item}", title, "", "{}", record, key, key, 1, media_type))
         await c.execute(
             "insert into chunk (item_id, position, heading, text, text_hash, tsv)"
             " select new.item, position, '{}', body, sha256(body::bytea),"
@@ -147,6 +153,13 @@ def _row(digest: bytes, vector: bytes) -> bytes:
     """A row of `embedding` as COPY reads it."""
     head = struct.pack("!hihi", 3, 2, 1, len(digest)) + digest
     return head + struct.pack("!ihh", len(vector) + 4, DIMENSIONS, 0) + vector
+
+
+def catalog_record(item: int) -> tuple[str, str]:
+    """A record as catalogs have them, as large as those of `bench.peer`, and its media type."""
+    kind = {"record_kind": "series"} if item % 100 == 0 else {}
+    rng = random.Random(item)
+    return json.dumps({**kind, "source": {f"field{n}": rng.randbytes(120).hex() for n in range(64)}}), DATASET
 
 
 Ask = tuple[str, NDArray[np.float32]]
@@ -237,6 +250,8 @@ async def main(home: Path, passages: int) -> None:
             await timed(c, questions, "meaning", by="meaning")
             for number, name in list(enumerate(SOURCES, 1))[1:]:
                 await timed(c, questions, f"both, in the source {name!r}", filters=Filters(source_ids=[number]))
+            for kind in ("dataset", "series"):
+                await timed(c, questions, f"both, of the record kind {kind!r}", filters=Filters(record_kinds=[kind]))
             await timed(c, questions, "both, of a language that is rare", filters=Filters(languages=["xx"]))
             print(f"recall@10 of meaning: {await recall(c, world, questions[:100]):.3f}", end="")
             for number, name in list(enumerate(SOURCES, 1))[1:]:

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
 from tests.cli.conftest import PATIENCE_S, Cli
+from tests.portals.ckan import CkanPortal
 
 SCRIPT = (
     "import sys\n"
@@ -52,6 +54,27 @@ def test_a_sync_of_what_did_not_change_imports_no_reader_and_nothing_that_extrac
     assert modules & {"turbohtml", "pyoxigraph", "rowen.content.html", "rowen.content.documents.pdf"} == set()
     assert modules & {"rowen.service.extractions", "rowen.harvest.extractor", "rowen.service.facts"} == set()
     assert "rowen.harvest.run" in modules
+
+
+def test_a_sync_of_a_catalog_that_did_not_change_imports_what_asks_and_compares_and_no_more(cli: Cli) -> None:
+    cli.environment |= {"ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8", "ROWEN_HOST_DELAY_S": "0"}
+    with closing(CkanPortal()) as portal:
+        portal.make("hay", notes="<p>In <b>bales</b>.</p>")
+        first = imported(cli, "sync", portal.address)
+        modules = imported(cli, "sync", portal.address)
+
+    assert {"aiohttp", "rowen.connectors.ckan"} < modules
+    assert "turbohtml" in first
+    assert modules & HEAVY == {"aiohttp", "rowen.connectors", "rowen.content", "rowen.formats", "rowen.jobs"}
+    assert modules & {"aiohttp.web", "psutil", "statistics", "tomllib"} == set()
+    assert {name for name in modules if name.startswith("rowen.content.")} == {
+        *("rowen.content.base", "rowen.content.documents", "rowen.content.readers"),
+    }
+    assert {name for name in modules if name.startswith("rowen.enrich.")} == {
+        *("rowen.enrich.base", "rowen.enrich.ledger", "rowen.enrich.registry"),
+    }
+    assert modules & {f"rowen.model.{name}" for name in ("chunk", "extraction", "library", "query", "words")} == set()
+    assert modules & {"rowen.harvest.embed", "rowen.service.apply", "rowen.store.standing"} == set()
 
 
 def test_only_who_asks_for_json_imports_the_facts_of_everything(docs: Cli) -> None:

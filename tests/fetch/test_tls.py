@@ -1,6 +1,8 @@
+import os
 import shutil
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,28 @@ def test_a_server_that_does_not_speak_tls_is_an_error():
                 await fetch.get(base.replace("http:", "https:"))
 
     run(scenario())
+
+
+LATE = """
+import ssl
+from rowen.fetch.tls import aiohttp
+context = aiohttp.TCPConnector.__init__.__globals__["_SSL_CONTEXT_VERIFIED"]
+told = [type(context) is ssl.SSLContext, context.cert_store_stats()["x509"], context.verify_mode.name]
+context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="site.example")
+print(*told, type(context) is ssl.SSLContext, context.cert_store_stats()["x509"])
+made = ssl.create_default_context()
+print(type(made) is ssl.SSLContext, made.cert_store_stats()["x509"])
+"""
+
+
+def test_authorities_are_read_before_the_first_handshake_and_no_earlier(certificate: tuple[Path, Path]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LATE],
+        env={**os.environ, "SSL_CERT_FILE": str(certificate[0]), "SSL_CERT_DIR": str(certificate[0].parent / "none")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == ["False 0 CERT_REQUIRED True 1", "True 1"]

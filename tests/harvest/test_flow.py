@@ -476,7 +476,7 @@ async def test_other_options_have_every_item_read_anew(house: House) -> None:
 async def test_a_new_way_of_cutting_recuts_without_announcing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     async with house.open() as r:
         await sync(r, *fetched(1), Complete())
-        monkeypatch.setattr("rowen.content.chunks.VERSION", 99)
+        monkeypatch.setattr("rowen.content.readers.CHUNKER_VERSION", 99)
         run = await sync(r, *fetched(1), Complete())
 
         assert (run.tally.unchanged, await r.last_change()) == (1, 1)

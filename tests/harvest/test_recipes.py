@@ -127,7 +127,7 @@ async def test_what_another_version_cut_is_read_again_though_its_validators_are_
     folder = fill(tmp_path / "docs")
     async with house.open() as r:
         await r.sync(str(folder))
-        monkeypatch.setattr("rowen.content.chunks.VERSION", 99)
+        monkeypatch.setattr("rowen.content.readers.CHUNKER_VERSION", 99)
         run = await r.sync(str(folder))
 
     assert (run.tally.unchanged, run.tally.stopped_at_validator) == (7, 0)

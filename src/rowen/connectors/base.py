@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
-
-from rowen.model.announcement import Announcement
 from rowen.model.hashes import Hash
 from rowen.model.item import Cursor, Document, Observation, Raw
 from rowen.model.run import Mode
 from rowen.settings import Settings, load
 
 if TYPE_CHECKING:
+    from rowen.connectors.options import Options
     from rowen.fetch.client import Client
+    from rowen.model.announcement import Announcement
 
 __all__ = [
     "Confirms",
@@ -151,20 +150,13 @@ class Tools:
     settings: Settings = field(default_factory=load)
 
 
-class Options(BaseModel):
-    """Options of a source, checked when it is added, not when it runs."""
+def __getattr__(name: str) -> Any:
+    """`Options`, when somebody asks for it: pydantic is not imported for kinds that do without."""
+    if name != "Options":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rowen.connectors.options import Options
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    language: str | None = None
-
-    def reading(self) -> dict[str, Any]:
-        """The options under which an item would be read otherwise: when they change, every item is read anew."""
-        return self.model_dump(mode="json")
-
-    def listing(self) -> dict[str, Any]:
-        """The options under which a cursor holds: when they change, the source is walked from its beginning."""
-        return self.model_dump(mode="json")
+    return Options
 
 
 class Connector(Protocol):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
@@ -185,6 +184,8 @@ def refuse_secrets(options: Mapping[str, Any]) -> None:
 
 def refuse_unknown_options(options: Mapping[str, Any]) -> None:
     """Refuse an option that no kind has; one that is close is named."""
+    from difflib import get_close_matches
+
     having = {kind: connector(kind).Options.model_fields for kind in kinds()} if options else {}
     every = {name for fields in having.values() for name in fields}
     for name in options:
@@ -197,12 +198,14 @@ def refuse_unknown_options(options: Mapping[str, Any]) -> None:
 
 def check_options(kind: str, options: dict[str, Any]) -> Options:
     """The options of a kind, validated; a wrong one is named together with those that exist."""
-    from pydantic import ValidationError
-
     model = connector(kind).Options
     try:
         return model.model_validate(options)
-    except ValidationError as problem:
+    except ValueError as problem:
+        from pydantic import ValidationError
+
+        if not isinstance(problem, ValidationError):
+            raise
         first = problem.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":

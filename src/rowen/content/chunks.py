@@ -14,10 +14,7 @@ from rowen.content.headings import Trail
 from rowen.content.pieces import FORBIDDEN, Piece, checksum, pieces
 from rowen.model.chunk import Chunk
 
-__all__ = ["VERSION", "split"]
-
-VERSION = 2
-"""Raised whenever the same text would be cut in another way."""
+__all__ = ["split"]
 
 _UNDERLINE = re.compile(r"\n[ \t]*(?:={2,}|-{2,})[ \t]*(?:\n|$)")
 # Characters behind a cut that decide where it lies: an edit farther down leaves it there. With fewer, more pieces begin

@@ -18,6 +18,7 @@ from rowen.model import media
 
 __all__ = [
     "BUILT_IN",
+    "CHUNKER_VERSION",
     "VERSION",
     "VERSION_BEFORE_FORMATS",
     "Format",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 GROUP = "rowen.readers"
+CHUNKER_VERSION = 2
+"""Of `content/chunks.py`: raised whenever the same text would be cut in another way."""
+
 VERSION = 2
 """Raised when what all readers share changes what is stored: the decoding of text, or the making of a document."""
 

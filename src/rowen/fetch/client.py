@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from random import Random
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
-import aiohttp
-from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
@@ -26,8 +24,12 @@ from rowen.fetch.request import Defaults, Request, RequestOptions, prepare
 from rowen.fetch.response import Hop, RequestMeter, Response, Stream, respond
 from rowen.fetch.sessions import Sessions
 from rowen.fetch.target import join, parse, redact
+from rowen.fetch.tls import aiohttp
 from rowen.settings import Settings
 from rowen.tracing import span
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
 
 __all__ = ["Client"]
 
@@ -75,7 +77,7 @@ class Client:
         now: Callable[[], datetime] = _utc_now,
         random: Random | None = None,
         proxy: str | None = None,
-        resolver: AbstractResolver | None = None,
+        resolver: "AbstractResolver | None" = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._settings = settings

@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Self
 
-import aiohttp
-
 from rowen.errors import (
     BadAnswerError,
     BadUrlError,
@@ -24,6 +22,7 @@ from rowen.fetch.encoding import decoder
 from rowen.fetch.politeness import Permit
 from rowen.fetch.response import Hop, RequestMeter
 from rowen.fetch.target import Target, redact
+from rowen.fetch.tls import aiohttp
 
 __all__ = ["TRANSPORT_ERRORS", "Exchange", "translated"]
 

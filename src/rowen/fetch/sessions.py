@@ -3,16 +3,19 @@
 import asyncio
 import ssl
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import aiohttp
-from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from rowen.fetch.encoding import ACCEPT_ENCODING
 from rowen.fetch.guard import AddressGuard
 from rowen.fetch.target import Target
+from rowen.fetch.tls import aiohttp
 from rowen.settings import Settings
 from rowen.version import __version__
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
 
 __all__ = ["USER_AGENT", "Sessions"]
 
@@ -51,7 +54,7 @@ class Sessions:
         settings: Settings,
         *,
         proxy: str | None = None,
-        resolver: AbstractResolver | None = None,
+        resolver: "AbstractResolver | None" = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._settings = settings
@@ -79,7 +82,7 @@ class Sessions:
             await self._proxied.close()
 
     def _session(
-        self, *, guarded: bool, resolver: AbstractResolver | None = None, proxy: URL | None = None
+        self, *, guarded: bool, resolver: "AbstractResolver | None" = None, proxy: URL | None = None
     ) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
             limit=0,

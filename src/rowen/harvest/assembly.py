@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rowen.connectors import registry
-from rowen.connectors.base import Confirms, Connector, Meter, Options, Tools
+from rowen.connectors.base import Confirms, Connector, Meter, Tools
 from rowen.harvest import agreements, narrow
 from rowen.harvest.language_models import facts_wanted
 from rowen.harvest.prepare import FactWorkers, Workers
@@ -16,6 +16,7 @@ from rowen.model.source import Source
 from rowen.store import carried_schemas
 
 if TYPE_CHECKING:
+    from rowen.connectors.base import Options
     from rowen.harvest.engine import Engine, Observer
 
 __all__ = ["Assembly"]

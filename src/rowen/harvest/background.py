@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder
 from rowen.errors import ConfigurationError, EmbeddingError, RowenError
-from rowen.harvest.embed import Embedding, Spent
 from rowen.harvest.embedder import Embedders, wanted_spec
 from rowen.model.run import Run
 from rowen.settings import Settings
@@ -21,6 +20,7 @@ from rowen.store.database import Database
 from rowen.store.embeddings import Claim, Model
 
 if TYPE_CHECKING:
+    from rowen.harvest.embed import Embedding, Spent
     from rowen.harvest.engine import Work
 
 __all__ = ["POLL_S", "BackgroundEmbedding"]
@@ -87,6 +87,10 @@ class BackgroundEmbedding:
             self._harvests -= 1
             self.wake()
 
+    def remarks(self) -> list[str]:
+        """What the user should know about the embedding behind the last sync."""
+        return [told for told in (self.remark, self.trouble) if told]
+
     def wake(self) -> None:
         """Say that there may be something to embed."""
         if self._task is not None and not self._gave_up:
@@ -119,16 +123,17 @@ class BackgroundEmbedding:
 
     async def record_spend(self, run: Run, source_id: int) -> Run:
         """Write into a run's tally what was embedded for its source, and how many of its texts have no vector yet."""
-        spent = self._spent.pop(source_id, Spent())
+        spent = self._spent.pop(source_id, None)
         async with self._database.connection() as c:
             model = None if self.off else await embeddings.active(c)
             pending = await embeddings.pending_of(c, model, source_id) if model is not None else 0
-            if spent == Spent() and pending == run.tally.embeddings_pending:
+            if spent is None and pending == run.tally.embeddings_pending:
                 return run
             tally = replace(run.tally, embeddings_pending=pending)
-            tally.add({"embedded": spent.texts, "embedding_tokens": spent.tokens})
-            tally.add({"embeddings_truncated": spent.truncated})
-            tally.embedding_usd = round(tally.embedding_usd + spent.usd, 6)
+            if spent is not None:
+                tally.add({"embedded": spent.texts, "embedding_tokens": spent.tokens})
+                tally.add({"embeddings_truncated": spent.truncated})
+                tally.embedding_usd = round(tally.embedding_usd + spent.usd, 6)
             await runs.amend(c, run.id, tally)
         return replace(run, tally=tally)
 
@@ -222,6 +227,8 @@ class BackgroundEmbedding:
         sources: Sequence[int] = (),
     ) -> Embedding:
         """Embed all that is pending, or that of some sources, and write down that nothing is, if so."""
+        from rowen.harvest.embed import Embedding, Spent
+
         # Read after the claim was taken: who had it before may just have finished.
         model = await self.model_of(embedder)
         work = self._live = Embedding(

@@ -5,16 +5,13 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from rowen.enrich.extract.structured import wanted_names
-from rowen.enrich.ledger import Ledger
-from rowen.enrich.llm.base import ModelTools
-from rowen.enrich.llm.registry import KINDS, make
 from rowen.model.facts import FactsWanted
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rowen.enrich.ledger import Ledger
     from rowen.enrich.llm.base import LanguageModel
     from rowen.fetch.client import Client
     from rowen.store.carried_schemas import Carried
@@ -41,6 +38,9 @@ class LanguageModels:
 
         `anthropic:claude-haiku-4-5` is one of another kind, at the provider's own address and with its usual key.
         """
+        from rowen.enrich.llm.base import ModelTools
+        from rowen.enrich.llm.registry import make
+
         if model not in self._made:
             settings, name = self._named(model)
             tools = ModelTools(lambda: self._opened_client(settings), settings, self._ledger)
@@ -57,6 +57,8 @@ class LanguageModels:
 
     def _named(self, model: str | None) -> tuple[Settings, str | None]:
         """The settings for a model by its name, which may begin with its kind."""
+        from rowen.enrich.llm.registry import KINDS
+
         kind, colon, name = (model or "").partition(":")
         if not (colon and name and kind in KINDS):
             return self._settings, model
@@ -86,6 +88,8 @@ def facts_wanted(carried: Sequence[Carried]) -> FactsWanted | None:
     """What is kept of the markup of pages, for the schemas that their source carries; None for none."""
     if not carried:
         return None
+    from rowen.enrich.extract.structured import wanted_names
+
     rules = [
         (f"{one.schema.name}.{name}", rule["at"])
         for one in carried

@@ -1,13 +1,18 @@
 """Which passages of an item stay, move, go and come, so that an edit writes only what it touches."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rowen.model.chunk import Chunk
 from rowen.model.hashes import text_hash
 from rowen.store.chunks import NewChunk, StoredChunk
+
+if TYPE_CHECKING:
+    from rowen.model.chunk import Chunk
 
 __all__ = ["Edit", "first_edit", "plan_edit"]
 

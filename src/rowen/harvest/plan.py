@@ -1,8 +1,11 @@
 """A group of observations becomes a plan: what each one amounts to, and what has to be written for it."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from rowen.harvest import sieve
 from rowen.harvest.group import Group
@@ -11,7 +14,6 @@ from rowen.harvest.prepare import Workers
 from rowen.harvest.recipes import Recipes
 from rowen.harvest.seen import Seen
 from rowen.harvest.worker import Passages, Prepared, Refused, Text
-from rowen.model.chunk import Chunk
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
 from rowen.model.run import Outcome
@@ -23,6 +25,9 @@ from rowen.store.database import Database
 from rowen.store.held import Pending
 from rowen.store.items import Check, OwnCheck, Stored
 from rowen.store.moves import Arrival, arrival
+
+if TYPE_CHECKING:
+    from rowen.model.chunk import Chunk
 
 __all__ = ["Plan", "Planner", "Write"]
 

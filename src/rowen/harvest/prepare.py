@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from rowen.content import readers
-from rowen.content.read import is_document
 from rowen.errors import ItemError
 from rowen.harvest.answers import unpickle
 from rowen.harvest.worker import LENGTH, Answer, Call, Prepared, Raised, Refused, Result, Task, Text, Uncut, prepare_all
@@ -224,6 +223,8 @@ def _weight(task: Task) -> int:
         case Uncut(raw):
             return _weight(raw)
         case Raw():
+            from rowen.content.read import is_document
+
             return max(len(task.body), BATCH_BYTES) if is_document(task) else len(task.body)
         case Text(text):
             return len(text) // CUTTING_SHARE

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from rowen.content import chunks, readers
+from rowen.content import readers
 from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Document
 from rowen.model.twins import DATASET
@@ -53,7 +53,7 @@ def recipes(kind: str, reading: Mapping[str, Any]) -> Recipes:
     current = {records, *bodies.values()}
     if all(one.is_first for one in known):
         current.add(old)
-    return Recipes(records, bodies, old, frozenset(current), chunks.VERSION)
+    return Recipes(records, bodies, old, frozenset(current), readers.CHUNKER_VERSION)
 
 
 def _hash(told: list[Any]) -> Hash:

@@ -6,7 +6,6 @@ from rowen.harvest.recipes import Recipes
 from rowen.model.hashes import Hash
 from rowen.model.item import Document, Raw, Unchanged, Validators
 from rowen.model.run import Outcome
-from rowen.model.words import words_of
 from rowen.store.items import Check, Said, Stored
 
 __all__ = ["Verdict", "is_reread", "judge", "only_marked_otherwise", "recheck", "same_body", "unread_check"]
@@ -85,6 +84,8 @@ def _plain(line: str) -> tuple[int, str]:
 
     Within inline code, how many spaces there are depends on where the source of a page breaks its lines.
     """
+    from rowen.model.words import words_of
+
     body = line.lstrip()
     words = words_of(body)
     return len(line) - len(body), " ".join(words.split()) if "`" in body else words

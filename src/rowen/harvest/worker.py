@@ -6,20 +6,22 @@ process ends with its input, so it never outlives a killed parent. The parent un
 (`harvest/answers.py`): a worker that was taken over by what it read must not get out through its answer.
 """
 
+from __future__ import annotations
+
 import pickle
 import signal
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from rowen.content import chunks as chunker
-from rowen.content import read as reader
 from rowen.content import readers
 from rowen.errors import ItemError, RowenError
 from rowen.harvest.sandbox import lock_in
-from rowen.model.chunk import Chunk
 from rowen.model.item import Document, Raw
+
+if TYPE_CHECKING:
+    from rowen.model.chunk import Chunk
 
 __all__ = [
     "LENGTH",
@@ -103,6 +105,10 @@ def prepare_all(tasks: list[Task]) -> list[Answer]:
 
 
 def _prepare(task: Task) -> Answer:
+    # Whoever starts a worker, or finds that nothing changed, reads nothing itself.
+    from rowen.content import chunks as chunker
+    from rowen.content import read as reader
+
     try:
         match task:
             case Text(text):
@@ -146,6 +152,9 @@ def _written(answers: list[Answer]) -> bytes:
 def main(places: Sequence[str] = ()) -> None:
     """Serve until the parent closes the pipe. `places` are those of the readers that other packages bring."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Once locked in, a process can import nothing any more.
+    from rowen.content import chunks, read  # noqa: F401
+
     readers.join(places)
     lock_in()
     _serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,16 +1,18 @@
 """The job that extracts facts from what changed in a source. It waits for providers and budgets, and goes on later."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rowen.errors import class_of
-from rowen.jobs.policy import JobTrouble
-from rowen.model.extraction import ExtractionReport
 from rowen.store import carried_schemas, sources
 from rowen.store.database import Connection, Database
 
 if TYPE_CHECKING:
+    from rowen.jobs.policy import JobTrouble
     from rowen.jobs.tasks import AtWork
+    from rowen.model.extraction import ExtractionReport
 
 __all__ = ["QUEUE", "extract_task", "put_behind", "put_extraction"]
 
@@ -41,7 +43,7 @@ async def put_behind(c: Connection, database: Database, source_id: int) -> None:
         await put_extraction(c, database, source_id)
 
 
-async def extract_task(at_work: "AtWork", *, source_id: int) -> None:
+async def extract_task(at_work: AtWork, *, source_id: int) -> None:
     """Extract what changed in a source, as `rowen extract --source` does; to end early is to begin no more calls."""
     from rowen.harvest.extractor import Extractor
     from rowen.jobs.tasks import JobTroubledError  # the table of tasks names this one
@@ -69,6 +71,8 @@ async def extract_task(at_work: "AtWork", *, source_id: int) -> None:
 
 async def _trouble(database: Database, source_id: int, reports: list[ExtractionReport]) -> JobTrouble | None:
     """What the rest waits for, with the time at which it may go on."""
+    from rowen.jobs.policy import JobTrouble
+
     waiting = next((report.waits_for for report in reports if report.waits_for), None)
     if waiting is None:
         return None

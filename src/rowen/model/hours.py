@@ -4,7 +4,6 @@ A window begins when the clock first shows its start and ends when it first show
 the two, the moment of the skip counts. So windows that meet on the clock meet in time, whatever summer time does.
 """
 
-import difflib
 import re
 import zoneinfo
 from collections.abc import Iterator
@@ -174,9 +173,11 @@ def _moment(day: date, minutes: int, zone: tzinfo) -> datetime:
 
 
 def _zone_hint(name: str) -> str:
+    from difflib import get_close_matches
+
     known = zoneinfo.available_timezones()
     if not known:
         return "This machine has no time zone database. Install tzdata."
     by_lower_case = {one.lower(): one for one in sorted(known)}
-    close = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    close = get_close_matches(name.lower(), by_lower_case, n=1)
     return f"Did you mean {by_lower_case[close[0]]}?" if close else "Such as Europe/Brussels or UTC."

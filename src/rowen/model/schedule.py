@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Self
 
-from cronsim import CronSim, CronSimError
-
 from rowen.errors import UsageError
 from rowen.model.hours import Hours, Window, windows_of, zone_of
 from rowen.model.wording import count
@@ -155,6 +153,8 @@ class Schedule:
         return self._within(at, share)
 
     def _next_cron(self, moment: datetime) -> datetime:
+        from cronsim import CronSim
+
         local = moment.astimezone(zone_of(self.tz))
         # Where the clock goes back, the library gives times of the hour's first passage during its second.
         return next(at for found in CronSim(self.cron or "", local) if (at := found.astimezone(UTC)) > moment)
@@ -175,6 +175,8 @@ class Schedule:
 
     def _kind_in_words(self) -> str:
         if self.cron is not None:
+            from cronsim import CronSim
+
             told = CronSim(self.cron, _EPOCH).explain()
             return told[:1].lower() + told[1:]
         if not isinstance(self.every, int):
@@ -240,6 +242,8 @@ def _expression(text: str) -> str:
 
 def _problem(cron: str) -> str | None:
     """What is wrong with a cron expression; the library would take a sixth field, of seconds."""
+    from cronsim import CronSim, CronSimError
+
     if len(cron.split()) != 5:
         return "it does not have five fields"
     try:

@@ -58,4 +58,4 @@ def _values(row: ExportRow) -> Iterator[tuple[str, str]]:
     for language in row["languages"] or [row["language"] or ""]:
         yield "language", language
     for resource in row["resources"]:
-        yield "format", resource["format"] or resource["media_type"]
+        yield "format", resource.format or resource.media_type

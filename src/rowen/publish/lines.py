@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO, TypeAlias
+from typing import Any, BinaryIO, Literal, Protocol, TextIO, TypeAlias
 
 import msgspec
 
@@ -41,65 +41,65 @@ _NEEDS_QUOTES = re.compile('[",\r\n]')
 class TextStream(Protocol):
     """A format that can be written in pieces, one after the other."""
 
-    def begin(self) -> str:
+    def begin(self) -> bytes:
         """What comes first."""
         ...
 
-    def rows(self, rows: Sequence[ExportRow]) -> str:
+    def rows(self, rows: Sequence[ExportRow]) -> bytes:
         """Some rows."""
         ...
 
-    def end(self) -> str:
+    def end(self) -> bytes:
         """What comes last."""
         ...
 
 
 class _JsonLines:
-    def begin(self) -> str:
-        return ""
+    def begin(self) -> bytes:
+        return b""
 
-    def rows(self, rows: Sequence[ExportRow]) -> str:
-        return "".join(map(json_line, rows))
+    def rows(self, rows: Sequence[ExportRow]) -> bytes:
+        return b"".join(map(json_line, rows))
 
-    def end(self) -> str:
-        return ""
+    def end(self) -> bytes:
+        return b""
 
 
 class _JsonArray:
     """An array with an object a line, so that it can be looked at."""
 
     def __init__(self) -> None:
-        self._before = "\n"
+        self._before = b"\n"
 
-    def begin(self) -> str:
-        return "["
+    def begin(self) -> bytes:
+        return b"["
 
-    def rows(self, rows: Sequence[ExportRow]) -> str:
+    def rows(self, rows: Sequence[ExportRow]) -> bytes:
         if not rows:
-            return ""
-        before, self._before = self._before, ",\n"
-        return before + ",\n".join(json_line(row)[:-1] for row in rows)
+            return b""
+        before, self._before = self._before, b",\n"
+        return before + b",\n".join(json_line(row)[:-1] for row in rows)
 
-    def end(self) -> str:
-        return "\n]\n"
+    def end(self) -> bytes:
+        return b"\n]\n"
 
 
 class _Table:
     def __init__(self, *, excel: bool) -> None:
         self._excel = excel
 
-    def begin(self) -> str:
-        return ("\ufeff" if self._excel else "") + self._text([COLUMNS])
+    def begin(self) -> bytes:
+        return ("\ufeff".encode() if self._excel else b"") + self._text([COLUMNS])
 
-    def rows(self, rows: Sequence[ExportRow]) -> str:
+    def rows(self, rows: Sequence[ExportRow]) -> bytes:
         cells = (map(_cell, row.values()) for row in rows)
         return self._text(map(harmless, row) for row in cells) if self._excel else self._text(cells)
 
-    def end(self) -> str:
-        return ""
+    def end(self) -> bytes:
+        return b""
 
-    def _text(self, rows: Iterable[Iterable[str]]) -> str:
-        return "".join(map(_csv_line, rows))
+    def _text(self, rows: Iterable[Iterable[str]]) -> bytes:
+        return "".join(map(_csv_line, rows)).encode()
 
 
 def text_stream(form: Streamed, *, excel: bool = False) -> TextStream:
@@ -124,14 +124,14 @@ class _TextFiles:
         self._open = ExitStack()
         self.identity_file = f"identity{self.identity_ending}"
         self._identity = self._open.enter_context(self._text(self.identity_file))
-        self._out: TextIO | None = None
+        self._out: BinaryIO | None = None
 
     def begin(self, source: str, file: str) -> str:
         """Begin a source in a file of its own."""
         self._end_source()
         name = f"{file}.{self.form}"
         self._stream = self._new_stream()
-        self._out = self._text(name)
+        self._out = (self._folder / name).open("wb")
         self._out.write(self._stream.begin())
         return name
 
@@ -208,7 +208,7 @@ class WithdrawnLines:
     """The last copies of deleted items, apart from what is there, as JSON lines whatever the format of the rest."""
 
     def __init__(self, folder: Path) -> None:
-        self._out = (folder / WITHDRAWN).open("w", encoding="utf-8", newline="", errors="surrogatepass")
+        self._out = (folder / WITHDRAWN).open("wb")
         self.items = 0
 
     def write(self, rows: Sequence[tuple[ExportRow, datetime]]) -> None:
@@ -221,13 +221,13 @@ class WithdrawnLines:
         self._out.close()
 
 
-def json_line(row: ExportRow, **more: str) -> str:
+def json_line(row: ExportRow, **more: str) -> bytes:
     """One row on a line of its own."""
     facts: dict[str, Any] = {**row, "first_seen": _moment(row["first_seen"]), "updated_at": _moment(row["updated_at"])}
     facts |= more
     # The record is JSON as it comes from the database, and need not be read to be written.
     record = facts.pop("record")
-    return f'{msgspec.json.encode(facts)[:-1].decode()},"record":{record}}}\n'
+    return b'%b,"record":%b}\n' % (msgspec.json.encode(facts)[:-1], record)
 
 
 def _csv_line(cells: Iterable[str]) -> str:
@@ -245,6 +245,8 @@ def _cell(value: Any) -> str:
             return value
         case None:
             return ""
+        case bytes():
+            return value.decode()
         case list():
             return msgspec.json.encode(value).decode() if value else ""
     return _moment(value)

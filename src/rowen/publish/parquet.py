@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rowen.errors import UsageError
@@ -121,10 +122,13 @@ class ParquetWriter:
 
 def _array(column: list[Any], type_: pa.DataType) -> pa.Array:
     """A column; resources are taken apart here, since Arrow looks at each of them four times."""
+    if column and isinstance(column[0], bytes):
+        # The database has made sure that it is UTF-8; to look again takes as long as to compress it.
+        return pa.array(column, pa.binary()).view(type_)
     if not (pa.types.is_list(type_) and type_.value_type == _RESOURCE):
         return pa.array(column, type_)
-    every = [one for resources in column for one in resources]
-    fields = [pa.array([one[field.name] for one in every], field.type) for field in _RESOURCE]
+    every = list(chain.from_iterable(column))
+    fields = [pa.array(list(map(attrgetter(field.name), every)), field.type) for field in _RESOURCE]
     offsets = pa.array(accumulate(map(len, column), initial=0), pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(fields, fields=list(_RESOURCE)), type=type_)
 

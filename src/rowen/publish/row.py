@@ -1,6 +1,5 @@
 """One item as it is exported: the same columns for every kind and every format."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
@@ -12,14 +11,14 @@ __all__ = ["COLUMNS", "ExportColumn", "ExportResource", "ExportRow", "Identity",
 
 
 class StoredRow(NamedTuple):
-    """One item as the store hands it over; `record` is the whole of it, as JSON text."""
+    """One item as the store hands it over; `record` is the whole of it, as JSON in UTF-8."""
 
     key: bytes
     url: str
     title: str
     text: str
     tags: list[str]
-    record: str
+    record: bytes
     language: str | None
     media_type: str | None
     first_seen: datetime
@@ -30,15 +29,15 @@ class StoredRow(NamedTuple):
     original_url: str | None
 
 
-class ExportResource(TypedDict):
+class ExportResource(msgspec.Struct):
     """One file or service of a dataset."""
 
-    url: str
-    name: str
-    description: str
-    format: str
-    media_type: str
-    size_bytes: int | None
+    url: str = ""
+    name: str = ""
+    description: str = ""
+    format: str = ""
+    media_type: str = ""
+    size_bytes: int | None = None
 
 
 class ExportColumn(TypedDict):
@@ -50,7 +49,7 @@ class ExportColumn(TypedDict):
 
 
 class ExportRow(TypedDict):
-    """One line of an export. `record` is the complete record of the source, as JSON text."""
+    """One line of an export. `record` is the complete record of the source, as JSON in UTF-8."""
 
     source: str
     kind: str
@@ -78,14 +77,36 @@ class ExportRow(TypedDict):
     record_hash: str
     duplicate_of: str | None
     group_id: str | None
-    record: str
+    record: bytes
 
 
 COLUMNS = tuple(ExportRow.__annotations__)
 
-Facts = Mapping[str, msgspec.Raw]
-_FACTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NONE = msgspec.Raw(b"null")
+_NOTHING = msgspec.Raw(b"")
+
+
+class _Told(msgspec.Struct):
+    """What is exported of a record. Most of it is the source's own, and goes out as it is: it is not read."""
+
+    identifier: Any = None
+    publisher: Any = None
+    licence: Any = None
+    languages: Any = None
+    issued: Any = None
+    modified: Any = None
+    spatial: Any = None
+    temporal: Any = None
+    landing_page: Any = None
+    record_kind: Any = None
+    resources: msgspec.Raw = _NOTHING
+    columns: Any = None
+    source: msgspec.Raw = _NOTHING
+
+
+_TOLD = msgspec.json.Decoder(_Told)
+_RESOURCES = msgspec.json.Decoder(list[ExportResource])
+# What Parquet holds as a size; of a larger one nobody knows what it means.
+_MOST_BYTES = 2**63
 
 
 class Identity(NamedTuple):
@@ -101,29 +122,28 @@ class Identity(NamedTuple):
 
 def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
     """The line of an item; what its kind does not know is left empty."""
-    facts = _facts(stored.record)
-    source_record = facts.get("source")
-    resources = [one for one in _list(facts, "resources") if isinstance(one, dict)]
+    told = _told(stored.record)
+    resources, tables = _resources(told.resources)
     is_copy = stored.original_key is not None and stored.original_key != stored.key
     return {
         "source": source,
         "kind": kind,
         "url": stored.url,
-        "identifier": _text(facts, "identifier"),
+        "identifier": _text(told.identifier),
         "title": stored.title,
         "text": stored.text,
         "tags": stored.tags,
-        "publisher": _text(facts, "publisher"),
-        "licence": _text(facts, "licence"),
-        "languages": [one for one in _list(facts, "languages") if isinstance(one, str)],
-        "issued": _text(facts, "issued"),
-        "modified": _text(facts, "modified"),
-        "spatial": _text(facts, "spatial"),
-        "temporal": _text(facts, "temporal"),
-        "landing_page": _text(facts, "landing_page"),
-        "record_kind": record_kind_of({"record_kind": _text(facts, "record_kind")}, stored.media_type),
-        "resources": [_resource(one) for one in resources],
-        "columns": _columns([*_list(facts, "columns"), *(one for each in resources for one in _told_columns(each))]),
+        "publisher": _text(told.publisher),
+        "licence": _text(told.licence),
+        "languages": [one for one in _list(told.languages) if isinstance(one, str)],
+        "issued": _text(told.issued),
+        "modified": _text(told.modified),
+        "spatial": _text(told.spatial),
+        "temporal": _text(told.temporal),
+        "landing_page": _text(told.landing_page),
+        "record_kind": record_kind_of({"record_kind": _text(told.record_kind)}, stored.media_type),
+        "resources": resources,
+        "columns": _columns([*_list(told.columns), *tables]),
         "language": stored.language,
         "media_type": stored.media_type,
         "first_seen": stored.first_seen,
@@ -132,31 +152,44 @@ def row_of(stored: StoredRow, source: str, kind: str) -> ExportRow:
         "record_hash": stored.record_hash.hex(),
         "duplicate_of": stored.original_url if is_copy else None,
         "group_id": stored.original_key.hex()[:16] if stored.original_key is not None else None,
-        "record": stored.record if source_record is None else bytes(source_record).decode(),
+        "record": bytes(told.source) or stored.record,
     }
 
 
-def _facts(record: str) -> Facts:
-    """The parts of a record, unread: most of it is the source's own, and goes out as it is."""
+def _told(record: bytes) -> _Told:
     try:
-        return _FACTS.decode(record)
+        return _TOLD.decode(record)
     except msgspec.ValidationError:
-        return {}
+        return _Told()
 
 
-def _text(facts: Facts, name: str) -> str | None:
-    value = msgspec.json.decode(facts.get(name, _NONE))
+def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _list(facts: Facts, name: str) -> list[Any]:
-    value = msgspec.json.decode(facts.get(name, _NONE))
+def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _told_columns(resource: dict[str, Any]) -> list[Any]:
-    told = resource.get("columns")
-    return told if isinstance(told, list) else []
+def _resources(told: msgspec.Raw) -> tuple[list[ExportResource], list[Any]]:
+    """The resources of a dataset, and the columns that they tell of.
+
+    Those that our connectors wrote are read in one go; others may hold anything.
+    """
+    if not (text := bytes(told)):
+        return [], []
+    try:
+        found = _RESOURCES.decode(text)
+    except msgspec.ValidationError:
+        found = None
+    if found is not None and b'"columns"' not in text and all(_is_size(one.size_bytes) for one in found):
+        return found, []
+    every = [one for one in _list(msgspec.json.decode(text)) if isinstance(one, dict)]
+    return [_resource(one) for one in every], [column for one in every for column in _list(one.get("columns"))]
+
+
+def _is_size(value: Any) -> bool:
+    return value is None or (type(value) is int and abs(value) < _MOST_BYTES)
 
 
 def _columns(told: list[Any]) -> list[ExportColumn]:
@@ -175,11 +208,11 @@ def _column(one: dict[str, Any]) -> ExportColumn:
 
 def _resource(one: dict[str, Any]) -> ExportResource:
     told, size = one.get, one.get("size_bytes")
-    return {
-        "url": str(told("url") or ""),
-        "name": str(told("name") or ""),
-        "description": str(told("description") or ""),
-        "format": str(told("format") or ""),
-        "media_type": str(told("media_type") or ""),
-        "size_bytes": size if type(size) is int and abs(size) < 2**63 else None,
-    }
+    return ExportResource(
+        url=str(told("url") or ""),
+        name=str(told("name") or ""),
+        description=str(told("description") or ""),
+        format=str(told("format") or ""),
+        media_type=str(told("media_type") or ""),
+        size_bytes=size if _is_size(size) else None,
+    )

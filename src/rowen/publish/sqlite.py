@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rowen.errors import ExportError
 from rowen.publish.row import COLUMNS, ExportRow, Identity
 
@@ -84,7 +86,9 @@ def _error(problem: sqlite3.Error) -> ExportError:
 def _value(value: Any) -> str | None:
     match value:
         case list():
-            return json.dumps(value, ensure_ascii=False)
+            return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+        case bytes():
+            return value.decode()
         case datetime():
             return value.isoformat()
         case str() | None:

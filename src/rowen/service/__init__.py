@@ -204,7 +204,7 @@ class Rowen:
 
     embed = _Asked(lambda parts: parts.models.embed)
     embeddings = _Asked(lambda parts: parts.models.every)
-    embedding_remarks = _Asked(lambda parts: parts.models.remarks)
+    embedding_remarks = _Asked(lambda parts: parts.engine.embedding.remarks)
     drop_old_embeddings = _Asked(lambda parts: parts.models.drop_old)
     tidy = _Asked(lambda parts: parts.models.tidy)
     check_embedder = _Asked(lambda parts: parts.models.check)

@@ -1,13 +1,18 @@
 """How many items each source has, counted once in the life of a process; after that the change log tells."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from rowen.harvest.engine import Engine
-from rowen.model.library import Overview
-from rowen.store import sources, standing
-from rowen.store.standing import ItemCounts
+from rowen.store import sources
+
+if TYPE_CHECKING:
+    from rowen.model.library import Overview
+    from rowen.store.standing import ItemCounts
 
 __all__ = ["KeptCounts"]
 
@@ -30,6 +35,8 @@ class KeptCounts:
 
     async def items(self) -> dict[int, int]:
         """How many items each source has, by its number."""
+        from rowen.store import standing
+
         if self._counts is None:
             async with self._database.transaction() as c:
                 self._counts = await standing.count_items(c)
@@ -40,6 +47,8 @@ class KeptCounts:
 
     async def stale_shares(self) -> dict[int, float]:
         """The share of each source's items that are expected to be stale, as it was some seconds ago at most."""
+        from rowen.store import standing
+
         now = datetime.now(UTC)
         if self._stale is None or now - self._stale[0] > _STALE_FOR:
             async with self._database.connection() as c:

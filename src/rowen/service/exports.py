@@ -140,14 +140,14 @@ class Exports:
         check_record_kinds(record_kinds := one_or_more(record_kinds))
         names, stream = one_or_more(sources), text_stream(form, excel=excel)
         await self._need(names)
-        yield stream.begin().encode()
+        yield stream.begin()
         async with snapshot(self._database) as index:
             await index.find_twins()
             async with aclosing(_rows(index, names, limit, record_kinds)) as batches:
                 async for source, rows in batches:
                     made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows]
-                    yield stream.rows(made).encode("utf-8", "replace")
-        yield stream.end().encode()
+                    yield stream.rows(made)
+        yield stream.end()
 
     async def _need(self, names: Sequence[str]) -> None:
         async with self._database.connection() as c:

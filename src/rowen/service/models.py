@@ -88,10 +88,6 @@ class Models:
         async with Client(self._settings.for_source(hub_address(self._settings))) as client:
             return await fetch_model(name, client, self._settings)
 
-    def remarks(self) -> list[str]:
-        """What the user should know about the embedding behind the last sync."""
-        return [told for told in (self._embedding.remark, self._embedding.trouble) if told]
-
     async def every(self) -> list[ModelStatus]:
         """All models that there are vectors of; the active one is searched."""
         async with self._database.connection() as c:

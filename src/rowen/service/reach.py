@@ -3,17 +3,20 @@
 Every door says how far who is asking may reach; what is beyond is refused here and nowhere else.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
-
-from pydantic.fields import FieldInfo
+from typing import TYPE_CHECKING, Any, get_args
 
 from rowen.connectors import registry
 from rowen.errors import RefusedError
 from rowen.fetch.credentials import addresses, references
 from rowen.model.access import Reach
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 __all__ = ["newly_reached", "refuse_local", "refuse_options", "within"]
 

@@ -14,7 +14,6 @@ from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGo
 from rowen.harvest.engine import Engine, Observer, Work
 from rowen.harvest.run import Order
 from rowen.jobs import schedule
-from rowen.model.library import Case
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.source import Source
@@ -26,6 +25,7 @@ from rowen.store import carried_schemas, due, quarantine, runs
 from rowen.store import sources as source_store
 
 if TYPE_CHECKING:
+    from rowen.model.library import Case
     from rowen.service.extractions import Extractions
 
 __all__ = ["Runs", "Turns", "named"]
@@ -82,7 +82,7 @@ class Runs:
         One that fails does not hold the others: its error stands in its place. `finished` is told of each as soon as it
         is done. After `stop`, those that have not begun are left out.
         """
-        held = await self._sources.every()
+        held = await self._sources.every(counted=False)
         targets = list(names) or [source.name for source in await self.in_turn()]
         turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in held})
         results: dict[int, Run | Exception] = {}
@@ -108,8 +108,11 @@ class Runs:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-        ids = {source.name: source.id for source in await self._sources.every()}
-        return [await self._embedded_since(results[place], ids) for place in sorted(results)]
+        done = [results[place] for place in sorted(results)]
+        if not any(isinstance(result, Run) and result.tally.embeddings_pending for result in done):
+            return done
+        ids = {source.name: source.id for source in await self._sources.every(counted=False)}
+        return [await self._embedded_since(result, ids) for result in done]
 
     async def in_turn(self) -> list[Source]:
         """All active sources in the order in which they should be looked at: the longest due first, then by name."""

@@ -1,15 +1,20 @@
 """What there is a copy of: listing sources, pausing and removing them, which takes nothing but the database."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rowen.harvest.engine import Engine
-from rowen.model.library import Overview
 from rowen.model.page import Page
 from rowen.model.source import Source
 from rowen.service.counts import KeptCounts
 from rowen.service.paging import decoded, page_of
-from rowen.store import due, embeddings, library, sources, terms
+from rowen.store import due, embeddings, sources, terms
+
+if TYPE_CHECKING:
+    from rowen.model.library import Overview
 
 __all__ = ["SourceList"]
 
@@ -25,8 +30,11 @@ class SourceList:
         self._database = engine.database
         self._settings = engine.settings
 
-    async def every(self, *, limit: int | None = None, after: str | None = None) -> Page[Source]:
-        """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before."""
+    async def every(self, *, limit: int | None = None, after: str | None = None, counted: bool = True) -> Page[Source]:
+        """All sources, by name; with a limit the first ones, and `after` is the `next` of the page before.
+
+        Their items are counted unless that is not wanted.
+        """
         place = decoded(after, _LISTING)
         is_kept = self._counts.is_warm
         async with self._database.connection() as c:
@@ -34,9 +42,9 @@ class SourceList:
                 c,
                 limit=None if limit is None else limit + 1,
                 after=place[0] if place else None,
-                counted=not is_kept,
+                counted=counted and not is_kept,
             )
-        if is_kept:
+        if counted and is_kept:
             found = await self._counted(found)
         return page_of(found, limit, _LISTING, lambda source: [source.name])
 
@@ -54,6 +62,8 @@ class SourceList:
 
     async def overview(self) -> list[Overview]:
         """How all sources are doing."""
+        from rowen.store import library
+
         is_kept = self._counts.is_warm
         async with self._database.connection() as c:
             model = await embeddings.active(c)

@@ -1,10 +1,12 @@
 """Sources: adding and changing them, by hand or from a file."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
@@ -12,19 +14,18 @@ from rowen.fetch.credentials import references
 from rowen.fetch.target import parse
 from rowen.harvest import agreements
 from rowen.model.access import Reach
-from rowen.model.library import Following, FoundVersion
-from rowen.model.run import Run
 from rowen.model.source import AppliedSource, Source
-from rowen.model.version import VersionSpec
-from rowen.service.apply import apply
 from rowen.service.beforehand import check_options, looks_like_an_address
-from rowen.service.declarations import Declaration
 from rowen.service.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
 from rowen.service.reach import refuse_local, refuse_options, within
 from rowen.service.same_portal import SameAs, Site, same_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
-from rowen.store import library, notes, sources, standing
+from rowen.store import notes, sources
+
+if TYPE_CHECKING:
+    from rowen.model.library import Following, FoundVersion
+    from rowen.model.run import Run
 
 __all__ = ["Announce", "Sources"]
 
@@ -42,6 +43,8 @@ class Sources(SourceList):
 
     async def _following(self, held: Sequence[Source]) -> list[Following]:
         """How those of them are followed that tell; asked for all at once."""
+        from rowen.store import library, standing
+
         telling = [(source, told) for source in held if (told := _teller(source.kind)) is not None]
         ids = [source.id for source, _ in telling]
         async with self._database.connection() as c:
@@ -54,6 +57,9 @@ class Sources(SourceList):
 
     async def find_version(self, library: str, version: str | None = None) -> FoundVersion:
         """Which source holds the version of a library that `2.x`, `^2.1` or nothing at all means: the highest."""
+        from rowen.model.library import FoundVersion
+        from rowen.model.version import VersionSpec
+
         wanted = library.strip().lower()
         held = [one for one in await self.every() if wanted in (one.name.lower(), one.library.lower())]
         if not held:
@@ -157,6 +163,9 @@ class Sources(SourceList):
         Sources that the file does not name stay as they are; with `prune` they are removed, with their items. Without
         `trust` the file may not bring in references to secrets of this machine, nor folders to write to.
         """
+        from rowen.service.apply import apply
+        from rowen.service.declarations import Declaration
+
         reach = Reach.ALL if trust else Reach.FILES
         return await apply(
             self._database, self._settings, Declaration.of_file(path), dry_run=dry_run, prune=prune, reach=reach
@@ -171,6 +180,9 @@ class Sources(SourceList):
         reach: Reach = Reach.OUTSIDE,
     ) -> list[AppliedSource]:
         """The same for the text of such a file, or what it holds as plain values; `reach` says what it may name."""
+        from rowen.service.apply import apply
+        from rowen.service.declarations import Declaration
+
         declared = Declaration.of_text(declaration) if isinstance(declaration, str) else Declaration(declaration)
         return await apply(self._database, self._settings, declared, dry_run=dry_run, prune=prune, reach=reach)
 
@@ -295,6 +307,8 @@ def _teller(kind: str) -> Callable[[Any, Mapping[str, int]], dict[str, Any]] | N
 
 
 def _followed(source: Source, facts: dict[str, Any], runs: Sequence[Run], new_at: datetime | None) -> Following:
+    from rowen.model.library import Following
+
     last = runs[0] if runs else None
     facts = {"members": source.items, **facts}
     return Following(

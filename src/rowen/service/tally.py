@@ -1,14 +1,19 @@
 """What a run, a source or a model amounts to, in words, and what to do next."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, action
-from rowen.model.embedding import ModelStatus
-from rowen.model.health import Health
-from rowen.model.library import Overview
 from rowen.model.run import Outcome, Run, Status, Tally
 from rowen.model.wording import count, moment, seconds, size
+
+if TYPE_CHECKING:
+    from rowen.model.embedding import ModelStatus
+    from rowen.model.health import Health
+    from rowen.model.library import Overview
 
 __all__ = [
     "cost",

@@ -1,20 +1,24 @@
 """Which source carries which schemas, and up to which line of the change log its items are extracted."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg.types.json import Jsonb
 
 from rowen.model.caps import error_within
-from rowen.model.extraction import CarriedSchema, Grounding
 from rowen.model.hashes import Hash
-from rowen.model.schema import Schema
 from rowen.model.url import key as key_of
 from rowen.store.database import Connection, Database, in_our_words
 from rowen.store.packed import whole
 from rowen.store.rows import all_rows, one, scalar
+
+if TYPE_CHECKING:
+    from rowen.model.extraction import CarriedSchema, Grounding
+    from rowen.model.schema import Schema
 
 __all__ = [
     "Carried",
@@ -78,6 +82,11 @@ async def carried(c: Connection, source_id: int) -> list[Carried]:
         """,
         [source_id],
     )
+    if not rows:
+        return []
+    # Few sources carry any, and each run asks.
+    from rowen.model.schema import Schema
+
     return [Carried(source_id, Schema(*row[:5]), *row[5:]) for row in rows]
 
 
@@ -341,6 +350,8 @@ async def overview(c: Connection, source_id: int | None = None) -> list[CarriedS
         """,
         {"id": source_id},
     )
+    from rowen.model.extraction import CarriedSchema
+
     made = []
     for source, number, waits_for, until, current, failed, name, last in rows:
         held = next(found for found in await carried(c, number) if found.schema.name == name)

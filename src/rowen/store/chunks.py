@@ -1,12 +1,16 @@
 """Passages: only those that differ are written."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from __future__ import annotations
 
-from rowen.model.chunk import Chunk
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 from rowen.model.hashes import Hash, canonical_json
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows
+
+if TYPE_CHECKING:
+    from rowen.model.chunk import Chunk
 
 __all__ = ["NewChunk", "StoredChunk", "delete", "insert", "move", "of_item", "retitle", "stored"]
 
@@ -100,5 +104,7 @@ async def retitle(c: Connection, item_ids: Sequence[int]) -> int:
 
 async def of_item(c: Connection, item_id: int) -> list[Chunk]:
     """The passages of one item, in order."""
+    from rowen.model.chunk import Chunk
+
     rows = await all_rows(c, "select text, heading, anchor from chunk where item_id = %s order by position", [item_id])
     return [Chunk(text, tuple(heading), anchor) for text, heading, anchor in rows]

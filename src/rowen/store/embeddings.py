@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
-from rowen.model.words import words_of
 from rowen.store.database import Connection, Database, in_our_words
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
@@ -317,6 +316,9 @@ async def pending(
     sources: Sequence[int] = (),
 ) -> list[PendingText]:
     """What has no vector in a range of ids, newest first, of all sources or some: titles, openings, or all passages."""
+    # Its patterns take 5 ms to compile, and who embeds nothing needs none of them.
+    from rowen.model.words import words_of
+
     values = {"model": model_id, "above": above, "upto": upto, "limit": limit, "sources": list(sources) or None}
     rows = await all_rows(c, _PENDING[depth], values, binary=True)
     told = (lambda words: words) if depth is Depth.TITLES else words_of

@@ -14,7 +14,7 @@ from typing import Any
 from rowen.model import twins
 from rowen.store.database import Connection, Database
 from rowen.store.filters import RECORD_KIND
-from rowen.store.packed import FACTS_TEXT, whole_text
+from rowen.store.packed import FACTS_JSON, whole_json
 from rowen.store.rows import all_rows, scalar
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 from rowen.store.twins import MAKE_LISTING, group_of, listing
@@ -92,7 +92,7 @@ class Snapshot:
         async with self._c.cursor(name="export", binary=True) as cursor:
             await cursor.execute(
                 f"""
-                select item.key, item.url, item.title, item.text, item.tags, {FACTS_TEXT}, item.language,
+                select item.key, item.url, item.title, item.text, item.tags, {FACTS_JSON}, item.language,
                        item.media_type, item.created_at, item.updated_at, item.content_hash, item.record_hash,
                        twin_of.original_key, twin_of.original_url, item.source_record
                   from item left join twin_of on twin_of.item_id = item.id
@@ -109,7 +109,7 @@ class Snapshot:
         async with self._c.cursor(name="withdrawn", binary=True) as cursor:
             await cursor.execute(
                 f"""
-                select key, url, title, text, tags, {FACTS_TEXT}, language, media_type,
+                select key, url, title, text, tags, {FACTS_JSON}, language, media_type,
                        created_at, updated_at, content_hash, record_hash, null::bytea, null::text, at, source_record
                   from withdrawn where source_id = %s and at > now() - make_interval(secs => %s) order by key
                 """,  # noqa: S608 (constants)
@@ -172,7 +172,7 @@ async def snapshot(database: Database) -> AsyncIterator[Snapshot]:
 def _with_record(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """A row of items with its record in one piece; the source's own part of it comes last."""
     *columns, own = row
-    columns[_RECORD_AT] = whole_text(columns[_RECORD_AT], own)
+    columns[_RECORD_AT] = whole_json(columns[_RECORD_AT], own)
     return tuple(columns)
 
 

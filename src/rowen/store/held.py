@@ -1,13 +1,17 @@
 """Deletions that were held back, until the items are seen again, somebody decides, or time does."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowen.model.hashes import Hash
-from rowen.model.library import HeldDeletion
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one, scalar
+
+if TYPE_CHECKING:
+    from rowen.model.library import HeldDeletion
 
 __all__ = [
     "Pending",
@@ -105,6 +109,8 @@ async def read(
 
     Source by source: the planner does not know that most of what is held is often of one of them.
     """
+    from rowen.model.library import HeldDeletion
+
     name, url = after or (None, None)
     asked = {"source": source, "name": name}
     found: list[HeldDeletion] = []

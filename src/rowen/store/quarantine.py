@@ -1,14 +1,18 @@
 """What could not be read, kept with its error until it can."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed
-from rowen.model.library import Case
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of
+
+if TYPE_CHECKING:
+    from rowen.model.library import Case
 
 __all__ = ["QuarantineRow", "failed", "keys", "put", "read", "release"]
 
@@ -76,6 +80,8 @@ async def read(
     c: Connection, *, source: str | None = None, limit: int = 100, after: tuple[datetime, str, str] | None = None
 ) -> list[Case]:
     """The items in quarantine, newest trouble first; those that follow a place, if it is given."""
+    from rowen.model.library import Case
+
     at, url, name = after or (None, None, None)
     return await list_of(
         c,

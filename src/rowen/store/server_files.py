@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil  # type: ignore[import-untyped] # its stubs are another package
+from typing import NamedTuple
 
 from rowen.errors import Hint, StoreUnavailableError, action
 from rowen.store.server_account import Account, run_as
@@ -189,7 +188,15 @@ def _busy(path: Path) -> StoreUnavailableError:
 
 
 def _workers(data: Path) -> list[int]:
-    return [pid for pid in psutil.pids() if _works_in(pid, data)] if data.exists() else []
+    return [pid for pid in _pids() if _works_in(pid, data)] if data.exists() else []
+
+
+def _pids() -> list[int]:
+    if sys.platform != "linux":
+        import psutil
+
+        return list(psutil.pids())
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
 
 
 def _works_in(pid: int, data: Path) -> bool:
@@ -199,26 +206,52 @@ def _works_in(pid: int, data: Path) -> bool:
     server for dead is the worse mistake.
     """
     try:
-        process = psutil.Process(pid)
-        if process.name() != "postgres" or process.status() == psutil.STATUS_ZOMBIE:
+        process = _seen(pid)
+        if process is None or process.name != "postgres" or process.is_zombie:
             return False
-        folder = _working_folder(process)
-        owner = process.uids().effective
-    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        folder = _working_folder(pid, process)
+    except (FileNotFoundError, ProcessLookupError):
         return False
     facts = data.stat()
-    return owner == facts.st_uid if folder is None else folder == (facts.st_dev, facts.st_ino)
+    return process.owner == facts.st_uid if folder is None else folder == (facts.st_dev, facts.st_ino)
 
 
-def _working_folder(process: psutil.Process) -> tuple[int, int] | None:
+class _SeenProcess(NamedTuple):
+    """What tells of a process; owner and group are the effective ones."""
+
+    name: str
+    is_zombie: bool
+    owner: int
+    group: int
+
+
+def _seen(pid: int) -> _SeenProcess | None:
+    """What a process is; None if there is none. Every command asks, and psutil takes 15 ms to import."""
+    if sys.platform != "linux":
+        return _told(pid)
+    lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
+    facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    name = " ".join(facts["Name"])
+    return _SeenProcess(name, facts["State"][0] == "Z", int(facts["Uid"][1]), int(facts["Gid"][1]))
+
+
+def _told(pid: int) -> _SeenProcess | None:
+    """The same where there is no /proc."""
+    import psutil  # type: ignore[import-untyped] # its stubs are another package
+
+    try:
+        process = psutil.Process(pid)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        return _SeenProcess(process.name(), is_zombie, process.uids().effective, process.gids().effective)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _working_folder(pid: int, process: _SeenProcess) -> tuple[int, int] | None:
     """Device and inode, since a path may name another folder by now; None if it is not ours to know."""
     if sys.platform != "linux":
-        try:
-            facts = Path(process.cwd()).stat()
-        except (psutil.AccessDenied, PermissionError):
-            return None
-        return facts.st_dev, facts.st_ino
-    link = Path("/proc", str(process.pid), "cwd")
+        return _told_working_folder(pid)
+    link = Path("/proc", str(pid), "cwd")
     try:
         facts = link.stat()
     except PermissionError:
@@ -226,11 +259,24 @@ def _working_folder(process: psutil.Process) -> tuple[int, int] | None:
     return facts.st_dev, facts.st_ino
 
 
-def _working_folder_seen_by_its_owner(process: psutil.Process, link: Path) -> tuple[int, int] | None:
+def _told_working_folder(pid: int) -> tuple[int, int] | None:
+    """The same where there is no /proc."""
+    import psutil
+
+    try:
+        facts = Path(psutil.Process(pid).cwd()).stat()
+    except psutil.NoSuchProcess:
+        raise ProcessLookupError from None
+    except (psutil.AccessDenied, PermissionError):
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _working_folder_seen_by_its_owner(process: _SeenProcess, link: Path) -> tuple[int, int] | None:
     """In a container even root may be kept from looking into another account's processes; that account is not."""
     if os.geteuid() != 0:
         return None
-    account = Account("", process.uids().effective, process.gids().effective)
+    account = Account("", process.owner, process.group)
     code, text = run_as(account, ["stat", "-L", "-c", "%d %i", link], patience_s=10.0)
     if code != 0:
         return None

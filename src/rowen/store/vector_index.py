@@ -6,7 +6,6 @@ vectors need none: they are compared one by one.
 
 from typing import NamedTuple
 
-import psutil  # type: ignore[import-untyped] # its stubs are another package
 from psycopg import errors
 
 from rowen.store.database import Connection
@@ -72,6 +71,8 @@ async def remove(c: Connection, model_id: int) -> None:
 
 def _memory_bytes(dimensions: int, rows: int, *, embedded: bool) -> int:
     """Enough to build in memory, within reason; a server of ours may have a part of what is free here."""
+    import psutil  # type: ignore[import-untyped] # its stubs are another package
+
     wanted = int(rows * (dimensions * 2 + _NODE_BYTES) * 1.1)
     most = min(_MOST_BYTES, psutil.virtual_memory().available // 3) if embedded else _MOST_BYTES // 4
     return max(_LEAST_BYTES, min(wanted, most))

@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 
 import psycopg
 
-from rowen.model.words import words_of
 from rowen.store.database import Connection
 from rowen.store.embeddings import WITHOUT_VECTOR, Model, PendingText
 from rowen.store.rows import all_rows
@@ -64,6 +63,8 @@ async def pending(c: Connection, model: Model, *, limit: int, without: Collectio
 
     Those of some sources may be left out. Notes of items that have all their vectors are forgotten.
     """
+    from rowen.model.words import words_of
+
     values = {"model": model.id, "above": model.covered_to, "limit": limit}
     asked = {"model": model.id, "without": list(without), "items": ITEMS_AT_A_TIME}
     while rows := await all_rows(c, _MOST_WANTED, asked):

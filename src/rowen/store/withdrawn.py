@@ -1,12 +1,16 @@
 """The last copies of deleted items, which can be looked at for a while and go on if they return."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rowen.model.hashes import Hash
-from rowen.model.library import Entry, Revision
 from rowen.store.database import Connection
-from rowen.store.library import entries_of
 from rowen.store.rows import list_of
+
+if TYPE_CHECKING:
+    from rowen.model.library import Entry, Revision
 
 __all__ = ["copy", "entries", "expire", "restore", "revisions"]
 
@@ -73,6 +77,8 @@ async def expire(c: Connection, source_id: int, *, days: float) -> None:
 
 async def entries(c: Connection, key: Hash, *, days: float) -> list[Entry]:
     """The withdrawn copies under a key that are not older, the last one first."""
+    from rowen.store.library import entries_of
+
     return await entries_of(
         c,
         """
@@ -89,6 +95,8 @@ async def entries(c: Connection, key: Hash, *, days: float) -> list[Entry]:
 
 async def revisions(c: Connection, item_id: int) -> list[Revision]:
     """All texts of a withdrawn item, oldest first."""
+    from rowen.model.library import Revision
+
     return await list_of(
         c,
         Revision,

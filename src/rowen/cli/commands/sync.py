@@ -71,7 +71,7 @@ async def _sync(
 ) -> None:
     from rowen.cli.progress import progress
 
-    held = {source.name for source in await rowen.sources()}
+    held = {source.name for source in await rowen.sources(counted=False)}
     names = targets or await _active(rowen, call)
     report.width = max((len(name) for name in names if name in held), default=0)
     report.expected = len(names)

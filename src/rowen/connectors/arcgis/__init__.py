@@ -1,16 +1,19 @@
 """ArcGIS Hub sites and searches of ArcGIS portals: walked whole once, then asked for what was modified."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rowen.connectors.arcgis.address import ArcGisOptions, accept, is_search, recognise
 from rowen.connectors.arcgis.dialects import Hub, Portal
 from rowen.connectors.arcgis.listing import ArcGisListing
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
+
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
 
 __all__ = ["ArcGis"]
 
@@ -19,7 +22,7 @@ class ArcGis(SingleRecords):
     """Reads the items of an ArcGIS Hub site, or those that a search of a portal finds."""
 
     kind: ClassVar[str] = "arcgis"
-    Options: ClassVar[type[Options]] = ArcGisOptions
+    Options: "ClassVar[type[Options]]" = ArcGisOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

@@ -4,9 +4,8 @@ import re
 from typing import Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from pydantic import Field
-
 from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
 
 __all__ = ["ArcGisOptions", "accept", "is_search", "recognise"]
 
@@ -42,8 +41,8 @@ def is_search(url: str) -> bool:
 class ArcGisOptions(CatalogOptions):
     """Options of kind `arcgis`."""
 
-    collection: Literal["all", "appAndMap", "dataset", "document"] = Field(
+    collection: Literal["all", "appAndMap", "dataset", "document"] = option(
         default="dataset", description="which collection of a site"
     )
     # The most that ArcGIS gives at once.
-    page_size: int = Field(default=100, ge=1, le=100)
+    page_size: int = option(default=100, ge=1, le=100)

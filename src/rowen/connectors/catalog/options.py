@@ -3,10 +3,8 @@
 import re
 from typing import Any, ClassVar
 
-from pydantic import Field, field_validator
-
-from rowen.connectors.base import Options
 from rowen.connectors.catalog.landing_pages import check_template
+from rowen.connectors.plain_options import PlainOptions, option
 from rowen.errors import BadUrlError
 from rowen.fetch.target import parse
 
@@ -15,7 +13,7 @@ __all__ = ["CatalogOptions", "DocumentOptions", "web_url"]
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 
 
-class DocumentOptions(Options):
+class DocumentOptions(PlainOptions):
     """Options of catalogs in documents; `language` is the one to prefer where a record has several.
 
     `record_version` is raised when records are read into something else than before: all are read again then, and what
@@ -24,22 +22,19 @@ class DocumentOptions(Options):
 
     record_version: ClassVar[int] = 4
 
-    headers: dict[str, str] = Field(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
-    delay_s: float | None = Field(default=None, ge=0, description="least time between two requests")
-    landing_page: str | None = Field(
-        default=None, description="where the page of a record is that names none: https://…/{id} or {name}"
+    headers: dict[str, str] = option(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
+    delay_s: float | None = option(default=None, ge=0, description="least time between two requests")
+    landing_page: str | None = option(
+        default=None,
+        check=check_template,
+        description="where the page of a record is that names none: https://…/{id} or {name}",
     )
-    aliases: tuple[str, ...] = Field(
+    aliases: tuple[str, ...] = option(
         default=(), description="other addresses of the same portal, which are recognised when added"
     )
-    max_records: int | None = Field(
+    max_records: int | None = option(
         default=None, ge=1, description="most records; default: ten times those of the last run, at most 10 million"
     )
-
-    @field_validator("landing_page")
-    @classmethod
-    def _is_template(cls, value: str | None) -> str | None:
-        return None if value is None else check_template(value)
 
     def reading(self) -> dict[str, Any]:
         """The language decides how a record is read, and our own way of reading; a template, what stands in it."""
@@ -65,11 +60,11 @@ class CatalogOptions(DocumentOptions):
     """Options of catalogs that are asked for pages, and for what was modified."""
 
     # What most protocols give at once; more is refused or cut, fewer cost requests.
-    page_size: int = Field(default=100, ge=1, le=10_000, description="records to ask for at once")
+    page_size: int = option(default=100, ge=1, le=10_000, description="records to ask for at once")
     # A choice: an index shows a record within minutes of its stamp, and a job may stamp for as long as it runs.
-    overlap_h: float = Field(default=1.0, ge=0, description="how far before the cursor to ask again")
+    overlap_h: float = option(default=1.0, ge=0, description="how far before the cursor to ask again")
     # Edits without a new date show only then: a week bounds them at a seventh of the cost of a daily walk.
-    reconcile_days: float = Field(default=7.0, ge=0, description="after how long to walk the whole catalog again")
+    reconcile_days: float = option(default=7.0, ge=0, description="after how long to walk the whole catalog again")
 
     def listing(self) -> dict[str, Any]:
         """What decides which records are listed for us: all but how they are asked for."""

@@ -1,8 +1,10 @@
 """Descriptions as text: catalogs hold HTML, Markdown and plain words in the same field."""
 
 import re
+from typing import TYPE_CHECKING
 
-from turbohtml import Element, Node, Text, parse_fragment
+if TYPE_CHECKING:
+    from turbohtml import Node
 
 __all__ = ["has_markup", "one_line", "plain"]
 
@@ -65,14 +67,19 @@ def has_markup(text: str) -> bool:
 
 
 def _rendered(html: str) -> str:
+    # Most runs of a catalog meet no markup, since nothing changed: the parser takes 50 ms to import.
+    from turbohtml import parse_fragment
+
     parts: list[str] = []
     _write(parse_fragment(_FORMATTING.sub("", html)), parts)
     lines = [line.strip(" ") for line in "".join(parts).split("\n")]
     return _GAP.sub("\n\n", "\n".join(lines)).strip()
 
 
-def _write(root: Node, parts: list[str]) -> None:
+def _write(root: "Node", parts: list[str]) -> None:
     """Walk the tree without recursion: markup can be nested deeper than Python calls may be."""
+    from turbohtml import Element, Text
+
     waiting: list[Node | str] = [root]
     while waiting:
         node = waiting.pop()

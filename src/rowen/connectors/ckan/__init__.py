@@ -1,8 +1,8 @@
 """CKAN portals, by their action API: walked whole once, then asked for what was modified."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
@@ -11,6 +11,9 @@ from rowen.connectors.ckan.listing import CkanListing
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
+
 __all__ = ["Ckan"]
 
 
@@ -18,7 +21,7 @@ class Ckan(SingleRecords):
     """Reads the datasets of a CKAN portal."""
 
     kind: ClassVar[str] = "ckan"
-    Options: ClassVar[type[Options]] = CkanOptions
+    Options: "ClassVar[type[Options]]" = CkanOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

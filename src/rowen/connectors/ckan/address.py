@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from pydantic import Field
-
 from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
 from rowen.model.url import quoted
 
 __all__ = ["CkanAddress", "CkanOptions", "accept", "recognise"]
@@ -70,9 +69,9 @@ def _without_page(url: str) -> str:
 class CkanOptions(CatalogOptions):
     """Options of kind `ckan`."""
 
-    api_key: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
-    api_key_header: str = Field(default="Authorization", pattern=r"^[A-Za-z][A-Za-z0-9-]*$")
-    filter: str | None = Field(default=None, min_length=1, description="a Solr filter query, as CKAN's `fq`")
+    api_key: str | None = option(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
+    api_key_header: str = option(default="Authorization", pattern=r"^[A-Za-z][A-Za-z0-9-]*$")
+    filter: str | None = option(default=None, min_length=1, description="a Solr filter query, as CKAN's `fq`")
     include_private: bool = False
     # CKAN's own limit (`ckan.search.rows_max`); portals that give less are asked for less.
-    page_size: int = Field(default=1000, ge=1, le=10_000, description="datasets to ask for at once")
+    page_size: int = option(default=1000, ge=1, le=10_000, description="datasets to ask for at once")

@@ -1,9 +1,9 @@
 """Catalogue services for the web (CSW 2.0.2 and 3.0): walked by identifier, then asked for what was modified."""
 
 from collections.abc import AsyncGenerator
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.notes import Noted, noted
 from rowen.connectors.catalog.portal_client import PortalClient
@@ -14,6 +14,9 @@ from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.model.item import Observation
 
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
+
 __all__ = ["Csw"]
 
 _EXPLAINED = frozenset({400, 404, 405, 406, 415, 422, 500, 501})
@@ -23,7 +26,7 @@ class Csw(SingleRecords):
     """Reads the records of a catalogue service."""
 
     kind: ClassVar[str] = "csw"
-    Options: ClassVar[type[Options]] = CswOptions
+    Options: "ClassVar[type[Options]]" = CswOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

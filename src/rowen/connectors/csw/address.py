@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from pydantic import Field
-
 from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
 
 __all__ = ["CswOptions", "Profile", "accept", "ask", "capabilities_url", "identifier_in", "item_url", "recognise"]
 
@@ -68,7 +67,7 @@ Profile = Literal["iso19139", "iso19115-3", "dcat", "dublin-core"]
 class CswOptions(CatalogOptions):
     """Options of kind `csw`."""
 
-    profile: Profile | None = Field(default=None, description="the schema to ask for, instead of the richest")
+    profile: Profile | None = option(default=None, description="the schema to ask for, instead of the richest")
 
     def reading(self) -> dict[str, Any]:
         """Another schema is another record."""

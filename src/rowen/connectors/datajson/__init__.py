@@ -5,9 +5,9 @@ costs a single request.
 """
 
 import re
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.options import web_url
@@ -15,6 +15,9 @@ from rowen.connectors.datajson.listing import DataJsonListing, DataJsonOptions
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.fetch.target import parse
+
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
 
 __all__ = ["DataJson"]
 
@@ -29,7 +32,7 @@ class DataJson(CatalogConnector):
     """Reads a data.json."""
 
     kind: ClassVar[str] = "datajson"
-    Options: ClassVar[type[Options]] = DataJsonOptions
+    Options: "ClassVar[type[Options]]" = DataJsonOptions
 
     @classmethod
     def recognise(cls, address: str) -> str | None:

@@ -12,8 +12,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
-from pydantic import Field
-
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
@@ -23,6 +21,7 @@ from rowen.connectors.datajson.namesakes import REMARK, SharedNames, Traits, bas
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.record import dataset_of, members_of
 from rowen.connectors.datajson.spool import PutAside, Spool
+from rowen.connectors.plain_options import option
 from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.client import Client
@@ -58,7 +57,7 @@ class DataJsonOptions(DocumentOptions):
     """Options of kind `datajson`."""
 
     # It is read while it comes in and never held whole: this is a limit on patience, not on memory.
-    max_bytes: int = Field(default=1 << 30, gt=0, description="largest document that is read")
+    max_bytes: int = option(default=1 << 30, gt=0, description="largest document that is read")
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """RDF catalogs by DCAT: a document, or pages of them, in any syntax; those of CKAN and udata by date as well."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.cursor import CatalogCursor
 from rowen.connectors.catalog.listing import Listing
@@ -14,6 +14,9 @@ from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.formats.rdf.syntax import ACCEPT
 
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
+
 __all__ = ["Dcat"]
 
 
@@ -21,7 +24,7 @@ class Dcat(CatalogConnector):
     """Reads the datasets, series and services of an RDF catalog."""
 
     kind: ClassVar[str] = "dcat"
-    Options: ClassVar[type[Options]] = DcatOptions
+    Options: "ClassVar[type[Options]]" = DcatOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

@@ -4,9 +4,8 @@ import re
 from typing import Any, Literal
 from urllib.parse import urljoin
 
-from pydantic import Field
-
 from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
 from rowen.fetch.response import Response
 
 __all__ = ["DcatOptions", "accept", "is_catalog", "linked", "recognise"]
@@ -60,11 +59,11 @@ def linked(page: Response) -> str | None:
 class DcatOptions(CatalogOptions):
     """Options of kind `dcat`; `language` is the one to prefer where a record has several."""
 
-    format: Literal["turtle", "rdfxml", "jsonld", "ntriples", "n3", "trig", "nquads"] | None = Field(
+    format: Literal["turtle", "rdfxml", "jsonld", "ntriples", "n3", "trig", "nquads"] | None = option(
         default=None, description="the syntax, where neither the server nor the document tells it"
     )
-    max_triples: int = Field(default=2_000_000, gt=0, description="most triples that are read from one answer")
-    whole: bool = Field(default=False, description="the document has no further pages, whatever its size")
+    max_triples: int = option(default=2_000_000, gt=0, description="most triples that are read from one answer")
+    whole: bool = option(default=False, description="the document has no further pages, whatever its size")
 
     def reading(self) -> dict[str, Any]:
         """The language decides how a record is read, and the syntax."""

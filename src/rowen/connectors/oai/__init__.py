@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.notes import Noted, noted
 from rowen.connectors.catalog.pages import LONGEST_LIMIT_S
@@ -14,6 +14,9 @@ from rowen.connectors.oai.listing import Repository
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 from rowen.model.item import Observation
+
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
 
 __all__ = ["Oai"]
 
@@ -25,7 +28,7 @@ class Oai(CatalogConnector):
     """Reads the records of an OAI-PMH repository."""
 
     kind: ClassVar[str] = "oai"
-    Options: ClassVar[type[Options]] = OaiOptions
+    Options: "ClassVar[type[Options]]" = OaiOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

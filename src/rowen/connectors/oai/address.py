@@ -4,9 +4,8 @@ import re
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from pydantic import Field, field_validator
-
 from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
 from rowen.model.url import quoted
 
 __all__ = ["OaiOptions", "accept", "ask", "item_url", "recognise"]
@@ -54,18 +53,17 @@ def item_url(base: str, identifier: str) -> str:
     return ask(base, "GetRecord", metadataPrefix="oai_dc", identifier=identifier)
 
 
+def _listed(value: Any) -> Any:
+    return tuple(one.strip() for one in value.split(",") if one.strip()) if isinstance(value, str) else value
+
+
 class OaiOptions(CatalogOptions):
     """Options of kind `oai`; how many records come at once is the repository's choice."""
 
-    prefix: str | None = Field(
+    prefix: str | None = option(
         default=None, pattern=r"^[A-Za-z0-9\-_.!~*'()]+$", description="the metadata format to ask for"
     )
-    sets: tuple[str, ...] = Field(default=(), description="the sets to read, instead of all records")
-
-    @field_validator("sets", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(one.strip() for one in value.split(",") if one.strip()) if isinstance(value, str) else value
+    sets: tuple[str, ...] = option(default=(), prepare=_listed, description="the sets to read, instead of all records")
 
     def reading(self) -> dict[str, Any]:
         """Another format is another record."""

@@ -1,8 +1,8 @@
 """OpenDataSoft portals, by their Explore API: walked whole once, then asked for what was modified."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
@@ -11,6 +11,9 @@ from rowen.connectors.opendatasoft.listing import OpenDataSoftListing
 from rowen.connectors.probe import Probe
 from rowen.fetch.client import Client
 
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
+
 __all__ = ["OpenDataSoft"]
 
 
@@ -18,7 +21,7 @@ class OpenDataSoft(SingleRecords):
     """Reads the datasets of an OpenDataSoft portal."""
 
     kind: ClassVar[str] = "opendatasoft"
-    Options: ClassVar[type[Options]] = OpenDataSoftOptions
+    Options: "ClassVar[type[Options]]" = OpenDataSoftOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from pydantic import Field
-
 from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
 from rowen.model.url import quoted
 
 __all__ = ["OpenDataSoftAddress", "OpenDataSoftOptions", "accept", "is_root", "recognise"]
@@ -84,7 +83,7 @@ def is_root(body: bytes) -> bool:
 class OpenDataSoftOptions(CatalogOptions):
     """Options of kind `opendatasoft`."""
 
-    api_key: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
-    filter: str | None = Field(default=None, min_length=1, description="a condition in ODSQL")
+    api_key: str | None = option(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
+    filter: str | None = option(default=None, min_length=1, description="a condition in ODSQL")
     # The most that the Explore API gives at once.
-    page_size: int = Field(default=100, ge=1, le=100)
+    page_size: int = option(default=100, ge=1, le=100)

@@ -1,15 +1,18 @@
 """SDMX services of statistical offices: one item a dataflow, all of them in one document."""
 
 import re
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.probe import Probe
 from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions, accept, is_sdmx, recognise
 from rowen.connectors.sdmx.listing import Dataflows
 from rowen.fetch.client import Client
+
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
 
 __all__ = ["Sdmx"]
 
@@ -20,7 +23,7 @@ class Sdmx(CatalogConnector):
     """Reads the dataflows of an SDMX service."""
 
     kind: ClassVar[str] = "sdmx"
-    Options: ClassVar[type[Options]] = SdmxOptions
+    Options: "ClassVar[type[Options]]" = SdmxOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

@@ -3,9 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from pydantic import Field
-
 from rowen.connectors.catalog.options import DocumentOptions, web_url
+from rowen.connectors.plain_options import option
 from rowen.model.url import quoted
 
 __all__ = ["SdmxAddress", "SdmxOptions", "accept", "is_sdmx", "recognise"]
@@ -94,4 +93,4 @@ class SdmxOptions(DocumentOptions):
     """Options of kind `sdmx`; `language` is the one to prefer where a dataflow has names in several."""
 
     # It is read while it comes in and never held whole: this is a limit on patience, not on memory.
-    max_bytes: int = Field(default=1 << 30, gt=0, description="largest document that is read")
+    max_bytes: int = option(default=1 << 30, gt=0, description="largest document that is read")

@@ -1,8 +1,8 @@
 """Socrata portals, by the Discovery API: walked whole once, then asked for their latest assets."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
@@ -11,6 +11,9 @@ from rowen.connectors.socrata.address import SocrataOptions, accept, domain_of, 
 from rowen.connectors.socrata.listing import SocrataListing
 from rowen.fetch.client import Client
 
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
+
 __all__ = ["Socrata"]
 
 
@@ -18,7 +21,7 @@ class Socrata(SingleRecords):
     """Reads the assets of a Socrata portal."""
 
     kind: ClassVar[str] = "socrata"
-    Options: ClassVar[type[Options]] = SocrataOptions
+    Options: "ClassVar[type[Options]]" = SocrataOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

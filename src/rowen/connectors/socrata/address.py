@@ -4,9 +4,8 @@ import re
 from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import Field
-
 from rowen.connectors.catalog.options import CatalogOptions, web_url
+from rowen.connectors.plain_options import option
 from rowen.model.url import SEGMENT, quoted
 
 __all__ = ["SocrataOptions", "accept", "domain_of", "identifier_in", "item", "recognise"]
@@ -56,7 +55,9 @@ Sort = Literal["calendars", "charts", "datasets", "files", "filters", "forms", "
 class SocrataOptions(CatalogOptions):
     """Options of kind `socrata`."""
 
-    app_token: str | None = Field(default=None, pattern=r"^(env|file):\S+$", description="where the token is: env:NAME")
-    only: tuple[Sort, ...] = Field(default=("datasets", "maps"), description="which sorts of assets; empty for all")
+    app_token: str | None = option(
+        default=None, pattern=r"^(env|file):\S+$", description="where the token is: env:NAME"
+    )
+    only: tuple[Sort, ...] = option(default=("datasets", "maps"), description="which sorts of assets; empty for all")
     # A record has some kB, so that a page has 1 to 2 MB.
-    page_size: int = Field(default=500, ge=1, le=10_000)
+    page_size: int = option(default=500, ge=1, le=10_000)

@@ -1,10 +1,10 @@
 """SPARQL endpoints that describe datasets by DCAT."""
 
 import re
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlencode
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.options import web_url
@@ -14,6 +14,9 @@ from rowen.connectors.sparql.catalogues import asked_of, page_of
 from rowen.connectors.sparql.endpoint import FORM, RESULTS, Endpoint
 from rowen.connectors.sparql.listing import Identified, SparqlOptions
 from rowen.fetch.client import Client
+
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
 
 __all__ = ["Sparql"]
 
@@ -26,7 +29,7 @@ class Sparql(CatalogConnector):
     """Reads the datasets of a SPARQL endpoint."""
 
     kind: ClassVar[str] = "sparql"
-    Options: ClassVar[type[Options]] = SparqlOptions
+    Options: "ClassVar[type[Options]]" = SparqlOptions
 
     @classmethod
     def recognise(cls, address: str) -> str | None:

@@ -5,13 +5,12 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic import Field, field_validator
-
 from rowen.connectors.catalog.dcat import item_url, unread_node
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.rows import one_by_one
+from rowen.connectors.plain_options import option
 from rowen.connectors.sparql.endpoint import Endpoint, Rows
 from rowen.connectors.sparql.questions import Questions, floor_of, is_safe
 from rowen.errors import BodyTooLargeError, SourceError
@@ -34,30 +33,32 @@ _NAMES = ("d", "s", "p", "o", "end")
 _IRI = re.compile(r"[a-zA-Z][\w+.-]*:[^\s<>\"{}|\\^`]+")
 
 
+def _graph(value: str) -> str:
+    if not _IRI.fullmatch(value):
+        raise ValueError("a graph is named by an IRI, such as https://data.example.org/graph")
+    return value
+
+
+def _catalogue(value: str) -> str:
+    if not (_IRI.fullmatch(value) or re.fullmatch(r"[\w.~-]+", value)):
+        raise ValueError("a catalogue is named by an IRI, or at data.europa.eu by the end of it, such as govdata")
+    return value
+
+
 class SparqlOptions(CatalogOptions):
     """Options of kind `sparql`; `language` is the one to prefer where a record has several."""
 
     # Datasets in one question: their names fill a query of some 20 kB; endpoints that fail are asked for fewer.
-    page_size: int = Field(default=256, ge=1, le=10_000, description="datasets to ask for at once")
-    graph: str | None = Field(default=None, description="the named graph to read, where it is not the default one")
-    catalogue: str | None = Field(
-        default=None, description="IRI of the catalogue to read, of several; a short name at data.europa.eu"
+    page_size: int = option(default=256, ge=1, le=10_000, description="datasets to ask for at once")
+    graph: str | None = option(
+        default=None, check=_graph, description="the named graph to read, where it is not the default one"
     )
-    timeout_s: float = Field(default=300.0, gt=0, le=3600, description="how long an answer may take")
-
-    @field_validator("graph")
-    @classmethod
-    def _is_iri(cls, value: str | None) -> str | None:
-        if value is not None and not _IRI.fullmatch(value):
-            raise ValueError("a graph is named by an IRI, such as https://data.example.org/graph")
-        return value
-
-    @field_validator("catalogue")
-    @classmethod
-    def _can_be_asked_for(cls, value: str | None) -> str | None:
-        if value is not None and not (_IRI.fullmatch(value) or re.fullmatch(r"[\w.~-]+", value)):
-            raise ValueError("a catalogue is named by an IRI, or at data.europa.eu by the end of it, such as govdata")
-        return value
+    catalogue: str | None = option(
+        default=None,
+        check=_catalogue,
+        description="IRI of the catalogue to read, of several; a short name at data.europa.eu",
+    )
+    timeout_s: float = option(default=300.0, gt=0, le=3600, description="how long an answer may take")
 
     def listing(self) -> dict[str, Any]:
         """What decides which records are listed for us."""

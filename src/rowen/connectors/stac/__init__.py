@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rowen.connectors.base import Known, Options
+from rowen.connectors.base import Known
 from rowen.connectors.catalog.connector import CatalogConnector
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
@@ -17,6 +17,9 @@ from rowen.fetch.response import Response
 from rowen.formats.json import read_json
 from rowen.model.item import Observation
 
+if TYPE_CHECKING:
+    from rowen.connectors.base import Options
+
 __all__ = ["Stac"]
 
 
@@ -24,7 +27,7 @@ class Stac(CatalogConnector):
     """Reads the collections of a STAC catalog."""
 
     kind: ClassVar[str] = "stac"
-    Options: ClassVar[type[Options]] = StacOptions
+    Options: "ClassVar[type[Options]]" = StacOptions
     recognise = staticmethod(recognise)
     accept = staticmethod(accept)
 

@@ -5,10 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field
-
 from rowen.connectors.catalog.languages import word
 from rowen.connectors.catalog.options import DocumentOptions, web_url
+from rowen.connectors.plain_options import option
 from rowen.connectors.stac.record import joined, links_of
 from rowen.model.url import quoted
 
@@ -63,6 +62,6 @@ def item_url(root: str, identifier: str) -> str:
 class StacOptions(DocumentOptions):
     """Options of kind `stac`; `language` is that of all collections."""
 
-    limit: int | None = Field(default=None, ge=1, le=10_000, description="collections to ask for at once")
-    depth: int = Field(default=6, ge=0, le=50, description="how deep to follow the children of a static catalog")
-    max_documents: int = Field(default=100_000, ge=1, description="most documents of a static catalog")
+    limit: int | None = option(default=None, ge=1, le=10_000, description="collections to ask for at once")
+    depth: int = option(default=6, ge=0, le=50, description="how deep to follow the children of a static catalog")
+    max_documents: int = option(default=100_000, ge=1, description="most documents of a static catalog")
