@@ -64,7 +64,7 @@ class Push:
 
     async def poke(self, *targets: str) -> list[Poked]:
         """Have sources looked at before all that is due: by name, or those that some URLs belong to."""
-        held = {source.name: source for source in await self._sources.every()}
+        held = {source.name: source for source in await self._sources.every(counted=False)}
         urls = [_url_of(target) for target in targets if target not in held]
         wanted = [Concern(held[target]) for target in dict.fromkeys(targets) if target in held]
         if urls:
@@ -123,7 +123,7 @@ class Push:
         payload = _json_of(_unwrapped(told, body))
         if not isinstance(payload, dict) or not delivery:
             return _UNREADABLE
-        sources = list(sources_of(event, payload, await self._sources.every()))
+        sources = list(sources_of(event, payload, await self._sources.every(counted=False)))
         if not sources:
             return PushVerdict(202, "nothing of ours")
         return await self._take(f"github:{_name_of(payload)}", delivery, [Concern(source) for source in sources])

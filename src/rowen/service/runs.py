@@ -82,7 +82,7 @@ class Runs:
         One that fails does not hold the others: its error stands in its place. `finished` is told of each as soon as it
         is done. After `stop`, those that have not begun are left out.
         """
-        held = await self._sources.every()
+        held = await self._sources.every(counted=False)
         targets = list(names) or [source.name for source in await self.in_turn()]
         turns = Turns(targets, {source.name: host_of(source.url) or source.name for source in held})
         results: dict[int, Run | Exception] = {}
@@ -108,12 +108,12 @@ class Runs:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-        ids = {source.name: source.id for source in await self._sources.every()}
+        ids = {source.name: source.id for source in await self._sources.every(counted=False)}
         return [await self._embedded_since(results[place], ids) for place in sorted(results)]
 
     async def in_turn(self) -> list[Source]:
         """All active sources in the order in which they should be looked at: the longest due first, then by name."""
-        active = [source for source in await self._sources.every() if source.state == "active"]
+        active = [source for source in await self._sources.every(counted=False) if source.state == "active"]
         async with self._database.connection() as c:
             now = await due.clock(c)
         return sorted(active, key=lambda source: min(source.due_at or now, now))
