@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from rowen.harvest.engine import Engine
 from rowen.model.library import Overview
-from rowen.store import sources, standing
+from rowen.store import catalogs, changes, sources, standing
 from rowen.store.standing import ItemCounts
 
 __all__ = ["KeptCounts"]
@@ -22,6 +22,7 @@ class KeptCounts:
         self._database = engine.database
         self._counts: ItemCounts | None = None
         self._stale: tuple[datetime, dict[int, float]] | None = None
+        self._datasets: tuple[int, dict[int, int]] | None = None
 
     @property
     def is_warm(self) -> bool:
@@ -37,6 +38,14 @@ class KeptCounts:
             async with self._database.connection() as c:
                 self._counts = await standing.counted_since(c, self._counts)
         return self._counts.items
+
+    async def datasets(self) -> dict[int, int]:
+        """How many datasets each source lists that lists any; counted again when the change log has gone on."""
+        async with self._database.connection() as c:
+            number = await changes.last_number(c)
+            if self._datasets is None or self._datasets[0] != number:
+                self._datasets = (number, await catalogs.counts(c))
+        return self._datasets[1]
 
     async def stale_shares(self) -> dict[int, float]:
         """The share of each source's items that are expected to be stale, as it was some seconds ago at most."""

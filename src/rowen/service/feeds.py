@@ -1,14 +1,16 @@
 """What others can follow or harvest: the change log as feeds and streams, all datasets as one catalog."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
+from rowen.model.catalog import CatalogPage, CatalogPlace
 from rowen.model.publication import FeedForm, Publication
 from rowen.model.run import Change
+from rowen.service.counts import KeptCounts
 from rowen.service.redaction import redacted
 from rowen.store import catalogs, changes, publications
 from rowen.store import sources as source_store
@@ -29,8 +31,9 @@ _KEEP_ALIVE_S = 25.0
 class Feeds:
     """Changes, for others."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, counts: KeptCounts) -> None:
         self._database = engine.database
+        self._counts = counts
         self._listener = engine.listener
         self._base = engine.settings.public_url or _LOCAL
         self._hidden = engine.settings.redacted_keys
@@ -109,31 +112,41 @@ class Feeds:
         from rowen.publish.dcat import catalog_page
 
         place = _place(after)
-        async with self._database.connection() as c:
-            await _need(c, source)
-            page = await catalogs.page_of_datasets(c, after=place, limit=CATALOG_DATASETS, source=source)
-            total = await catalogs.count_of(c, source=source)
+        held = await self._datasets(source)
+        page = await self._page(held, place, merged=source is None)
         addresses = PublicAddresses(self._base, source)
-        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=total)
+        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=sum(held.values()))
 
     async def data_json(self, *, source: str | None = None) -> AsyncGenerator[bytes]:
         """The same as a data.json, in pieces."""
         from rowen.publish import data_json
         from rowen.publish.addresses import PublicAddresses
 
-        async with self._database.connection() as c:
-            await _need(c, source)
+        held = await self._datasets(source)
         yield data_json.head(PublicAddresses(self._base, source).catalog("data.json"))
-        place: bytes | None = None
+        place: CatalogPlace | None = None
         first = True
         while True:
-            async with self._database.connection() as c:
-                page = await catalogs.page_of_datasets(c, after=place, limit=CATALOG_DATASETS, source=source)
+            page = await self._page(held, place, merged=source is None)
             yield data_json.written(page.datasets, first=first)
             first, place = first and not page.datasets, page.next
             if place is None:
                 break
         yield data_json.FOOT
+
+    async def _datasets(self, source: str | None) -> Mapping[int, int]:
+        """How many datasets each source holds: all that hold any, or the one that is meant."""
+        held = await self._counts.datasets()
+        if source is None:
+            return held
+        async with self._database.connection() as c:
+            await _need(c, source)
+            number = (await source_store.ids(c, [source]))[source]
+        return {number: held[number]} if number in held else {}
+
+    async def _page(self, held: Mapping[int, int], place: CatalogPlace | None, *, merged: bool) -> CatalogPage:
+        async with self._database.connection() as c:
+            return await catalogs.page_of_datasets(c, held, after=place, limit=CATALOG_DATASETS, merged=merged)
 
 
 async def _or_silence(batches: AsyncGenerator[list[Change]]) -> AsyncGenerator[list[Change]]:
@@ -171,10 +184,10 @@ def _node(node: str) -> tuple[str, int]:
     raise UsageError(f"{node!r} is no page of the event stream.", hint="Such as blocks/0 or pages/17.")
 
 
-def _place(after: str | None) -> bytes | None:
-    """The key that a page begins after."""
+def _place(after: str | None) -> CatalogPlace | None:
+    """What a page begins after."""
     try:
-        return bytes.fromhex(after) if after else None
+        return CatalogPlace.parse(after) if after else None
     except ValueError:
         raise UsageError(f"{after!r} is no place in the catalog.", hint="Follow the links of its pages.") from None
 
