@@ -1,11 +1,11 @@
 """How long the server takes for each page and each answer of the API: `python -m bench.pages [--items 1000000]`.
 
-A store of its own is filled by SQL: a thousand sources, of which one has 60 % of the items and one 20 %, with passages,
-a change log, runs, deletions that are held back, items that cannot be read, facts and deliveries. Each page is asked in
-this process, without a socket, first by a server that was just started and then some times more. What counts is the
-processor time of this process and of the database together: that is the server's own time on a machine that has nothing
-else to do, and the same on a busy one. `--home` keeps the store for the next call; `--slow 50` lists only what takes
-longer than so many milliseconds.
+A store of its own is filled by SQL: a thousand sources, of which one has 60 % of the items and one 20 %, and every
+fifth is a catalog of datasets; with passages, a change log, runs, deletions that are held back, items that cannot be
+read, facts and deliveries. Each page is asked in this process, without a socket, first by a server that was just
+started and then some times more. What counts is the processor time of this process and of the database together: that
+is the server's own time on a machine that has nothing else to do, and the same on a busy one. `--home` keeps the
+store for the next call; `--slow 50` lists only what takes longer than so many milliseconds.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import httpx
 import psutil
 
 import rowen
+from rowen.model.twins import DATASET
 from rowen.server.app import assemble
 from rowen.settings import Settings
 from rowen.store import terms
@@ -46,11 +47,15 @@ select 'source-' || n, (array['web', 'ckan', 'files', 'feed', 'git'])[1 + n % 5]
 ITEM = (
     """
 insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, language, media_type,
-                  chunker, revision, created_at, updated_at)
+                  chunker, revision, created_at, updated_at, twins)
 select source, sha256(convert_to(url, 'UTF8')), url, 'Field ' || n || ' ' || left(words, 30), words,
-       array['tag' || n % 500, 'crop' || n % 20], jsonb_build_object('publisher', 'Office ' || n % 300, 'number', n),
+       array['tag' || n % 500, 'crop' || n % 20],
+       jsonb_build_object('publisher', 'Office ' || n % 300, 'number', n, 'issued', '2026-01-05', 'resources',
+                          jsonb_build_array(jsonb_build_object('url', url || '.csv', 'format', 'CSV'))),
        sha256(convert_to(words, 'UTF8')), sha256(convert_to(url, 'UTF8')), (array['en', 'de', null])[1 + n % 3],
-       'text/html', 1, 1 + (n % 10 = 0)::int, now() - n % 300 * interval '1 day', now() - n % 90 * interval '1 day'
+       case when source % 5 = 1 then '{dataset}' else 'text/html' end, 1, 1 + (n % 10 = 0)::int,
+       now() - n % 300 * interval '1 day', now() - n % 90 * interval '1 day',
+       case when source % 5 = 1 then array[n, -n - case when n % 100 = 31 then 7 else 0 end] end
   from generate_series({first}::bigint, {last}) n
   cross join lateral (select case when n % 10 < 6 then 1 when n % 10 < 8 then 2 else 3 + n / 10 % {rest} end) s(source)
   cross join lateral (select 'https://s' || source || '.example/page/' || n) u(url)
@@ -78,6 +83,16 @@ select id, source_id, 'source-' || source_id, source_id, key, 'created', url, ti
        now() - ({items} - id) * interval '1 second' from item where id between {first} and {last}
 """
 REST = [
+    """
+insert into change (number, source_id, source, run_id, key, kind, url, title, content_hash, record_hash, at)
+select {items} + row_number() over (order by id), source_id, 'source-' || source_id, 1000 + source_id, key, 'updated',
+       url, title, content_hash, record_hash, now() from item where revision = 2
+""",
+    """
+insert into change (number, source_id, source, run_id, key, kind, url, title, at)
+select (select max(number) from change) + n, 1, 'source-1', 2001, sha256(convert_to('gone' || n, 'UTF8')), 'deleted',
+       'https://s1.example/gone/' || n, 'Field that was sold ' || n, now() from generate_series(1, 1000) n
+""",
     """
 insert into run (source_id, mode, status, complete, started_at, finished_at, tally, error)
 select s, 'incremental', (array['completed', 'completed', 'partial', 'failed'])[1 + (random() * 3.3)::int % 4], true,
@@ -110,7 +125,8 @@ values ('farm', '1.0.0', '{{1,0,0}}', '{{"type":"object","properties":{{"acres":
 """,
     """
 insert into source_schema (source_id, name, schema_id, extracted_to)
-select source.id, 'farm', schema.id, {items} from source, schema where schema.name = 'farm' and source.id < 20
+select source.id, 'farm', schema.id, (select max(number) from change)
+  from source, schema where schema.name = 'farm' and source.id < 20
 """,
     """
 insert into extraction (source_id, key, url, name, number, schema_id, data, data_hash, diff, origin)
@@ -160,9 +176,10 @@ async def fill(home: Path, items: int) -> None:
 
 
 async def _load(c: Connection, items: int) -> None:
-    values = {"items": items, "sources": SOURCES, "rest": SOURCES - 2, "runs": RUNS_A_SOURCE}
+    values = {"items": items, "sources": SOURCES, "rest": SOURCES - 2, "runs": RUNS_A_SOURCE, "dataset": DATASET}
     began = time.perf_counter()
     await c.execute("drop index chunk_tsv")
+    await c.execute("drop index item_twins")
     await c.execute("set synchronous_commit = off")
     await c.execute(SOURCE.format(**values).encode())
     for first in range(1, items + 1, BLOCK):
@@ -172,6 +189,7 @@ async def _load(c: Connection, items: int) -> None:
         print(f"{first + BLOCK - 1:,} items in {time.perf_counter() - began:.0f} s", flush=True)
     await c.execute("set maintenance_work_mem = '1GB'")
     await c.execute("create index chunk_tsv on chunk using gin (tsv)")
+    await c.execute("create index item_twins on item using gin (twins) with (fastupdate = off) where twins is not null")
     for statement in REST:
         await c.execute(statement.format(**values).encode())
     print(f"filled in {time.perf_counter() - began:.0f} s", flush=True)
