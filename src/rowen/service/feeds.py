@@ -1,9 +1,12 @@
 """What others can follow or harvest: the change log as feeds and streams, all datasets as one catalog."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
@@ -15,6 +18,9 @@ from rowen.service.redaction import redacted
 from rowen.store import catalogs, changes, publications
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
+
+if TYPE_CHECKING:
+    from rowen.publish.addresses import PublicAddresses
 
 __all__ = ["Feeds"]
 
@@ -71,25 +77,27 @@ class Feeds:
 
         addresses = PublicAddresses(self._base, source)
         level, number = _node(node)
+        if level == "pages":
+            return await self._stream_page(addresses, number, source)
+        size, lines = event_stream.PAGE_LINES, event_stream.BLOCK_LINES
+        within = {"size": size, "after": number * lines, "until": (number + 1) * lines} if level else {"size": lines}
         async with self._database.connection() as c:
             await _need(c, source)
             last = await changes.last_number(c)
-            match level:
-                case "":
-                    spans = await publications.spans(c, size=event_stream.BLOCK_LINES, source=source)
-                    return event_stream.root(addresses, spans, last)
-                case "blocks":
-                    spans = await publications.spans(
-                        c,
-                        size=event_stream.PAGE_LINES,
-                        source=source,
-                        after=number * event_stream.BLOCK_LINES,
-                        until=(number + 1) * event_stream.BLOCK_LINES,
-                    )
-                    _need_any(node, number * event_stream.BLOCK_LINES < last or number == 0)
-                    return event_stream.block(addresses, number, spans, last)
+            _need_any(node, number * lines < last or number == 0)
+            spans = await publications.spans(c, source=source, **within)
+        if not level:
+            return event_stream.root(addresses, spans, last)
+        return await asyncio.to_thread(event_stream.block, addresses, number, spans, last)
+
+    async def _stream_page(self, addresses: PublicAddresses, number: int, source: str | None) -> Publication:
+        from rowen.publish import event_stream
+
+        async with self._database.connection() as c:
+            await _need(c, source)
+            last = await changes.last_number(c)
+            _need_any(f"pages/{number}", number * event_stream.PAGE_LINES < last or number == 0)
             found = await publications.page(c, number, size=event_stream.PAGE_LINES, source=source)
-        _need_any(node, number * event_stream.PAGE_LINES < last or number == 0)
         public = [replace(one, record=redacted(one.record, self._hidden)) for one in found]
         return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
 

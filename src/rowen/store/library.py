@@ -108,6 +108,13 @@ async def last_new_at(c: Connection, source_ids: Sequence[int]) -> dict[int, dat
     return dict(rows)
 
 
+_CHOSEN = {
+    "after": "source.name > %(after)s",
+    "only": "source.name = %(only)s",
+    "named": "position(lower(%(named)s) in lower(source.name || ' ' || source.url)) > 0",
+    "needing": "source.state = 'active' and (last.status in ('failed', 'partial')"
+    " or source.id in (select source_id from item_held where kept_at is null))",
+}
 # Counts of the chosen sources are made at once: where one source has most of what is counted, the planner would
 # otherwise read all of it for each source.
 _OVERVIEW = f"""
@@ -116,17 +123,11 @@ with source as materialized (
            coalesce((last.tally->>'truncated')::int, 0) as truncated
       from source
       left join lateral (select * from run where run.source_id = source.id order by id desc limit 1) last on true
-     where (%(after)s::text is null or source.name > %(after)s)
-       and (%(only)s::text is null or source.name = %(only)s)
-       and (%(named)s::text is null or position(lower(%(named)s) in lower(source.name || ' ' || source.url)) > 0)
-       and (not %(needing)s or source.state = 'active' and (
-            last.status in ('failed', 'partial')
-            or source.id in (select source_id from item_held where kept_at is null)))
-     order by source.name limit %(limit)s
-), held as (
+     where {{chosen}} order by source.name limit %(limit)s
+), held as materialized (
     select source_id, count(*) as items from item_held
      where kept_at is null and source_id = any(array(select id from source)) group by source_id
-), unread as (
+), unread as materialized (
     select source_id, count(*) as items from quarantine
      where source_id = any(array(select id from source)) group by source_id
 )
@@ -155,5 +156,7 @@ async def overview(
     `only` is the one of this name, `named` are those with this text in their name or address, `needing` those that
     somebody should look at. Items, and how many of them are stale, are not counted here.
     """
-    values = {"after": after, "limit": limit, "named": named, "only": only, "needing": needing}
-    return await list_of(c, Overview, _OVERVIEW.encode(), values)
+    given = {"after": after, "named": named, "only": only, "needing": needing or None}
+    values = {name: value for name, value in given.items() if value is not None}
+    chosen = " and ".join(_CHOSEN[name] for name in values) or "true"
+    return await list_of(c, Overview, _OVERVIEW.format(chosen=chosen).encode(), {**values, "limit": limit})

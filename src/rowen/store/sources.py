@@ -73,8 +73,10 @@ async def every(
 
     Their items are counted if that is wanted, what of them is stale never is.
     """
-    values = {"after": after, "limit": limit}
-    return await list_of(c, Source, (_EVERY if counted else _EVERY.replace(_COUNT_ITEMS, _NO_ITEMS)).encode(), values)
+    select = _EVERY if counted else _EVERY.replace(_COUNT_ITEMS, _NO_ITEMS)
+    where = "" if after is None else "where source.name > %(after)s"
+    ordered = f"{select} {where} order by source.name limit %(limit)s"
+    return await list_of(c, Source, ordered.encode(), {"after": after, "limit": limit})
 
 
 # Of many sources, all is counted at once: where one has most of it, the planner would read that for each source.
@@ -84,7 +86,6 @@ _COUNT_HELD = "(select source_id, count(*) as items from item_held where kept_at
 _COUNTED = f"""
 left join {_COUNT_ITEMS} counted on counted.source_id = source.id
 left join {_COUNT_HELD} held on held.source_id = source.id
-where %(after)s::text is null or source.name > %(after)s order by source.name limit %(limit)s
 """
 _AT_ONCE = {_HELD: "coalesce(held.items, 0)", _ITEMS: "coalesce(counted.items, 0)", _STALE: "null::float8"}
 _EVERY = reduce(lambda told, one: told.replace(*one), _AT_ONCE.items(), _SELECT) + _COUNTED
@@ -104,8 +105,8 @@ async def exist_any(c: Connection) -> bool:
     return bool(await all_rows(c, "select 1 from source limit 1"))
 
 
-async def get(c: Connection, name: str, *, counted: bool = True) -> Source:
-    """The source of this name; counting its items takes a tenth of a second for each million."""
+async def get(c: Connection, name: str, *, counted: bool = False) -> Source:
+    """The source of this name; counting its items, and what of them is stale, takes a tenth of a second a million."""
     select = _SELECT if counted else _uncounted()
     source = await first_of(c, Source, select + " where source.name = %s", [name])
     if source is None:
@@ -125,14 +126,14 @@ async def ids(c: Connection, names: Sequence[str]) -> dict[str, int]:
 
 
 async def by_id(c: Connection, source_id: int) -> Source | None:
-    """The source of this number, unless it was removed."""
-    return await first_of(c, Source, _SELECT + " where source.id = %s", [source_id])
+    """The source of this number, unless it was removed; its items are not counted."""
+    return await first_of(c, Source, _uncounted() + " where source.id = %s", [source_id])
 
 
 async def find(c: Connection, url: str, kind: str | None = None) -> Source | None:
-    """A source by its URL."""
+    """A source by its URL; its items are not counted."""
     where = " where source.url = %(url)s and (%(kind)s::text is null or source.kind = %(kind)s) order by source.id"
-    return await first_of(c, Source, _SELECT + where, {"url": url, "kind": kind})
+    return await first_of(c, Source, _uncounted() + where, {"url": url, "kind": kind})
 
 
 async def edit(
