@@ -46,7 +46,7 @@ async def health(rowen: Rowen, request: Request) -> View:
 async def following(rowen: Rowen, request: Request) -> View:
     """Feeds and event streams, and how far each is followed."""
     held = {one.name: one for one in await rowen.sources()}
-    found = [(held[told.source], told) for told in await rowen.followed() if told.source in held]
+    found = [(held[told.source], told) for told in await rowen.followed(tuple(held.values()))]
     found.sort(key=lambda pair: (pair[1].state != "failing", pair[0].name))
     names, after = [source.name for source, _ in found], text(request, "after")
     start = names.index(after) + 1 if after in names else 0
