@@ -82,6 +82,20 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     return registry.register
 
 
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """All statements that are sent to the database from now on; clear it where counting begins."""
+    sent: list[str] = []
+    unwatched = psycopg.AsyncCursor.execute
+
+    async def execute(self: Any, query: Any, *given: Any, **how: Any) -> Any:
+        sent.append(query.decode() if isinstance(query, bytes) else str(query))
+        return await unwatched(self, query, *given, **how)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", execute)
+    return sent
+
+
 class Server:
     """The PostgreSQL under test: one by URL, or an embedded one of the session's own."""
 

@@ -37,6 +37,7 @@ async def kinds_of_changes(r: Rowen, since: int) -> list[str]:
 
 async def test_new_identifiers_for_everything_move_the_items(house: House, site: DataJsonSite) -> None:
     async with house.open() as r:
+        assert (await r.situation()).items == 0
         await sync(r, site)
         site.records[3]["description"] = "Another text than before."
         await sync(r, site)
@@ -54,6 +55,7 @@ async def test_new_identifiers_for_everything_move_the_items(house: House, site:
         change = (await r.changes(since=last))[30]
         assert (change.moved_from, change.url) == ("https://old.example/0", "https://new.example/items/0")
         assert len(await r.history("http://new.example/items/3")) == 2
+        assert (await r.situation()).items == 30
     assert replayed(house) == contents(house)
 
 

@@ -5,10 +5,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from rowen import Rowen
 from rowen.errors import ConfigurationError
-from rowen.server.serving import serve
+from rowen.server.serving import _listen, serve
 from tests.conftest import House
 
 LIMIT_S = 20.0
@@ -117,6 +118,15 @@ async def test_a_port_that_is_taken_is_told_before_anything_runs(house: House) -
 
 def environment(house: House) -> dict[str, str]:
     return {**os.environ, "ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(house.home)}
+
+
+def test_the_body_of_an_answer_does_not_wait_until_its_head_is_confirmed() -> None:
+    with closing(_listen("127.0.0.1", 0)) as listening, closing(socket.create_connection(listening.getsockname())):
+        accepted, _ = listening.accept()
+        with closing(accepted):
+            at_once = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    assert at_once
 
 
 async def test_the_command_serves_logs_as_json_and_ends_in_order(house: House) -> None:

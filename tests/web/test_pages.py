@@ -4,15 +4,14 @@ import re
 import shlex
 from contextlib import closing
 from html import unescape
-from typing import Any
 from urllib.parse import quote
 
 import click
-import psycopg
 import pytest
 
 from rowen.cli.app import app
 from rowen.model.access import Scope
+from rowen.web.pages import upkeep
 from rowen.web.routing import DEEDS, PAGES
 from tests.conftest import House
 from tests.portals.site import Site
@@ -346,23 +345,32 @@ async def test_a_feed_that_fails_is_named_with_its_error_where_feeds_are_followe
 
 
 async def test_it_takes_no_more_questions_to_tell_of_many_feeds_than_of_one(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, statements: list[str]
 ) -> None:
-    asked: list[object] = []
-    unwatched = psycopg.AsyncCursor.execute
-
-    async def execute(self: Any, query: object, *given: Any, **how: Any) -> Any:
-        asked.append(query)
-        return await unwatched(self, query, *given, **how)
-
-    monkeypatch.setattr(psycopg.AsyncCursor, "execute", execute)
     numbers = []
     async with house.open() as rowen:
         for number in range(5):
             await rowen.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
-            asked.clear()
+            await rowen.followed()
+            statements.clear()
             assert len(await rowen.followed()) == number + 1
-            numbers.append(len(asked))
+            numbers.append(len(statements))
 
     assert len(set(numbers)) == 1
     assert 0 < numbers[0] < 10
+
+
+async def test_feeds_are_shown_page_by_page(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "_FEEDS", 2)
+    async with house.open() as rowen, served(rowen) as door:
+        for number in range(5):
+            await rowen.add(f"https://feeds.example.org/{number}", name=f"feed{number}", kind="feed")
+        pages = [(await door.get("/following.json")).json()]
+        while pages[-1]["next"]:
+            pages.append((await door.get(f"/following.json?after={pages[-1]['next']}")).json())
+
+    assert [[feed["source"] for feed in one["feeds"]] for one in pages] == [
+        ["feed0", "feed1"],
+        ["feed2", "feed3"],
+        ["feed4"],
+    ]

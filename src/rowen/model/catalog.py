@@ -3,9 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["CatalogPage", "ListedDataset"]
+__all__ = ["CatalogPage", "CatalogPlace", "ListedDataset"]
+
+
+class CatalogPlace(NamedTuple):
+    """Where a page of the catalog ends: the number of the last dataset's source, and its key."""
+
+    source_id: int
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"{self.source_id}x{self.key.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> "CatalogPlace":
+        """A place as it stands in an address; `ValueError` for anything else."""
+        source_id, _, key = text.partition("x")
+        # Numbers of sources are of 64 bits.
+        if not (source_id.isascii() and source_id.isdigit() and len(source_id) <= 18):
+            raise ValueError(text)
+        return cls(int(source_id), bytes.fromhex(key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +54,7 @@ class ListedDataset:
 
 @dataclass(frozen=True, slots=True)
 class CatalogPage:
-    """Some datasets in the order of their keys, and the key to go on after, if there are more."""
+    """Some datasets by source and key, and the place to go on after, if there are more."""
 
     datasets: tuple[ListedDataset, ...]
-    next: bytes | None
+    next: CatalogPlace | None

@@ -51,9 +51,8 @@ class PublishedChange:
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """A stretch of the log: its number among those of its length, how many lines it has, and from when to when."""
+    """A stretch of the log: its number among those of its length, and from when to when its lines were written."""
 
     number: int
-    lines: int
     first_at: datetime
     last_at: datetime

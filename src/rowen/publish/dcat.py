@@ -43,7 +43,7 @@ def _head(addresses: PublicAddresses, page: CatalogPage, after: str | None, tota
     yield Triple(view, name("hydra:totalItems"), Literal(total))
     yield Triple(view, name("hydra:first"), NamedNode(addresses.catalog("dcat")))
     if page.next is not None:
-        yield Triple(view, name("hydra:next"), NamedNode(addresses.catalog("dcat", page.next.hex())))
+        yield Triple(view, name("hydra:next"), NamedNode(addresses.catalog("dcat", str(page.next))))
 
 
 def _dataset(listed: ListedDataset) -> Iterator[Triple]:

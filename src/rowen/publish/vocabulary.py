@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
+from itertools import takewhile
 from urllib.parse import quote
 
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple, serialize
@@ -30,6 +32,7 @@ _PREFIXES = {
 Thing = NamedNode | BlankNode | Literal
 
 
+@cache
 def name(compact: str) -> NamedNode:
     """A name such as `dcterms:title`, written out."""
     prefix, _, local = compact.partition(":")
@@ -61,5 +64,5 @@ def unnamed(*what: str) -> BlankNode:
 def turtle(told: Iterable[Triple]) -> bytes:
     """Statements as Turtle; the library writes prefixes in any order."""
     lines = (serialize(told, format=RdfFormat.TURTLE, prefixes=_PREFIXES) or b"").split(b"\n")
-    prefixes = sum(line.startswith(b"@prefix") for line in lines)
+    prefixes = sum(1 for _ in takewhile(lambda line: line.startswith(b"@prefix"), lines))
     return b"\n".join([*sorted(lines[:prefixes]), *lines[prefixes:]])

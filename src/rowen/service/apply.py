@@ -40,7 +40,7 @@ async def apply(
         )
     async with database.transaction() as c:
         await sources.take_turns(c)
-        held = await sources.every(c)
+        held = await sources.every(c, counted=True)
         plan = await _with_schemas(c, declaration.called, list(_plan(declared, held, prune=prune)))
         if reach is not Reach.ALL:
             _refuse_reached(declaration.called, plan)

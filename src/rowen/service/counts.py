@@ -27,6 +27,7 @@ class KeptCounts:
         self._database = engine.database
         self._counts: ItemCounts | None = None
         self._stale: tuple[datetime, dict[int, float]] | None = None
+        self._datasets: tuple[int, dict[int, int]] | None = None
 
     @property
     def is_warm(self) -> bool:
@@ -44,6 +45,16 @@ class KeptCounts:
             async with self._database.connection() as c:
                 self._counts = await standing.counted_since(c, self._counts)
         return self._counts.items
+
+    async def datasets(self) -> dict[int, int]:
+        """How many datasets each source lists that lists any; counted again when the change log has gone on."""
+        from rowen.store import catalogs, changes
+
+        async with self._database.connection() as c:
+            number = await changes.last_number(c)
+            if self._datasets is None or self._datasets[0] != number:
+                self._datasets = (number, await catalogs.counts(c))
+        return self._datasets[1]
 
     async def stale_shares(self) -> dict[int, float]:
         """The share of each source's items that are expected to be stale, as it was some seconds ago at most."""

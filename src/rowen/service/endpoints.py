@@ -28,7 +28,7 @@ class StatementEndpoints:
         """All endpoints, or those of one source: up to which change each was told, what waits, and what failed."""
         async with self._database.connection() as c:
             if name is not None:
-                await sources.get(c, name, counted=False)
+                await sources.get(c, name)
             return await statement_targets.every(c, name)
 
     async def keep(
@@ -42,7 +42,7 @@ class StatementEndpoints:
 
         graph = _checked(endpoint, graph, headers)
         async with self._database.transaction() as c:
-            source = await sources.get(c, name, counted=False)
+            source = await sources.get(c, name)
             if headers is None and (held := await statement_targets.get(c, source.id, endpoint, graph)):
                 headers = held.headers
             await statement_targets.keep(c, source.id, endpoint, graph, headers or {})
@@ -54,7 +54,7 @@ class StatementEndpoints:
     async def forget(self, name: str, endpoint: str, *, graph: str | None = None) -> None:
         """Tell an endpoint no more, and forget up to where it was told; what it holds stays there."""
         async with self._database.transaction() as c:
-            source = await sources.get(c, name, counted=False)
+            source = await sources.get(c, name)
             if not await statement_targets.forget(c, source.id, endpoint, graph):
                 raise NotFoundError(
                     f"{redact(endpoint)} is no endpoint of {name!r}, or of another graph.",
@@ -78,7 +78,7 @@ class StatementEndpoints:
 
         graph = _checked(endpoint, graph, headers)
         async with self._database.connection() as c:
-            target = await _target(c, await sources.get(c, name, counted=False), endpoint, graph)
+            target = await _target(c, await sources.get(c, name), endpoint, graph)
         if headers is not None:
             target = replace(target, headers=dict(headers))
             subject = endpoint_as_source(name, endpoint, dict(headers))

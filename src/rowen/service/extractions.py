@@ -290,7 +290,7 @@ class Extractions:
 
     async def _source(self, name: str) -> Source:
         async with self._database.connection() as c:
-            return await source_store.get(c, name, counted=False)
+            return await source_store.get(c, name)
 
     async def _not_carried(self, source: Source, schema: str) -> Carried | None:
         """A schema that a source does not carry yet, as if it did."""

@@ -1,18 +1,26 @@
 """What others can follow or harvest: the change log as feeds and streams, all datasets as one catalog."""
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
+from rowen.model.catalog import CatalogPage, CatalogPlace
 from rowen.model.publication import FeedForm, Publication
 from rowen.model.run import Change
+from rowen.service.counts import KeptCounts
 from rowen.service.redaction import redacted
 from rowen.store import catalogs, changes, publications
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
+
+if TYPE_CHECKING:
+    from rowen.publish.addresses import PublicAddresses
 
 __all__ = ["Feeds"]
 
@@ -29,8 +37,9 @@ _KEEP_ALIVE_S = 25.0
 class Feeds:
     """Changes, for others."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, counts: KeptCounts) -> None:
         self._database = engine.database
+        self._counts = counts
         self._listener = engine.listener
         self._base = engine.settings.public_url or _LOCAL
         self._hidden = engine.settings.redacted_keys
@@ -68,25 +77,27 @@ class Feeds:
 
         addresses = PublicAddresses(self._base, source)
         level, number = _node(node)
+        if level == "pages":
+            return await self._stream_page(addresses, number, source)
+        size, lines = event_stream.PAGE_LINES, event_stream.BLOCK_LINES
+        within = {"size": size, "after": number * lines, "until": (number + 1) * lines} if level else {"size": lines}
         async with self._database.connection() as c:
             await _need(c, source)
             last = await changes.last_number(c)
-            match level:
-                case "":
-                    spans = await publications.spans(c, size=event_stream.BLOCK_LINES, source=source)
-                    return event_stream.root(addresses, spans, last)
-                case "blocks":
-                    spans = await publications.spans(
-                        c,
-                        size=event_stream.PAGE_LINES,
-                        source=source,
-                        after=number * event_stream.BLOCK_LINES,
-                        until=(number + 1) * event_stream.BLOCK_LINES,
-                    )
-                    _need_any(node, number * event_stream.BLOCK_LINES < last or number == 0)
-                    return event_stream.block(addresses, number, spans, last)
+            _need_any(node, number * lines < last or number == 0)
+            spans = await publications.spans(c, source=source, **within)
+        if not level:
+            return event_stream.root(addresses, spans, last)
+        return await asyncio.to_thread(event_stream.block, addresses, number, spans, last)
+
+    async def _stream_page(self, addresses: PublicAddresses, number: int, source: str | None) -> Publication:
+        from rowen.publish import event_stream
+
+        async with self._database.connection() as c:
+            await _need(c, source)
+            last = await changes.last_number(c)
+            _need_any(f"pages/{number}", number * event_stream.PAGE_LINES < last or number == 0)
             found = await publications.page(c, number, size=event_stream.PAGE_LINES, source=source)
-        _need_any(node, number * event_stream.PAGE_LINES < last or number == 0)
         public = [replace(one, record=redacted(one.record, self._hidden)) for one in found]
         return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
 
@@ -109,31 +120,41 @@ class Feeds:
         from rowen.publish.dcat import catalog_page
 
         place = _place(after)
-        async with self._database.connection() as c:
-            await _need(c, source)
-            page = await catalogs.page_of_datasets(c, after=place, limit=CATALOG_DATASETS, source=source)
-            total = await catalogs.count_of(c, source=source)
+        held = await self._datasets(source)
+        page = await self._page(held, place, merged=source is None)
         addresses = PublicAddresses(self._base, source)
-        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=total)
+        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=sum(held.values()))
 
     async def data_json(self, *, source: str | None = None) -> AsyncGenerator[bytes]:
         """The same as a data.json, in pieces."""
         from rowen.publish import data_json
         from rowen.publish.addresses import PublicAddresses
 
-        async with self._database.connection() as c:
-            await _need(c, source)
+        held = await self._datasets(source)
         yield data_json.head(PublicAddresses(self._base, source).catalog("data.json"))
-        place: bytes | None = None
+        place: CatalogPlace | None = None
         first = True
         while True:
-            async with self._database.connection() as c:
-                page = await catalogs.page_of_datasets(c, after=place, limit=CATALOG_DATASETS, source=source)
+            page = await self._page(held, place, merged=source is None)
             yield data_json.written(page.datasets, first=first)
             first, place = first and not page.datasets, page.next
             if place is None:
                 break
         yield data_json.FOOT
+
+    async def _datasets(self, source: str | None) -> Mapping[int, int]:
+        """How many datasets each source holds: all that hold any, or the one that is meant."""
+        held = await self._counts.datasets()
+        if source is None:
+            return held
+        async with self._database.connection() as c:
+            await _need(c, source)
+            number = (await source_store.ids(c, [source]))[source]
+        return {number: held[number]} if number in held else {}
+
+    async def _page(self, held: Mapping[int, int], place: CatalogPlace | None, *, merged: bool) -> CatalogPage:
+        async with self._database.connection() as c:
+            return await catalogs.page_of_datasets(c, held, after=place, limit=CATALOG_DATASETS, merged=merged)
 
 
 async def _or_silence(batches: AsyncGenerator[list[Change]]) -> AsyncGenerator[list[Change]]:
@@ -171,10 +192,10 @@ def _node(node: str) -> tuple[str, int]:
     raise UsageError(f"{node!r} is no page of the event stream.", hint="Such as blocks/0 or pages/17.")
 
 
-def _place(after: str | None) -> bytes | None:
-    """The key that a page begins after."""
+def _place(after: str | None) -> CatalogPlace | None:
+    """What a page begins after."""
     try:
-        return bytes.fromhex(after) if after else None
+        return CatalogPlace.parse(after) if after else None
     except ValueError:
         raise UsageError(f"{after!r} is no place in the catalog.", hint="Follow the links of its pages.") from None
 

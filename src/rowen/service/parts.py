@@ -153,7 +153,7 @@ class Parts:
         """The change log as feeds, and all datasets as a catalog."""
         from rowen.service.feeds import Feeds
 
-        return Feeds(self.engine)
+        return Feeds(self.engine, self.counts)
 
     @cached_property
     def announced(self) -> AnnouncedDocuments:

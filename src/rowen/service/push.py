@@ -64,7 +64,7 @@ class Push:
 
     async def poke(self, *targets: str) -> list[Poked]:
         """Have sources looked at before all that is due: by name, or those that some URLs belong to."""
-        held = {source.name: source for source in await self._sources.every()}
+        held = {source.name: source for source in await self._sources.every(counted=False)}
         urls = [_url_of(target) for target in targets if target not in held]
         wanted = [Concern(held[target]) for target in dict.fromkeys(targets) if target in held]
         if urls:
@@ -82,7 +82,7 @@ class Push:
 
     async def access(self, name: str) -> list[PushAccess]:
         """Where senders of a source call, and what they sign with; whoever may ask this may have it."""
-        source, key = await self._sources.get(name), websub.key_of(self._engine.settings)
+        source, key = await self._sources.get(name, counted=False), websub.key_of(self._engine.settings)
         call = PushAccess("call", self._url(f"call/{source.name}"), self._call_secret(key, source))
         if source.kind not in ("git", "github"):
             return [call]
@@ -95,14 +95,14 @@ class Push:
 
     async def subscribe(self, name: str, *, topic: str | None = None) -> Subscription:
         """Have a hub tell us of changes of a source; `topic` is a page or feed of it that names the hub."""
-        source = await self._sources.get(name)
+        source = await self._sources.get(name, counted=False)
         websub.key_of(self._engine.settings)
         found = await websub.discover(self._engine, source, topic or source.url)
         return await websub.subscribe(self._engine, source, found, now=self._now())
 
     async def unsubscribe(self, name: str) -> None:
         """Have a hub tell us no more."""
-        source = await self._sources.get(name)
+        source = await self._sources.get(name, counted=False)
         async with self._database.connection() as c:
             held = await push.get(c, source.id)
         if held is None:
@@ -123,7 +123,7 @@ class Push:
         payload = _json_of(_unwrapped(told, body))
         if not isinstance(payload, dict) or not delivery:
             return _UNREADABLE
-        sources = list(sources_of(event, payload, await self._sources.every()))
+        sources = list(sources_of(event, payload, await self._sources.every(counted=False)))
         if not sources:
             return PushVerdict(202, "nothing of ours")
         return await self._take(f"github:{_name_of(payload)}", delivery, [Concern(source) for source in sources])
@@ -183,7 +183,7 @@ class Push:
             found = await push.by_callback(c, websub.callback_hash(token))
         if found is None or found[1].state in ("ending", "denied"):
             return _OVER
-        source = await self._sources.get(found[1].source)
+        source = await self._sources.get(found[1].source, counted=False)
         secret = websub.secret_of(websub.key_of(self._engine.settings), source, found[1].topic)
         told = _lowered(headers)
         if not is_hub_signed(told.get("x-hub-signature"), body, secret):
@@ -212,7 +212,7 @@ class Push:
 
     async def _found(self, name: str) -> Source | None:
         try:
-            return await self._sources.get(name)
+            return await self._sources.get(name, counted=False)
         except NotFoundError:
             return None
 

@@ -116,7 +116,7 @@ class Runs:
 
     async def in_turn(self) -> list[Source]:
         """All active sources in the order in which they should be looked at: the longest due first, then by name."""
-        active = [source for source in await self._sources.every() if source.state == "active"]
+        active = [source for source in await self._sources.every(counted=False) if source.state == "active"]
         async with self._database.connection() as c:
             now = await due.clock(c)
         return sorted(active, key=lambda source: min(source.due_at or now, now))

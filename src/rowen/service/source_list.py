@@ -36,20 +36,18 @@ class SourceList:
         Their items are counted unless that is not wanted.
         """
         place = decoded(after, _LISTING)
-        is_kept = self._counts.is_warm
         async with self._database.connection() as c:
-            found = await sources.every(
-                c,
-                limit=None if limit is None else limit + 1,
-                after=place[0] if place else None,
-                counted=counted and not is_kept,
-            )
-        if counted and is_kept:
+            more = None if limit is None else limit + 1
+            found = await sources.every(c, limit=more, after=place[0] if place else None)
+        if counted:
             found = await self._counted(found)
         return page_of(found, limit, _LISTING, lambda source: [source.name])
 
     async def get(self, name: str, *, counted: bool = True) -> Source:
-        """One source; its items are counted unless that is not wanted."""
+        """One source; its items are counted unless that is not wanted.
+
+        Where nothing was counted yet, those of this one are: a command asks once.
+        """
         is_kept = self._counts.is_warm
         async with self._database.connection() as c:
             source = await sources.get(c, name, counted=counted and not is_kept)
@@ -64,13 +62,11 @@ class SourceList:
         """How all sources are doing."""
         from rowen.store import library
 
-        is_kept = self._counts.is_warm
         async with self._database.connection() as c:
             model = await embeddings.active(c)
             waiting = await embeddings.coverage_by_source(c, model) if model else {}
-            found = await library.overview(c, counted=not is_kept)
-        if is_kept:
-            found = await self._counts.fill(found)
+            found = await library.overview(c)
+        found = await self._counts.fill(found)
         if model is None:
             return found
         return [
@@ -78,7 +74,7 @@ class SourceList:
         ]
 
     async def _counted(self, found: Sequence[Source]) -> list[Source]:
-        """Sources with what was counted in this process: a command counts for itself, since it asks once."""
+        """Sources with what was counted in this process."""
         items, stale = await self._counts.items(), await self._counts.stale_shares()
         return [replace(source, items=items.get(source.id, 0), stale=stale.get(source.id)) for source in found]
 

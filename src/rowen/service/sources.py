@@ -37,9 +37,9 @@ class Sources(SourceList):
         """How a feed or an event stream is followed; None for a source that is neither."""
         return next(iter(await self._following([await self.get(name)])), None)
 
-    async def followed(self) -> list[Following]:
-        """How all feeds and event streams are followed, by name."""
-        return await self._following(await self.every())
+    async def followed(self, among: Sequence[Source] | None = None) -> list[Following]:
+        """How all feeds and event streams are followed, by name; or those `among` some sources."""
+        return await self._following(await self.every() if among is None else among)
 
     async def _following(self, held: Sequence[Source]) -> list[Following]:
         """How those of them are followed that tell; asked for all at once."""

@@ -51,7 +51,7 @@ class Standings:
         place = decoded(after, listing)
         async with self._database.connection() as c:
             found = await library.overview(
-                c, after=place[0] if place else None, limit=limit + 1, counted=False, named=named, needing=needing
+                c, after=place[0] if place else None, limit=limit + 1, named=named, needing=needing
             )
         told = await self._counts.fill(found)
         return page_of(told, limit, listing, lambda one: [one.name])
@@ -59,7 +59,7 @@ class Standings:
     async def source(self, name: str) -> Overview:
         """How one source is doing."""
         async with self._database.connection() as c:
-            found = await library.overview(c, only=name, counted=False)
+            found = await library.overview(c, only=name)
             if not found:
                 await sources.need(c, name)
         [told] = await self._counts.fill(found)

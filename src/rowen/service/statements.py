@@ -89,7 +89,7 @@ class PageStatementFiles:
     async def files(self, name: str, *, since: datetime | None = None, limit: int = 1000) -> list[StatementFile]:
         """The delta files that were made after a moment, the oldest first: the order in which they are to be taken."""
         async with self._database.connection() as c:
-            await sources.get(c, name, counted=False)
+            await sources.get(c, name)
             return await statements.files(c, name, since=since, limit=limit)
 
     async def file(self, name: str, number: int, *, graph: str | None = None) -> Publication:
@@ -98,7 +98,7 @@ class PageStatementFiles:
 
         graph = checked_graph(graph)
         async with self._database.connection() as c:
-            await sources.get(c, name, counted=False)
+            await sources.get(c, name)
             found = await statements.of_file(c, name, number)
         if not found:
             raise NotFoundError(

@@ -7,13 +7,13 @@ numbers rise, although transactions begin in another order than they log: who re
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rowen.model.hashes import Hash
 from rowen.model.run import Change, ChangeKind
 from rowen.model.source import Source
 from rowen.model.statements import StatementDelta
-from rowen.store import statements
+from rowen.store import log_search, statements
 from rowen.store.database import Connection
 from rowen.store.rows import list_of, scalar
 
@@ -117,24 +117,34 @@ async def newest(
 ) -> list[Change]:
     """The newest lines first, or those before a number, as far as they fit.
 
-    With a query, those whose titles have its words, or whose items have them now, among the last lines of the log; with
-    a field, those in which a field of that name differs.
+    With a query, those whose titles have its words, or whose items have them now, among the last lines of the log, or
+    the last before that number; with a field, those in which a field of that name differs.
     """
+    # Only lines about facts tell of fields.
+    kinds = kinds or (_ABOUT_FACTS if field is not None else ())
     given = {"before": before, "source": source, "kinds": list(kinds) or None, "run": run, "since": since}
-    given |= {"until": until, "query": query, "field": field}
-    values = {name: value for name, value in given.items() if value is not None}
+    given |= {"until": until, "field": field}
+    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     where = " and ".join(_FITTING[name] for name in values) or "true"
+    lines = _LINES["kinds" in values].format(where=where)
+    if query is not None:
+        where = where.replace(_FITTING["kinds"], "kind = any(%(kinds)s)")
+        values["numbers"] = await log_search.numbers_about(
+            c, query, before=before, limit=limit, where=where, values=values
+        )
+        lines = "(select * from change where number = any(%(numbers)s))"
     return await list_of(
         c,
         Change,
         f"""
         select number, kind, url, title, source, at, run_id as run, moved_from, schema, diff
-          from {_LINES["kinds" in values].format(where=where)} line order by number desc limit %(limit)s
+          from {lines} line order by number desc limit %(limit)s
         """.encode(),  # noqa: S608 (conditions of our own)
         {**values, "limit": limit},
     )
 
 
+_ABOUT_FACTS = ("extracted", "matched")
 # The newest of each kind, and of those the newest: an index of kinds has them in order, for one kind at a time.
 _LINES = {
     False: "(select * from change where {where} order by number desc limit %(limit)s)",
@@ -147,14 +157,6 @@ _LINES = {
 _LAST_BEFORE = (
     "coalesce((select number from change where at {sign} %({name})s order by at desc, number desc limit 1), 0)"
 )
-# Titles have no index of their own: so many are looked through in a tenth of a second, a million in some seconds.
-_LOOKED_THROUGH = 50_000
-_ABOUT = """
-(to_tsvector('simple', title) @@ websearch_to_tsquery('simple', %(query)s)
- or exists (select from item join chunk on chunk.item_id = item.id
-             where item.source_id = change.source_id and item.key = change.key
-               and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
-"""
 OF_FIELD = (
     "exists (select from jsonb_array_elements(change.diff) one where starts_with(one ->> 'path', '/' || %(field)s))"
 )
@@ -166,7 +168,6 @@ _FITTING = {
     "run": "run_id = %(run)s",
     "since": f"number > {_LAST_BEFORE.format(sign='<', name='since')}",
     "until": f"number <= {_LAST_BEFORE.format(sign='<=', name='until')}",
-    "query": f"number > (select max(number) from change) - {_LOOKED_THROUGH} and {_ABOUT}",  # noqa: S608 (constants)
     "field": OF_FIELD,
 }
 

@@ -9,11 +9,16 @@ from rowen.store.rows import all_rows
 
 __all__ = ["costs"]
 
+# Summed up by numbers first: to put a name to each call, and sort all of them by it, takes three times as long.
 _SPENT = """
-select source.name, split_part(purpose, ' ', 1), subject, model, count(*),
-       count(*) filter (where result <> 'answered'), sum(tokens_sent)::bigint, sum(tokens_received)::bigint, sum(usd)
-  from provider_call left join source on source.id = source_id
- where at >= %s group by 1, 2, 3, 4 order by 1 nulls last, 2, 3, 5 desc
+select source.name, split_part(purpose, ' ', 1), subject, model, sum(calls)::bigint, sum(failed)::bigint,
+       sum(sent)::bigint, sum(received)::bigint, sum(usd)
+  from (select source_id, purpose, subject, model, count(*) as calls,
+               count(*) filter (where result <> 'answered') as failed, sum(tokens_sent) as sent,
+               sum(tokens_received) as received, sum(usd) as usd
+          from provider_call where at >= %s group by 1, 2, 3, 4) spent
+  left join source on source.id = source_id
+ group by 1, 2, 3, 4 order by 1 nulls last, 2, 3, 5 desc
 """
 _AVOIDED = """
 select source.name, avoided_call.name, sum(calls)::bigint, sum(tokens)::bigint, sum(usd)

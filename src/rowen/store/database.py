@@ -2,10 +2,12 @@
 
 import asyncio
 import math
+import select
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import AsyncConnection, errors
@@ -77,6 +79,12 @@ class Connections:
 SHORTEST_IDLE_S = 4.0
 CROWDED_S = 0.2
 """How long to wait before asking a full server again: a session of ours ends in less than that."""
+TRUSTED_S = 10.0
+"""How long after its last use a connection is taken as alive, as long as its socket is silent.
+
+To ask it first takes as long as to answer a small question. Proxies and firewalls forget connections that were idle for
+minutes, without a word.
+"""
 
 _TURNED_AWAY = ("authentication failed", "does not exist", "no pg_hba.conf entry", "is not permitted to log in")
 _TOO_MANY = "53300"
@@ -104,6 +112,7 @@ class Database:
         self._conninfo = ""
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._places = asyncio.Semaphore(0)
+        self._used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
 
     async def open(self) -> None:
         """Start or find the server, bring the schema up to date, open the pool."""
@@ -139,7 +148,7 @@ class Database:
             open=False,
             timeout=self.settings.database_patience_s,
             configure=self._configure,
-            check=_alive,
+            check=self._check,
             kwargs=self._options,
         )
         await self._pool.open()
@@ -238,10 +247,17 @@ class Database:
     async def give_back(self, connection: Connection) -> None:
         """Return what was borrowed; the caller has freed its locks, or closed it."""
         self._places.release()
+        self._used_at[connection] = asyncio.get_running_loop().time()
         if self._pool is None:
             await connection.close()
         else:
             await self._pool.putconn(connection)
+
+    async def _check(self, connection: Connection) -> None:
+        """Make sure that a connection of the pool is alive; one that was just used is, unless its server hung up."""
+        used_at = self._used_at.get(connection, -math.inf)
+        if asyncio.get_running_loop().time() - used_at > TRUSTED_S or _has_news(connection):
+            await AsyncConnectionPool.check_connection(connection)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -291,8 +307,11 @@ async def _server_connections(connection: Connection) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-async def _alive(connection: Connection) -> None:
-    await AsyncConnectionPool.check_connection(connection)
+def _has_news(connection: Connection) -> bool:
+    """Whether the server said something that it was not asked, as it does when it ends a session, or hung up."""
+    news = select.poll()
+    news.register(connection.fileno(), select.POLLIN)
+    return bool(news.poll(0))
 
 
 def without_password(conninfo: str) -> tuple[str, dict[str, str]]:

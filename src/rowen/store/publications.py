@@ -47,24 +47,9 @@ async def newest(
     kinds: Sequence[str] = (),
     field: str | None = None,
 ) -> list[PublishedChange]:
-    """The newest lines, or the newest before a number; of one source, or whose items have the words of a query.
-
-    With kinds only those; with a field those in which a field of that name differs.
-    """
-    where = ["(%(before)s::bigint is null or change.number < %(before)s)"]
-    if source is not None:
-        where.append("change.source = %(source)s")
-    if query is not None:
-        where.append(_MATCHES)
-    if kinds:
-        where.append("change.kind = any(%(kinds)s)")
-    if field is not None:
-        where.append(changes.OF_FIELD)
-    text = f"case when before.text is null then left(item.text, {_OPENING_CHARS}) else item.text end"
-    told = _LINES.format(text=text, **_NO_RECORD, where=" and ".join(where), order="desc")
-    values: dict[str, Any] = {"before": before, "limit": limit, "source": source, "query": query}
-    values |= {"kinds": list(kinds), "field": field, "earlier": EARLIER_CHARS}
-    return [_published(row) for row in await all_rows(c, told.encode(), values)]
+    """The newest lines of `changes.newest`, with what their items say."""
+    lines = await changes.newest(c, before=before, limit=limit, source=source, query=query, kinds=kinds, field=field)
+    return (await of_numbers(c, [line.number for line in lines]))[::-1]
 
 
 async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[PublishedChange]:
@@ -73,12 +58,6 @@ async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[PublishedCha
     told = _LINES.format(text=text, **_NO_RECORD, where="change.number = any(%(numbers)s)", order="asc")
     values = {"numbers": list(numbers), "limit": len(numbers), "earlier": EARLIER_CHARS}
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
-
-
-_MATCHES = """
-exists (select from chunk where chunk.item_id = item.id
-           and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s)))
-"""
 
 
 async def page(c: Connection, number: int, *, size: int, source: str | None) -> list[PublishedChange]:
@@ -104,20 +83,48 @@ async def page(c: Connection, number: int, *, size: int, source: str | None) -> 
     return [_published(row) for row in await all_rows(c, told.encode(), values)]
 
 
+# The first line after a number: of all, or of a source, whose lines stand together in an index. There both columns are
+# compared, since the planner would otherwise look through the lines of all for one of a source that has been silent.
+_NEXT = {
+    False: "select number, at from change where number > {after} order by number limit 1",
+    True: """
+        select number, at from (select source, number, at from change where (source, number) > (%(source)s, {after})
+                                 order by source, number limit 1) line where source = %(source)s
+        """,
+}
+_LAST = {
+    False: "select at from change where number <= {end} order by number desc limit 1",
+    True: """
+        select at from change where (source, number) <= (%(source)s, {end}) order by source desc, number desc limit 1
+        """,
+}
+
+
 async def spans(
     c: Connection, *, size: int, source: str | None, after: int = 0, until: int | None = None
 ) -> list[LogSpan]:
-    """The stretches of so many lines each that have any, between two numbers."""
+    """The stretches of so many lines each that have any, between two numbers.
+
+    Times never fall as numbers rise: the first line of a stretch and its last tell its times, and those between are not
+    read.
+    """
+    of_one = source is not None
+    end = "((span.number - 1) / %(size)s + 1) * %(size)s"
     return await list_of(
         c,
         LogSpan,
-        """
-        select (number - 1) / %(size)s as number, count(*) as lines, min(at) as first_at, max(at) as last_at
-          from change
-         where number > %(after)s and (%(until)s::bigint is null or number <= %(until)s)
-           and (%(source)s::text is null or source = %(source)s)
-         group by 1 order by 1
-        """,
+        f"""
+        with recursive span(number, at) as (
+            select * from ({_NEXT[of_one].format(after="%(after)s::bigint")}) first
+             where %(until)s::bigint is null or number <= %(until)s
+            union all
+            select line.number, line.at from span cross join lateral ({_NEXT[of_one].format(after=end)}) line
+             where %(until)s::bigint is null or line.number <= %(until)s
+        )
+        select (span.number - 1) / %(size)s as number, span.at as first_at, last.at as last_at
+          from span cross join lateral ({_LAST[of_one].format(end=end)}) last
+         order by 1
+        """.encode(),  # noqa: S608 (fragments of our own)
         {"size": size, "after": after, "until": until, "source": source},
     )
 

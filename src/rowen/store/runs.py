@@ -36,9 +36,10 @@ __all__ = [
 BEYOND_LIMIT = """
 coalesce((select (run.tally->>'truncated')::int from run where run.source_id = source.id order by id desc limit 1), 0)
 """
+# Worded so that the planner expects every other run to be one: it would otherwise read and sort all of each source.
 LAST_WHOLE = """
 (select run.started_at from run
-  where run.source_id = source.id and run.complete and coalesce((run.tally->>'truncated')::int, 0) = 0
+  where run.source_id = source.id and run.complete and coalesce((run.tally->>'truncated')::int = 0, true)
   order by run.id desc limit 1)
 """
 

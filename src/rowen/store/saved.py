@@ -17,8 +17,7 @@ __all__ = ["add", "catch_up", "every", "get", "newest", "news", "remove"]
 _BATCH = 1_000
 
 _SELECT = """
-select id, name, query, sources, (select count(*) from saved_match where search_id = saved_search.id), after, created_at
-  from saved_search
+select id, name, query, sources, matches, after, created_at from saved_search
 """
 
 # Each text configuration is asked apart, so that the index of words can be used.
@@ -34,15 +33,18 @@ select distinct %(search)s, item.source_id, item.key
  where %(sources)s::text[] is null or source.name = any(%(sources)s)
 """
 
+# The words are read once for each text configuration, not for each line.
 _LOOK = """
-with touched as (
+with asked as materialized (
+    select config, websearch_to_tsquery(config, words_apart(%(query)s)) as words from text_configs() as config
+), touched as (
     select source_id, key, max(number) as number
       from change where number > %(after)s and number <= %(until)s and kind not in ('failing', 'recovered')
      group by source_id, key
 ), judged as (
     select touched.*, item.id is not null and exists (
-               select from chunk where item_id = item.id
-                  and tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))) as is_match,
+               select from asked join chunk on chunk.item_id = item.id and chunk.tsv @@ asked.words
+                where asked.config = text_config(item.language)) as is_match,
            held.key is not null as was_match
       from touched
       left join item on item.source_id = touched.source_id and item.key = touched.key
@@ -57,6 +59,11 @@ with touched as (
 ), come as (
     insert into saved_match (search_id, source_id, key)
     select %(search)s, source_id, key from judged where is_match and not was_match
+), counted as (
+    update saved_search
+       set matches = matches + (select count(*) filter (where is_match and not was_match)
+                                       - count(*) filter (where was_match and not is_match) from judged)
+     where id = %(search)s
 )
 insert into saved_news (search_id, kind, number, source, url, title, at)
 select %(search)s, case when is_match then 'matches' else 'no longer matches' end, change.number, change.source,
@@ -97,7 +104,8 @@ async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> S
     except errors.UniqueViolation:
         raise RefusedError(f"There is a saved search {name!r} already. Nothing was changed.") from None
     assert row is not None  # noqa: S101 (it was inserted)
-    await c.execute(_FIND, {"search": row[0], "query": query, "sources": list(sources) or None})
+    found = await c.execute(_FIND, {"search": row[0], "query": query, "sources": list(sources) or None})
+    await c.execute("update saved_search set matches = %s where id = %s", [found.rowcount, row[0]])
     return await get(c, name)
 
 

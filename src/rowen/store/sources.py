@@ -1,6 +1,7 @@
 """Sources in the store."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from psycopg import errors
@@ -35,12 +36,12 @@ __all__ = [
 
 _ITEMS = "(select count(*) from item where item.source_id = source.id)"
 _STALE = "(select stale from source_stale where source_stale.source_id = source.id)"
+_HELD = "(select count(*) from item_held where item_held.source_id = source.id and kept_at is null)"
 _SELECT = f"""
 select source.id, source.name, source.kind, source.url, source.options, source.schedule, source.state,
        source.cursor, source.version, source.created_at,
-       (select count(*) from item_held where item_held.source_id = source.id and kept_at is null) as deletions_held,
-       {_ITEMS} as items,
-       (select max(started_at) from run where run.source_id = source.id) as last_run_at,
+       {_HELD} as deletions_held, {_ITEMS} as items,
+       (select started_at from run where run.source_id = source.id order by id desc limit 1) as last_run_at,
        {BEYOND_LIMIT} as truncated, {LAST_WHOLE} as last_complete_at,
        source_due.due_at, coalesce(source_due.failures, 0) as failures, source_due.failing_since,
        {_STALE} as stale
@@ -66,20 +67,28 @@ async def add(
 
 
 async def every(
-    c: Connection, *, after: str | None = None, limit: int | None = None, counted: bool = True
+    c: Connection, *, after: str | None = None, limit: int | None = None, counted: bool = False
 ) -> list[Source]:
     """All sources by name; those that follow the name `after`, if it is given.
 
-    Unless items are to be counted, neither is what of them is stale.
+    Their items are counted if that is wanted, what of them is stale never is.
     """
-    if counted:
-        # Of many sources the shares are made at once.
-        select = _SELECT.replace(_STALE, "source_stale.stale")
-        select += " left join source_stale on source_stale.source_id = source.id"
-    else:
-        select = _uncounted()
-    where = " where %(after)s::text is null or source.name > %(after)s order by source.name limit %(limit)s"
-    return await list_of(c, Source, select + where, {"after": after, "limit": limit})
+    select = _EVERY if counted else _EVERY.replace(_COUNT_ITEMS, _NO_ITEMS)
+    where = "" if after is None else "where source.name > %(after)s"
+    ordered = f"{select} {where} order by source.name limit %(limit)s"
+    return await list_of(c, Source, ordered.encode(), {"after": after, "limit": limit})
+
+
+# Of many sources, all is counted at once: where one has most of it, the planner would read that for each source.
+_COUNT_ITEMS = "(select source_id, count(*) as items from item group by source_id)"
+_NO_ITEMS = "(select 0 as source_id, 0 as items)"
+_COUNT_HELD = "(select source_id, count(*) as items from item_held where kept_at is null group by source_id)"
+_COUNTED = f"""
+left join {_COUNT_ITEMS} counted on counted.source_id = source.id
+left join {_COUNT_HELD} held on held.source_id = source.id
+"""
+_AT_ONCE = {_HELD: "coalesce(held.items, 0)", _ITEMS: "coalesce(counted.items, 0)", _STALE: "null::float8"}
+_EVERY = reduce(lambda told, one: told.replace(*one), _AT_ONCE.items(), _SELECT) + _COUNTED
 
 
 def _uncounted() -> str:
@@ -96,8 +105,8 @@ async def exist_any(c: Connection) -> bool:
     return bool(await all_rows(c, "select 1 from source limit 1"))
 
 
-async def get(c: Connection, name: str, *, counted: bool = True) -> Source:
-    """The source of this name; counting its items takes a tenth of a second for each million."""
+async def get(c: Connection, name: str, *, counted: bool = False) -> Source:
+    """The source of this name; counting its items, and what of them is stale, takes a tenth of a second a million."""
     select = _SELECT if counted else _uncounted()
     source = await first_of(c, Source, select + " where source.name = %s", [name])
     if source is None:
@@ -117,14 +126,14 @@ async def ids(c: Connection, names: Sequence[str]) -> dict[str, int]:
 
 
 async def by_id(c: Connection, source_id: int) -> Source | None:
-    """The source of this number, unless it was removed."""
-    return await first_of(c, Source, _SELECT + " where source.id = %s", [source_id])
+    """The source of this number, unless it was removed; its items are not counted."""
+    return await first_of(c, Source, _uncounted() + " where source.id = %s", [source_id])
 
 
 async def find(c: Connection, url: str, kind: str | None = None) -> Source | None:
-    """A source by its URL."""
+    """A source by its URL; its items are not counted."""
     where = " where source.url = %(url)s and (%(kind)s::text is null or source.kind = %(kind)s) order by source.id"
-    return await first_of(c, Source, _SELECT + where, {"url": url, "kind": kind})
+    return await first_of(c, Source, _uncounted() + where, {"url": url, "kind": kind})
 
 
 async def edit(

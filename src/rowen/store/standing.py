@@ -42,10 +42,14 @@ async def count_items(c: Connection) -> ItemCounts:
 
 
 async def counted_since(c: Connection, before: ItemCounts) -> ItemCounts:
-    """The same, later: each item that came or went since has its line in the log, which is quicker to count."""
+    """The same, later: each item that came or went since has its line in the log, which is quicker to count.
+
+    An item that moved was created under its new address first, and is one with the old item from then on.
+    """
     rows = await all_rows(
         c,
-        "select source_id, count(*) filter (where kind = 'created') - count(*) filter (where kind = 'deleted'),"
+        "select source_id, count(*) filter (where kind = 'created')"
+        " - count(*) filter (where kind in ('deleted', 'moved')),"
         " max(number) from change where number > %s group by source_id",
         [before.number],
     )

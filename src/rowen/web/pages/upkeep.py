@@ -14,8 +14,8 @@ __all__ = ["costs", "following", "health"]
 _DAYS = 30
 # A year of costs is the longest that anybody asks for.
 _MOST_DAYS = 366
-# A page of 60 kB has room for so many; the list of sources has all.
-_MOST_FEEDS = 200
+# A row takes 700 bytes, and a page has at most 60 kB.
+_FEEDS = 60
 
 
 async def costs(rowen: Rowen, request: Request) -> View:
@@ -46,8 +46,12 @@ async def health(rowen: Rowen, request: Request) -> View:
 async def following(rowen: Rowen, request: Request) -> View:
     """Feeds and event streams, and how far each is followed."""
     held = {one.name: one for one in await rowen.sources()}
-    found = [(held[told.source], told) for told in await rowen.followed() if told.source in held]
-    found = sorted(found, key=lambda pair: (pair[1].state != "failing", pair[0].name))[:_MOST_FEEDS]
-    context = {"feeds": found, "subscriptions": await rowen.subscriptions()}
-    facts = {"feeds": [told for _, told in found]}
+    found = [(held[told.source], told) for told in await rowen.followed(tuple(held.values()))]
+    found.sort(key=lambda pair: (pair[1].state != "failing", pair[0].name))
+    names, after = [source.name for source, _ in found], text(request, "after")
+    start = names.index(after) + 1 if after in names else 0
+    shown = found[start : start + _FEEDS]
+    further = shown[-1][0].name if len(found) > start + _FEEDS else None
+    context = {"feeds": shown, "subscriptions": await rowen.subscriptions(), "next": further}
+    facts = {"feeds": [told for _, told in shown], "next": further}
     return View("following.html", "Feeds", context, facts, ("rowen show NAME", "rowen add ldes:URL --every auto"))

@@ -1,0 +1,219 @@
+"""Lists of a store in which one source has nearly everything: what is read grows with what is shown.
+
+Each question is asked a dozen times on one connection, since a statement is planned once for all values after a while.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from rowen.model.catalog import CatalogPlace
+from rowen.model.twins import DATASET
+from rowen.store import carried_schemas, catalogs, changes, library, log_search, publications, sources
+from rowen.store.database import Connection, Database
+from rowen.store.rows import scalar
+from tests.conftest import House, Server
+
+T = TypeVar("T")
+
+SOURCES, ITEMS = 30, 2_000
+# Source 1 has nine items of ten; all from the seventh on are catalogs, of which every third also has pages.
+WORLD = f"""
+insert into source (name, kind, url) select 's' || n, 'web', 'https://s' || n || '.example/'
+  from generate_series(1, {SOURCES}) n;
+insert into run (source_id, mode, status, complete) select 1 + n % {SOURCES}, 'full', 'completed', true
+  from generate_series(1, {SOURCES * 30}) n;
+insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, language, media_type,
+                  chunker)
+select source, decode(md5(n::text), 'hex'), 'https://example.org/' || n, 'Field ' || n % 700, words, '{{}}', '{{}}',
+       '\\x00', '\\x00', (array['en', 'de'])[1 + n % 2],
+       case when source > 6 and not (source % 3 = 0 and n % 4 = 0) then '{DATASET}' end, 1
+  from generate_series(1, {ITEMS}) n
+  cross join lateral (select case when n % 10 < 9 then 1 else 2 + n / 10 % {SOURCES - 1} end) of(source)
+  cross join lateral (select 'hay ' || case when n % 100 = 9 then 'swallows ' else '' end || 'w' || n % 50) told(words);
+insert into chunk (item_id, position, heading, text, text_hash, tsv)
+select id, 0, '{{}}', text, '\\x00', passage_tsv(language, title, '{{}}', text) from item;
+insert into change (number, source_id, source, key, kind, url, title, at)
+select id, source_id, 's' || source_id, key, 'created', url, title, now() - ({ITEMS} - id) * interval '1 minute'
+  from item;
+insert into change (number, source_id, source, key, kind, url, title, at)
+select {ITEMS} + n, 1, 's1', decode(md5('gone' || n), 'hex'), 'deleted', 'https://gone.example/' || n,
+       'Barn ' || n % 9 || '''s Swallows', now() from generate_series(1, 60) n;
+insert into item_held (item_id, source_id, run_id) select id, source_id, 1 from item where source_id = 1;
+insert into quarantine (source_id, key, url, error) select source_id, key, url, 'no' from item where source_id = 1;
+analyze
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(server: Server, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A house with all that, for all tests of this module: they only look."""
+    name = server.create(template)
+    house = House(server.conninfo(name), tmp_path_factory.mktemp("home"))
+    house.execute(WORLD)
+    yield house
+    server.drop(name)
+
+
+async def read_rows(house: House, ask: Callable[[Connection], Awaitable[T]], *, of: str = "%") -> tuple[T, int]:
+    """What a question gives, and how many rows it reads for that, of all tables or of one."""
+    database = Database(house.settings())
+    await database.open()
+    try:
+        async with database.transaction() as c:
+            for _ in range(12):
+                before = await _rows(c, of)
+                told = await ask(c)
+            return told, await _rows(c, of) - before
+    finally:
+        await database.close()
+
+
+async def _rows(c: Connection, of: str) -> int:
+    read = "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables where relname like %s"
+    return int(await scalar(c, read, [of]))
+
+
+async def test_what_sources_have_is_counted_once_and_not_once_for_each_source(filled: House) -> None:
+    told, read = await read_rows(filled, library.overview)
+    few, read_for_few = await read_rows(filled, lambda c: library.overview(c, limit=3, after="s1"))
+    every, read_of_all = await read_rows(filled, sources.every)
+    counted, _ = await read_rows(filled, lambda c: sources.every(c, counted=True))
+
+    held = dict(filled.query("select 's' || source_id, count(*) from item group by 1"))
+    assert {one.name: (one.deletions_held, one.quarantined) for one in told if one.deletions_held} == {
+        "s1": (held["s1"], held["s1"])
+    }
+    assert all(one.last_complete_at and one.last_status == "completed" for one in told)
+    assert [one.name for one in few] == ["s10", "s11", "s12"]
+    assert {one.name: one.items for one in counted} == held
+    assert {one.name: one.deletions_held for one in every if one.deletions_held} == {"s1": held["s1"]}
+    # Each that is held back or cannot be read once, and a few rows for each source.
+    assert read < 2 * held["s1"] + 20 * SOURCES
+    assert read_for_few < 2 * held["s1"] + 4 * SOURCES
+    assert read_of_all < held["s1"] + 20 * SOURCES
+
+
+async def test_items_of_a_source_are_read_only_to_be_counted(filled: House) -> None:
+    named, read = await read_rows(filled, lambda c: sources.get(c, "s1"), of="item")
+    counted, read_to_count = await read_rows(filled, lambda c: sources.get(c, "s1", counted=True), of="item")
+
+    assert (named.items, read) == (0, 0)
+    assert read_to_count >= counted.items > ITEMS / 2
+
+
+async def test_stretches_of_the_log_are_told_by_their_first_and_last_lines(filled: House) -> None:
+    of_all, read = await read_rows(filled, lambda c: publications.spans(c, size=100, source=None))
+    of_one, read_of_one = await read_rows(filled, lambda c: publications.spans(c, size=100, source="s9"))
+    part, _ = await read_rows(filled, lambda c: publications.spans(c, size=10, source="s1", after=100, until=200))
+
+    grouped = "select (number - 1) / {}, min(at), max(at) from change where {} group by 1 order by 1"
+    assert [(one.number, one.first_at, one.last_at) for one in of_all] == filled.query(grouped.format(100, "true"))
+    assert [(one.number, one.first_at, one.last_at) for one in of_one] == filled.query(
+        grouped.format(100, "source = 's9'")
+    )
+    assert [one.number for one in part] == list(range(10, 20))
+    assert read <= 4 * len(of_all)
+    assert read_of_one <= 4 * len(of_one) + 4
+
+
+async def test_a_catalog_is_paged_through_without_passing_over_what_is_no_dataset(filled: House) -> None:
+    held, _ = await read_rows(filled, catalogs.counts)
+    first, read = await read_rows(filled, lambda c: catalogs.page_of_datasets(c, held, after=None, limit=10))
+
+    found, place = list(first.datasets), first.next
+    while place is not None:
+        parsed = CatalogPlace.parse(str(place))
+        page, _ = await read_rows(filled, lambda c: catalogs.page_of_datasets(c, held, after=parsed, limit=90))  # noqa: B023
+        found += page.datasets
+        place = page.next
+    listed = filled.query(f"select url from item where media_type = '{DATASET}' order by source_id, key")
+    assert [one.url for one in found] == [url for (url,) in listed]
+    assert sum(held.values()) == len(listed)
+    assert read < 400
+
+
+QUERIES = (
+    "hay",
+    "swallows",
+    "w7",
+    "hay -w7",
+    "-hay",
+    "swallows or w9",
+    '"barn 3"',
+    "the",
+    "barn's swallows",
+    "zzz",
+    "!!",
+)
+ABOUT = """
+select number from change where to_tsvector('simple', title) @@ websearch_to_tsquery('simple', $1)
+    or exists (select from item join chunk on chunk.item_id = item.id
+                where item.source_id = change.source_id and item.key = change.key
+                  and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart($1)))
+ order by number desc limit 45
+"""
+
+
+# How many lines are walked at first and then, and how many items may be looked up: each way to find lines once.
+BOUNDS = {"looked up": (5, 20, 10_000), "walked": (5, 200, 3), "at once": (5_000, 20, 3)}
+
+
+async def test_lines_about_words_are_found_whichever_way_is_taken(
+    filled: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = {query: [n for (n,) in filled.query(ABOUT.replace("$1", "%s"), query, query)] for query in QUERIES}
+    database = Database(filled.settings())
+    await database.open()
+    try:
+        async with database.connection() as c:
+            found = {}
+            for way, bounds in BOUNDS.items():
+                for name, value in zip(("_FIRST_WALK", "_NEXT_WALK", "_MOST_ITEMS"), bounds, strict=True):
+                    monkeypatch.setattr(log_search, name, value)
+                found[way] = {query: await _about(c, query) for query in QUERIES}
+            narrowed = await changes.newest(c, query="swallows", kinds=["deleted"], source="s1", limit=100)
+    finally:
+        await database.close()
+
+    assert found == dict.fromkeys(BOUNDS, right)
+    assert len(right["swallows"]) == 45
+    assert len(narrowed) == 60
+
+
+async def _about(c: Connection, query: str) -> list[int]:
+    """The numbers of two pages."""
+    lines = await changes.newest(c, query=query, limit=20)
+    more = await changes.newest(c, query=query, limit=25, before=lines[-1].number) if lines else []
+    return [line.number for line in (*lines, *more)]
+
+
+async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: House) -> None:
+    _, read = await read_rows(filled, lambda c: changes.newest(c, query="zzz", limit=20))
+
+    assert log_search._FIRST_WALK == 1_000
+    assert read < 4 * log_search._FIRST_WALK + 2 * ITEMS
+
+
+async def test_sources_that_are_up_to_date_are_not_asked_what_is_left_to_extract(
+    filled: House, statements: list[str]
+) -> None:
+    filled.execute(
+        "insert into schema (name, version, number, definition, hash) values ('farm', '1.0.0', '{1,0,0}', '{}', '');"
+        "insert into source_schema (source_id, name, schema_id, extracted_to)"
+        " select source.id, 'farm', schema.id, case source.id when 3 then 0 else 9999 end from source, schema"
+    )
+    database = Database(filled.settings())
+    await database.open()
+    try:
+        async with database.connection() as c:
+            statements.clear()
+            told = await carried_schemas.overview(c)
+            asked = len(statements)
+    finally:
+        await database.close()
+
+    left = {one.source: one.pending for one in told if one.pending}
+    assert (len(told), asked) == (SOURCES, 2)
+    assert left == dict(filled.query("select 's3', count(*) from item where source_id = 3"))
