@@ -68,6 +68,7 @@ async def list_revisions(request: Request, url: Link, rowen: Service, source: Wh
 
 _DIFF = example("ItemDiff")
 _DIFF["content"]["text/plain"] = {"example": "--- revision 2\n+++ revision 3\n@@ -3 +3 @@\n-Cut it wet.\n+Cut it dry."}
+_DIFF["content"]["text/html"] = {"example": "<pre>-Cut it <del>wet</del>.\n+Cut it <ins>dry</ins>.</pre>"}
 
 
 @router.get("/items/diff", response_model=shape("ItemDiff"), responses={200: _DIFF})

@@ -6,10 +6,10 @@ Delta files are listed and downloaded as consumers of the mu-semtech stack ask f
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service, require
+from rowen.api.access import ADMIN, WRITE, Service
 from rowen.api.answers import listed, made, published, told, validated
 from rowen.api.bodies import EndpointBody
 from rowen.api.encoding import encoded
@@ -17,7 +17,6 @@ from rowen.api.examples import Responses, example, list_example
 from rowen.api.shapes import list_shape, shape
 from rowen.api.sources import Name
 from rowen.api.times import moment_of
-from rowen.model.access import Scope
 from rowen.model.statements import StatementFile
 
 __all__ = ["router"]
@@ -91,7 +90,7 @@ async def list_endpoints(request: Request, name: Name, rowen: Service) -> Respon
     status_code=201,
     response_model=shape("StatementTarget"),
     responses={201: example("StatementTarget")},
-    dependencies=[Depends(require(Scope.ADMIN))],
+    dependencies=ADMIN,
 )
 async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Response:
     """Have workers keep a SPARQL endpoint up to date from now on, also one that failed for days."""
@@ -99,7 +98,7 @@ async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Respo
     return made(kept, f"/api/v1/sources/{quote(name, safe='')}/endpoints")
 
 
-@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=[Depends(require(Scope.WRITE))])
+@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=WRITE)
 async def forget_endpoint(name: Name, endpoint: Endpoint, rowen: Service, graph: Graph = None) -> Response:
     """Tell a SPARQL endpoint no more; what it holds stays there."""
     await rowen.forget_endpoint(name, endpoint, graph=graph)
