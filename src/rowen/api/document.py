@@ -32,7 +32,7 @@ OPEN = ("/healthz", "/readyz", "/push/")
 """What is answered without a token: probes, and messages that are signed."""
 
 # What is sent while it is made has no validator, and what is asked for to be measured differs each time.
-_UNVALIDATED = ("/events", "/exports/", "/catalog/data.json", "/metrics")
+_UNVALIDATED = ("/events", "/exports/", "/dump", "/catalog/data.json", "/metrics")
 
 _ABOUT = """
 Rowen keeps a searchable copy of other people's catalogs, sites, repositories and feeds fresh.

@@ -1,13 +1,13 @@
 """Schemas, and which sources carry them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.responses import Response
 
 from rowen.api.access import WRITE, Service
 from rowen.api.answers import begun, listed, made, told
-from rowen.api.bodies import CarryBody, SchemaBody
+from rowen.api.bodies import CarryBody, ExtractSourceBody, SchemaBody
 from rowen.api.examples import example, list_example
 from rowen.api.runs import Of
 from rowen.api.shapes import list_shape, shape
@@ -102,10 +102,22 @@ async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
     "/sources/{name}/extract",
     status_code=202,
     response_model=shape("Job"),
-    responses={202: example("Job")},
+    responses={200: {"model": list_shape("ExtractionReport"), **list_example("ExtractionReport")}, 202: example("Job")},
     dependencies=WRITE,
 )
-async def extract_source(name: Name, rowen: Service) -> Response:
-    """Have what changed in a source extracted, as all schemas that it carries; the answer is the job."""
-    job = await rowen.enqueue_extraction(name)
+async def extract_source(
+    request: Request,
+    name: Name,
+    rowen: Service,
+    body: Annotated[ExtractSourceBody, Body()] = ExtractSourceBody(),  # noqa: B008 (never changed)
+) -> Response:
+    """Have what changed in a source extracted, or all of it again, as all schemas that it carries or one of them.
+
+    The answer is the job; of a dry run, with status 200, what it would take under each schema.
+    """
+    wanted: dict[str, Any] = {"schema": body.wanted, "everything": body.everything}
+    how = body.model_dump(include={"force", "model", "limit", "budget_usd", "budget_tokens"}, exclude_defaults=True)
+    if body.dry_run:
+        return listed(request, await rowen.extract_source(name, dry_run=True, **wanted, **how))
+    job = await rowen.enqueue_extraction(name, **wanted, **how)
     return begun(job, f"/api/v1/jobs/{job.id}")

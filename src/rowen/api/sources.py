@@ -130,14 +130,10 @@ async def list_announced(
     return listed(request, await rowen.announced(name, outcome=outcome, limit=limit))
 
 
-@router.get(
-    "/sources/{name}/statements",
-    response_model=shape("StatementSummary"),
-    responses={200: example("StatementSummary")},
-)
-async def get_statements(request: Request, name: Name, rowen: Service) -> Response:
-    """What the pages of a source state in RDFa, counted: pages by type, statements, what was repaired or left out."""
-    return told(request, await rowen.statements(name))
+@router.get("/following", response_model=list_shape("Following"), responses={200: list_example("Following")})
+async def list_following(request: Request, rowen: Service) -> Response:
+    """How all feeds and event streams are followed, by name."""
+    return listed(request, await rowen.followed())
 
 
 @router.get("/sources/{name}/following", response_model=shape("Following"), responses={200: example("Following")})
@@ -147,6 +143,16 @@ async def follow_up_source(request: Request, name: Name, rowen: Service) -> Resp
     if found is None:
         raise NotFoundError(f"Source {name!r} is neither a feed nor an event stream.")
     return told(request, found)
+
+
+Library = Annotated[str, Query(max_length=200, description="the name of a source or a package", examples=["flask"])]
+Spec = Annotated[str | None, Query(max_length=200, description="`2.x`, `^2.1`, `>=1.0,<2`; default: the highest")]
+
+
+@router.get("/versions", response_model=shape("FoundVersion"), responses={200: example("FoundVersion")})
+async def find_version(request: Request, library: Library, rowen: Service, version: Spec = None) -> Response:
+    """Which source holds the version of a library that is meant, and which versions there are."""
+    return told(request, await rowen.find_version(library, version))
 
 
 @router.get("/held", response_model=_HELD, responses={200: page_example("HeldDeletion")}, tags=["held deletions"])
