@@ -5,13 +5,16 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import jsonschema_rs
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import APIOperation, Case, CheckContext, GenerationMode, Response
+from schemathesis.specs.openapi.adapter.parameters import OpenApiParameter
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     negative_data_rejection,
@@ -55,6 +58,32 @@ def is_taken_as_described(_: CheckContext, response: Response, case: Case) -> bo
     return None
 
 
+def refuses_what_is_wrong(ctx: CheckContext, response: Response, case: Case) -> bool | None:
+    """A request that the document does not allow is refused, if it is still wrong once it is written down.
+
+    In a query, a number or an object in the place of a list of texts is the list of one text.
+    """
+    sent = parse_qs(urlsplit(response.request.url or "").query, keep_blank_values=True)
+    if case.operation.body or not all(_is_allowed(one, sent.get(one.name)) for one in case.operation.query):
+        return negative_data_rejection(ctx, response, case)
+    return None
+
+
+def _is_allowed(parameter: OpenApiParameter, values: list[str] | None) -> bool:
+    if values is None:
+        return not parameter.is_required
+    valid = jsonschema_rs.validator_for(parameter.definition["schema"])
+    return any(valid.is_valid(one) for one in (values, values[-1], _read(values[-1])))
+
+
+def _read(text: str) -> Any:
+    """A number or a boolean, if it is one."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 CHECKS = [
     is_no_bug,
     is_taken_as_described,
@@ -62,7 +91,7 @@ CHECKS = [
     content_type_conformance,
     response_headers_conformance,
     response_schema_conformance,
-    negative_data_rejection,
+    refuses_what_is_wrong,
 ]
 
 

@@ -75,7 +75,7 @@ async def test_answers_have_the_shape_that_is_promised(
     monkeypatch.setenv("HOOK_SECRET", "x" * 32)
     (tmp_path / "hay.md").write_text("# Hay\n\nCut it dry.")
     url = (tmp_path / "hay.md").as_uri()
-    asked = {"url": url, "q": "hay", "schema": "product", "older": "product", "newer": "product"}
+    asked = {"url": url, "q": "hay", "schema": "product", "older": "product", "newer": "product", "library": "docs"}
     values = {"name": "docs", "number": "1", "ref": "product"}
     looked = []
     async with door(house, push_key="k" * 24) as it:

@@ -407,6 +407,7 @@ async def test_a_source_is_extracted_within_a_budget_and_again_whole(house: Hous
         await it.rowen.carry_schema("notes", "tool", only_urls=["*.html"])
         await it.rowen.sync("notes")
         await it.http.put("/api/v1/sources/notes/schemas/tool@1.0.0", json={"grounding": "off"})
+        await work(it.rowen)
         dry = await it.http.post(path, json={"dry_run": True, "all": True})
         begun = await it.http.post(path, json={"schema": "tool@1", "all": True, "force": True, "budget_tokens": 10})
         busy = await it.http.post(path)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from rowen.model.access import Scope
+from rowen.model.run import ChangeKind
 
 __all__ = [
     "CarryBody",
@@ -220,7 +221,7 @@ class CarryBody(_Body):
 class _ReceiverBody(_Body):
     name: str = Field(min_length=1, max_length=_NAME)
     sources: list[str] = Field(default=[], description="only changes of these sources")
-    kinds: list[str] = Field(default=[], description="only changes of these kinds")
+    kinds: list[ChangeKind] = Field(default=[], description="only changes of these kinds")
     query: str | None = Field(default=None, description="only changes of items that have these words")
     since: int | None = Field(default=None, ge=0, description="from this number of the log on; default: from now on")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
-from rowen.errors import BusyError, NotFoundError, UsageError
+from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
 from rowen.jobs.queue import Queue
 from rowen.model.extraction import ExtractionLimits
@@ -95,7 +95,10 @@ class Jobs:
                     await carried_schemas.look_again(c, source.id, one)
             job_id = await put_extraction(c, self._database, source.id, schema=wanted, order=dict(order))
             if job_id is None:
-                raise BusyError(f"An extraction of {name!r} waits already. Nothing was changed.")
+                raise BusyError(
+                    f"An extraction of {name!r} waits already. Nothing was changed.",
+                    hint=Hint(action("jobs", source=name), " shows it; once it is done or cancelled, ask again."),
+                )
             return await jobs.get(c, job_id)
 
     async def cancel(self, job_id: int) -> Job:
