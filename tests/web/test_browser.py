@@ -195,9 +195,7 @@ async def _follow_a_stream(seen: Eyes, notices: LdesSite) -> None:
     await seen.visit("/following")
     await page.get_by_role("link", name="Follow another").click()
     # What is pasted is looked at without a click.
-    paste = (
-        "(field, text) => { field.value = text; field.dispatchEvent(new ClipboardEvent('paste', {bubbles: true})); }"
-    )
+    paste = "(at, text) => { at.value = text; at.dispatchEvent(new ClipboardEvent('paste', {bubbles: true})); }"
     await page.get_by_label("Address of a site").evaluate(paste, notices.address)
     await expect(page.locator("#found")).to_contain_text("Council meets")
     await page.get_by_label("Name").fill("notices")
