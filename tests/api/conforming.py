@@ -80,7 +80,7 @@ def _read(text: str) -> Any:
     """A number or a boolean, if it is one."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
