@@ -194,6 +194,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "StoreError",
         "StoreUnavailableError",
         "Subscription",
+        "SwitchedOff",
         "Tally",
         "Tidied",
         "Tools",

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from rowen.model.saved import SavedNews, SavedSearch
     from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
     from rowen.model.source import AppliedSource, Source
-    from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
+    from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, SwitchedOff, TroubleGroup
     from rowen.model.statements import StatementFile, StatementReport, StatementSummary, StatementTarget
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
@@ -200,6 +200,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "Subscription",
+    "SwitchedOff",
     "Tally",
     "Tidied",
     "Tools",
@@ -342,7 +343,15 @@ _HOME = {
     ),
     "rowen.model.announcement": ("AnnouncedDocument",),
     "rowen.model.statements": ("StatementFile", "StatementReport", "StatementSummary", "StatementTarget"),
-    "rowen.model.standing": ("ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "TroubleGroup"),
+    "rowen.model.standing": (
+        "ItemDetail",
+        "ItemLine",
+        "Preview",
+        "Savings",
+        "Situation",
+        "SwitchedOff",
+        "TroubleGroup",
+    ),
     "rowen.model.twins": (
         "TwinGroup",
         "TwinItem",

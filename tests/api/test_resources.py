@@ -394,3 +394,55 @@ async def test_a_server_whose_database_is_gone_lives_and_is_not_ready(house: Hou
         alive, ready = await it.http.get("/healthz"), await it.http.get("/readyz")
 
     assert (alive.status_code, ready.status_code, ready.json()["code"]) == (200, 503, "store_unavailable")
+
+
+async def test_a_source_is_extracted_within_a_budget_and_again_whole(house: House, folder: Path) -> None:
+    product = '{"@context": "https://schema.org", "@type": "Product", "name": "Rake"}'
+    (folder / "rake.html").write_text(f'<script type="application/ld+json">{product}</script><h1>Rake</h1>')
+    tool = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    path = "/api/v1/sources/notes/extract"
+    async with door(house) as it:
+        await it.rowen.add(str(folder), name="notes")
+        await it.rowen.add_schema("tool@1.0.0", tool)
+        await it.rowen.carry_schema("notes", "tool", only_urls=["*.html"])
+        await it.rowen.sync("notes")
+        await it.http.put("/api/v1/sources/notes/schemas/tool@1.0.0", json={"grounding": "off"})
+        await work(it.rowen)
+        dry = await it.http.post(path, json={"dry_run": True, "all": True})
+        begun = await it.http.post(path, json={"schema": "tool@1", "all": True, "force": True, "budget_tokens": 10})
+        busy = await it.http.post(path)
+        await work(it.rowen)
+        job = await it.http.get(begun.headers["location"])
+        facts = await it.http.get("/api/v1/extractions", params={"schema": "tool"})
+        unknown = await it.http.post(path, json={"schema": "lamp@1"})
+        wrong = await it.http.post(path, json={"budget": "2usd"})
+
+    assert (dry.status_code, [one["schema"] for one in dry.json()["items"]]) == (200, ["tool@1.0.0"])
+    assert (begun.status_code, busy.status_code, job.json()["state"]) == (202, 409, "done")
+    assert job.json()["arguments"]["order"] == {"force": True, "budget_tokens": 10}
+    assert [one["data"] for one in facts.json()["items"]] == [{"name": "Rake"}]
+    assert (unknown.status_code, wrong.status_code) == (404, 400)
+
+
+async def test_what_is_known_beside_an_item_and_a_run_can_be_read(house: House, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"no PDF")
+    async with door(house) as it:
+        await it.rowen.add(str(folder), name="notes@1.2.0")
+        run = await it.rowen.sync("notes@1.2.0")
+        detail = await it.http.get("/api/v1/items/detail", params={"url": (folder / "hay.md").as_uri()})
+        troubles = await it.http.get(f"/api/v1/runs/{run.id}/troubles")
+        savings = await it.http.get("/api/v1/savings", params={"since": "1d"})
+        never = await it.http.get("/api/v1/savings", params={"since": "7"})
+        version = await it.http.get("/api/v1/versions", params={"library": "notes", "version": "1.x"})
+        none = await it.http.get("/api/v1/following")
+        home = await it.http.get("/api/v1/items", params={"url": "~nobody/hay.md"})
+        proxied = await it.http.post(
+            "/api/v1/extractions", json={"url": "http://203.0.113.9/", "schema": "product@1", "proxy": "ftp://x"}
+        )
+
+    assert [one["text"] for one in detail.json()["passages"]] == ["# Hay\n\nCut it wet."]
+    assert [one["items"] for one in troubles.json()["items"]] == [1]
+    assert (savings.json()["runs"], savings.json()["rungs"]["paid"], never.status_code) == (1, 3, 400)
+    assert (version.json()["source"], version.json()["version"]) == ("notes@1.2.0", "1.2.0")
+    assert (none.json(), home.status_code) == ({"items": []}, 404)
+    assert (proxied.status_code, "no proxy" in proxied.json()["detail"]) == (400, True)

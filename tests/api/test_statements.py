@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowen import Complete, Fetched, Rowen
+from rowen import Complete, Fetched, Rowen, StatementReport
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
 from tests.server.doors import Door, door
@@ -127,3 +127,33 @@ async def test_an_endpoint_is_kept_by_who_may_name_secrets_and_shown_to_all_who_
     [one] = shown.json()["items"]
     assert (one["state"], one["waiting"], one["headers"]) == ("active", 1, told["headers"])
     assert (gone.status_code, twice.status_code) == (204, 404)
+
+
+async def test_a_dump_is_where_delta_files_lead_on_from_and_endpoints_that_are_kept_are_told_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[str, bool]] = []
+
+    async def told(name: str, endpoint: str, *, graph: str | None, again: bool) -> StatementReport:
+        sent.append((endpoint, again))
+        return StatementReport(endpoint, 1, 1, 0, 1)
+
+    async with door(house) as it:
+        await publish(it.rowen, a="Cameras")
+        dump = await it.http.get("/api/v1/sources/papers/statements/dump", params={"graph": GRAPH})
+        path = "/api/v1/sources/papers/endpoints"
+        for endpoint in ("http://127.0.0.1:9/one", "http://127.0.0.1:9/two"):
+            await it.http.post(path, json={"endpoint": endpoint})
+        monkeypatch.setattr(it.rowen, "push_statements", told)
+        every = await it.http.post(f"{path}/push", json={"all": True})
+        single = await it.http.post(f"{path}/push", json={"endpoint": "http://127.0.0.1:9/two"})
+        foreign = await it.http.post(f"{path}/push", json={"endpoint": "http://127.0.0.1:9/three"})
+        listed = await it.http.get("/api/v1/endpoints")
+
+    line = f'<http://data.example/id/Cameras> <http://data.example/title> "Cameras"@nl <{GRAPH}> .\n'
+    assert (dump.headers["content-type"], dump.text) == ("application/n-quads", line)
+    assert int(dump.headers["x-last-change"]) > 0
+    assert (every.status_code, single.status_code, foreign.status_code) == (200, 200, 404)
+    assert [one["to"][-3:] for one in every.json()["items"]] == ["one", "two"]
+    assert [(one[0][-3:], one[1]) for one in sent] == [("one", True), ("two", True), ("two", False)]
+    assert {one["source"] for one in listed.json()["items"]} == {"papers"}

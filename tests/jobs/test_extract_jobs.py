@@ -99,3 +99,25 @@ async def test_a_job_beyond_the_budget_waits_without_a_try_and_nothing_has_faile
         async with yard(**model.settings) as y:
             [report] = await y.r.extract_source("shop")
             assert (report.created, (await y.r.carried_schemas("shop"))[0].state) == (1, "current")
+
+
+async def test_a_budget_for_one_pass_is_spent_once_and_the_rest_waits_for_the_next(yard: Opened) -> None:
+    with market(1) as (shop, model):
+        async with yard(**model.settings) as y:
+            await stock(y.r, shop)
+            await y.r.sync("shop")
+            calls = model.calls
+            for left in await y.r.jobs("shop"):
+                await y.r.cancel_job(left.id)
+            y.tasks.update(TASKS)
+            job = (await y.r.enqueue_extraction("shop", everything=True, force=True, budget_tokens=1)).id
+
+            async def is_over() -> bool:
+                return (await y.job(job)).state not in ("waiting", "running")
+
+            async with y.working(extract=1):
+                await y.until(is_over)
+            ended = await y.job(job)
+            [carried] = await y.r.carried_schemas("shop")
+    assert (ended.state, ended.waits, model.calls) == ("done", 0, calls)
+    assert carried.pending == 1

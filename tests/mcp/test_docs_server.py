@@ -1,10 +1,12 @@
 """The names and arguments of a well-known documentation server, so that nobody has to change a prompt."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 
 import pytest
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from tests.mcp.conftest import asking, text_of
 from tests.portals.site import Page, Site
@@ -103,3 +105,41 @@ async def test_any_page_is_read_now_and_nothing_is_kept_of_it(house, site):
         "address_refused",
     ]
     assert house.query("select count(*) from item") == [(0,)]
+
+
+async def test_libraries_versions_and_jobs_are_resources_at_the_addresses_that_clients_have(house, tmp_path):
+    async with house.open() as rowen:
+        for version in ("1.4.0", "2.1.0"):
+            await rowen.add(str(tmp_path), name=f"barn@{version}")
+        job = await rowen.enqueue("barn@2.1.0")
+
+        async def read(assistant: Client, uri: str) -> dict:
+            [contents] = (await assistant.read_resource(uri)).contents
+            return json.loads(contents.text)
+
+        async with asking(rowen, profile="docs-server", allow_writes=True) as writer:
+            listed = [str(one.uri) for one in (await writer.list_resources()).resources]
+            templates = [one.uri_template for one in (await writer.list_resource_templates()).resource_templates]
+            libraries = await read(writer, "docs://libraries")
+            versions = await read(writer, "docs://libraries/barn/versions")
+            jobs = await read(writer, "docs://jobs")
+            one = await read(writer, f"docs://jobs/{job.id}")
+            refused = []
+            for uri in ("docs://libraries/shed/versions", "docs://jobs/x", "docs://nothing"):
+                with pytest.raises(MCPError, match="no resource"):
+                    await read(writer, uri)
+                refused.append(uri)
+        async with asking(rowen, profile="docs-server") as reader:
+            seen = [str(one.uri) for one in (await reader.list_resources()).resources]
+            with pytest.raises(MCPError, match="no resource"):
+                await read(reader, "docs://jobs")
+        async with asking(rowen) as other:
+            plain = [str(one.uri) for one in (await other.list_resources()).resources]
+
+    assert listed[:3] == ["docs://libraries", "docs://jobs", "rowen://sources"]
+    assert {"docs://libraries/{library}/versions", "docs://jobs/{jobId}"} <= set(templates)
+    assert [one["name"] for one in libraries["libraries"]] == ["barn"]
+    assert versions == {"library": "barn", "versions": ["1.4.0", "2.1.0"]}
+    assert ([one["id"] for one in jobs["jobs"]], one["jobs"][0]["status"]) == ([str(job.id)], "queued")
+    assert (len(refused), "docs://jobs" in seen, seen[0]) == (3, False, "docs://libraries")
+    assert not any(uri.startswith("docs:") for uri in plain)

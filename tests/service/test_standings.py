@@ -2,7 +2,10 @@
 
 from datetime import timedelta
 
+import pytest
+
 from rowen import Rowen
+from rowen.service.tally import remarks_on_switched_off
 from tests.conftest import House
 from tests.portals.site import Page, Site
 from tests.web.world import sites
@@ -105,3 +108,28 @@ async def test_troubles_are_grouped_by_their_reason(house: House) -> None:
 
     assert sum(one.items for one in groups) == run.tally.failed == 3
     assert groups == sorted(groups, key=lambda one: -one.items)
+
+
+async def test_who_was_switched_off_is_named_with_what_tries_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "x" * 32)
+    async with house.open() as rowen:
+        await rowen.add("https://docs.example.org/", name="docs", kind="web")
+        await rowen.add_webhook("builds", "https://ci.example.org/hook", secret="env:HOOK_SECRET")
+        await rowen.keep_endpoint("docs", "https://store.example.org/sparql")
+        before = (await rowen.situation()).needs
+        house.execute("update webhook set state = 'disabled'")
+        house.execute("update statement_target set state = 'disabled'")
+        state = await rowen.situation()
+        hints = list(remarks_on_switched_off(await rowen.switched_off()))
+
+    assert (before, state.needs) == (0, 2)
+    assert [(one.kind, one.name, one.source) for one in state.switched_off] == [
+        ("endpoint", "https://store.example.org/sparql", "docs"),
+        ("webhook", "builds", None),
+    ]
+    assert [one.command for hint in hints for one in hint.actions] == [
+        "rowen statements keep docs https://store.example.org/sparql",
+        "rowen webhooks resume builds",
+    ]

@@ -79,11 +79,28 @@ async def _watch(seen: Eyes, slow: asyncio.Event) -> None:
     await expect(page.locator(".progress + p")).to_contain_text(re.compile(r"[1-9]\d* items seen so far"))
     await seen.picture("run-live")
     await expect(page.locator(".lead")).to_contain_text("running")
+    await _poll(seen)
     slow.set()
     await expect(page.locator(".lead")).to_contain_text("completed")
     await expect(page.locator("#counts")).to_have_attribute("open", "")
     await seen.settle("run")
     await seen.examine("run")
+
+
+async def _poll(seen: Eyes) -> None:
+    """Where no stream gets through, the page asks for itself every two seconds, long before it would do so anyway."""
+    browser = seen.page.context.browser
+    assert browser is not None
+    context = await browser.new_context()
+    tab, streams, here = await context.new_page(), re.compile(r"/live\?"), seen.page.url
+    await tab.route(streams, lambda route: route.fulfill(status=204))
+    await tab.clock.install()
+    async with tab.expect_response(streams):
+        await tab.goto(here)
+    # By the clock of the page; its own look after ten seconds is not yet due.
+    async with tab.expect_request(here, timeout=7_000):
+        await tab.clock.run_for(2_500)
+    await context.close()
 
 
 async def _search(seen: Eyes) -> None:
@@ -177,8 +194,9 @@ async def _follow_a_stream(seen: Eyes, notices: LdesSite) -> None:
     page = seen.page
     await seen.visit("/following")
     await page.get_by_role("link", name="Follow another").click()
-    await page.get_by_label("Address of a site").fill(notices.address)
-    await page.get_by_role("button", name="Look at it").click()
+    # What is pasted is looked at without a click.
+    paste = "(at, text) => { at.value = text; at.dispatchEvent(new ClipboardEvent('paste', {bubbles: true})); }"
+    await page.get_by_label("Address of a site").evaluate(paste, notices.address)
     await expect(page.locator("#found")).to_contain_text("Council meets")
     await page.get_by_label("Name").fill("notices")
     await page.get_by_role("button", name="Keep and read it").click()
@@ -228,6 +246,7 @@ async def _revoke(seen: Eyes, rowen: Rowen) -> None:
     before = await _asked_with(seen, secret)
     await page.get_by_role("link", name="To all tokens").click()
     await seen.examine("tokens")
+    await _log_in_and_out(seen, secret)
     await page.get_by_role("link", name="Revoke dashboard").click()
     await expect(page.locator("main")).to_contain_text("it was last used")
     await seen.picture("revoke")
@@ -237,6 +256,19 @@ async def _revoke(seen: Eyes, rowen: Rowen) -> None:
 
     assert (before, after) == (200, 401)
     assert secret not in await page.content()
+
+
+async def _log_in_and_out(seen: Eyes, secret: str) -> None:
+    page = seen.page
+    await seen.visit("/login?next=/runs")
+    await page.get_by_label("Token").fill(secret)
+    await page.get_by_role("button", name="Log in").click()
+    await page.locator("details.menu summary").click()
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page).to_have_url(f"{seen.base}/login")
+    await seen.visit("/tokens")
+    await expect(page.get_by_role("button", name="Log out")).to_have_count(0)
+    assert [cookie for cookie in await page.context.cookies() if "session" in cookie["name"]] == []
 
 
 async def _asked_with(seen: Eyes, secret: str) -> int:

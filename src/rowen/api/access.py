@@ -9,7 +9,7 @@ from rowen.hints import Hint, action
 from rowen.model.access import Principal, Scope
 from rowen.service import Rowen
 
-__all__ = ["Asking", "Requirement", "Service", "require"]
+__all__ = ["ADMIN", "WRITE", "Asking", "Requirement", "Service"]
 
 
 class Requirement:
@@ -33,9 +33,9 @@ class Requirement:
             )
 
 
-def require(scope: Scope) -> Requirement:
-    """A dependency: `dependencies=[Depends(require(Scope.WRITE))]`."""
-    return Requirement(scope)
+# What a route needs beyond reading: `dependencies=WRITE`.
+WRITE = [Depends(Requirement(Scope.WRITE))]
+ADMIN = [Depends(Requirement(Scope.ADMIN))]
 
 
 # Dependencies are async although they await nothing: others are called in a thread, which takes a millisecond.

@@ -5,12 +5,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from rowen.model.access import Scope
+from rowen.model.run import ChangeKind
 
 __all__ = [
     "CarryBody",
     "DeclarationBody",
     "EndpointBody",
+    "EndpointPushBody",
     "ExtractBody",
+    "ExtractSourceBody",
     "NoticeBody",
     "PokeBody",
     "PreviewBody",
@@ -30,6 +33,9 @@ __all__ = [
 _NAME = 100
 # A thousand at once: as many as a person looks through, and some.
 _MOST_URLS = 1000
+
+# An integer of the database.
+_MOST_ITEMS = 2**31 - 1
 
 # The largest list of portals that is known has two thousand.
 _MOST_DECLARED = 10_000
@@ -175,11 +181,29 @@ class ExtractBody(_Body):
     instructions: str | None = Field(default=None, max_length=10_000, description="what the model is told beside")
     max_chars: int | None = Field(default=None, ge=1, description="let it read only so much of the page")
     render: bool = Field(default=False, description="draw the page in a browser first")
+    proxy: str | None = Field(default=None, max_length=4000, description="fetch it through this HTTP proxy")
     model_limit_s: float | None = Field(default=None, gt=0, description="seconds for an answer of the model")
     fetch_limit_s: float | None = Field(default=None, gt=0, description="seconds for the page")
     budget_usd: float | None = Field(default=None, ge=0)
     budget_tokens: int | None = Field(default=None, ge=0)
     dry_run: bool = Field(default=False, description="only tell about how many tokens it would take")
+
+
+class ExtractSourceBody(_Body):
+    """What is extracted from a source; without anything, what changed since the last time."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"schema": "product@1", "all": True, "budget_usd": 2.0}}
+    )
+
+    wanted: str | None = Field(default=None, alias="schema", description="only as this one of those that it carries")
+    everything: bool = Field(default=False, alias="all", description="look at every item again, not only at changes")
+    force: bool = Field(default=False, description="ask the model although it answered before")
+    model: str | None = Field(default=None, description="another language model than that of the settings")
+    limit: int | None = Field(default=None, ge=1, le=_MOST_ITEMS, description="at most so many items")
+    budget_usd: float | None = Field(default=None, ge=0, description="at most so much; the rest waits")
+    budget_tokens: int | None = Field(default=None, ge=0)
+    dry_run: bool = Field(default=False, description="only tell what it would take")
 
 
 class CarryBody(_Body):
@@ -197,7 +221,7 @@ class CarryBody(_Body):
 class _ReceiverBody(_Body):
     name: str = Field(min_length=1, max_length=_NAME)
     sources: list[str] = Field(default=[], description="only changes of these sources")
-    kinds: list[str] = Field(default=[], description="only changes of these kinds")
+    kinds: list[ChangeKind] = Field(default=[], description="only changes of these kinds")
     query: str | None = Field(default=None, description="only changes of items that have these words")
     since: int | None = Field(default=None, ge=0, description="from this number of the log on; default: from now on")
 
@@ -248,6 +272,20 @@ class EndpointBody(_Body):
         default=None, max_length=4000, description="one graph for all; default: that of each page"
     )
     headers: dict[str, str] | None = Field(default=None, description="where keys are found: env:NAME or file:PATH")
+
+
+class EndpointPushBody(_Body):
+    """Which of the SPARQL endpoints of a source are told now."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"example": {"endpoint": "https://store.example.org/sparql", "all": True}}
+    )
+
+    endpoint: str | None = Field(default=None, max_length=4000, description="one of those that are kept; default: all")
+    graph: str | None = Field(default=None, max_length=4000, description="the graph that it is kept for")
+    everything: bool = Field(
+        default=False, alias="all", description="all that is stated now, for one that lost something"
+    )
 
 
 class SavedSearchBody(_Body):

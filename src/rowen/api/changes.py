@@ -17,6 +17,7 @@ from rowen.api.shapes import page_shape, shape
 from rowen.api.streams import MEDIA_TYPE_EVENTS, events
 from rowen.api.times import since_of
 from rowen.errors import NotFoundError
+from rowen.model.run import ChangeKind
 from rowen.service import Rowen
 
 __all__ = ["lines", "router"]
@@ -59,7 +60,7 @@ async def list_newest_changes(
     request: Request,
     rowen: Service,
     source: Of = None,
-    kind: Annotated[list[str] | None, Query(description="only of these kinds: `created`, `updated`, …")] = None,
+    kind: Annotated[tuple[ChangeKind, ...], Query(description="only of these kinds")] = (),
     run: Annotated[int | None, Query(ge=1, le=2**63 - 1, description="only those of this run")] = None,
     query: Annotated[str | None, Query(max_length=1000, description="only of items that have these words")] = None,
     field: Annotated[str | None, Query(max_length=200, description="only where this field of facts differs")] = None,
@@ -69,7 +70,7 @@ async def list_newest_changes(
     """The change log, newest first, and only what is wanted of it."""
     if source is not None:
         await rowen.source(source, counted=False)
-    wanted: dict[str, Any] = {"source": source, "kinds": kind or (), "run": run, "query": query, "field": field}
+    wanted: dict[str, Any] = {"source": source, "kinds": kind, "run": run, "query": query, "field": field}
     return page(request, await rowen.newest_changes(**wanted, limit=limit, after=after))
 
 

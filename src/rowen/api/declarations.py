@@ -3,22 +3,22 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from rowen.api.access import Asking, Service, require
+from rowen.api.access import WRITE, Asking, Service
 from rowen.api.answers import listed, told
 from rowen.api.bodies import DeclarationBody, PreviewBody
 from rowen.api.examples import example, list_example
+from rowen.api.problems import ELSEWHERE
 from rowen.api.shapes import list_shape, shape
 from rowen.errors import UsageError
-from rowen.model.access import Scope
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["sources"], dependencies=[Depends(require(Scope.WRITE))])
+router = APIRouter(tags=["sources"], dependencies=WRITE)
 
 TOML = "application/toml"
 _FILE = '[[source]]\nname = "guide"\nkind = "web"\nurl = "https://docs.example.org/guide/"\nevery = "6h"\n'
@@ -37,7 +37,7 @@ _BODY: dict[str, Any] = {
 @router.post(
     "/apply",
     response_model=list_shape("AppliedSource"),
-    responses={200: list_example("AppliedSource")},
+    responses={200: list_example("AppliedSource"), **ELSEWHERE},
     openapi_extra=_BODY,
 )
 async def apply_declaration(
@@ -70,7 +70,7 @@ def _declaration(content_type: str, body: bytes) -> str | dict[str, Any]:
         ) from None
 
 
-@router.post("/preview", response_model=shape("Preview"), responses={200: example("Preview")})
+@router.post("/preview", response_model=shape("Preview"), responses={200: example("Preview"), **ELSEWHERE})
 async def preview_source(request: Request, body: PreviewBody, rowen: Service, asking: Asking) -> Response:
     """What is at an address: the kind that would read it, and its first items. Nothing is kept."""
     chosen: dict[str, Any] = {"kind": body.kind, "options": body.options, "limit": body.limit}

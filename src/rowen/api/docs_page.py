@@ -33,6 +33,7 @@ def docs_page(document: dict[str, Any], *, base: str = "") -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Rowen API</title>'
+        '<link rel="icon" href="data:,">'
         f"<style>{_STYLE}</style></head><body><h1>Rowen API {escape(document['info']['version'])}</h1>{about}"
         f'<p><a href="{escape(base)}/api/openapi.json">openapi.json</a></p><nav>{links}</nav>'
         f"{''.join(parts)}</body></html>"

@@ -9,12 +9,16 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
 
 from rowen.api.access import Requirement
-from rowen.api.problems import MEDIA_TYPE_PROBLEM, ProblemDetails, problem_of
+from rowen.api.problems import ProblemDetails, described
 from rowen.errors import (
+    BusyError,
+    ConfigurationError,
     NotFoundError,
     RefusedError,
     RequestTooLargeError,
     RowenError,
+    StoreRejectedError,
+    StoreUnavailableError,
     TooManyRequestsError,
     UnauthenticatedError,
     UsageError,
@@ -28,7 +32,7 @@ OPEN = ("/healthz", "/readyz", "/push/")
 """What is answered without a token: probes, and messages that are signed."""
 
 # What is sent while it is made has no validator, and what is asked for to be measured differs each time.
-_UNVALIDATED = ("/events", "/exports/", "/catalog/data.json", "/metrics")
+_UNVALIDATED = ("/events", "/exports/", "/dump", "/catalog/data.json", "/metrics")
 
 _ABOUT = """
 Rowen keeps a searchable copy of other people's catalogs, sites, repositories and feeds fresh.
@@ -88,30 +92,24 @@ def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None
     answers.pop("422", None)
     for kind in _problems(route, method, is_open=is_open):
         answer = answers.setdefault(str(kind.http_status), {})
-        told = _answer(kind)
+        told = described(kind)
         answer["description"] = answer.get("description") or told["description"]
         answer.setdefault("content", {}).update(told["content"])
-    answers["default"] = _answer(RowenError) | {"description": "Any other error, by its own status."}
+    answers["default"] = described(RowenError) | {"description": "Any other error, by its own status."}
     if method == "GET" and not is_open and not any(part in path for part in _UNVALIDATED):
         answers["304"] = {"description": "It is what the client has already."}
 
 
 def _problems(route: RouteContext, method: str, *, is_open: bool) -> Iterator[type[RowenError]]:
-    yield UsageError
-    yield TooManyRequestsError
+    yield from (UsageError, TooManyRequestsError, StoreRejectedError, StoreUnavailableError)
     if not is_open:
-        yield UnauthenticatedError
-        yield RefusedError
-    if "{" in (route.path or "") or route.dependant.query_params:
+        yield from (UnauthenticatedError, RefusedError)
+    if "{" in (route.path or "") or route.dependant.query_params or route.dependant.body_params:
         yield NotFoundError
     if method in ("POST", "PUT", "PATCH"):
         yield RequestTooLargeError
-
-
-def _answer(kind: type[RowenError]) -> dict[str, Any]:
-    told = problem_of(kind())
-    schema = {"$ref": "#/components/schemas/Problem"}
-    return {"description": told["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": told}}}
+    if method != "GET" and not is_open:
+        yield from (BusyError, ConfigurationError)
 
 
 def scope_of(route: RouteContext) -> Scope:

@@ -20,17 +20,17 @@ from rowen.model.extraction import (
     FieldChange,
 )
 from rowen.model.health import FailingSource, Health
-from rowen.model.item import Document
+from rowen.model.item import Document, Validators
 from rowen.model.job import Job, LiveWorker, QueueDepth
-from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
-from rowen.model.query import Hit
+from rowen.model.query import Hit, Passage
 from rowen.model.run import Change, Run, Tally
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
-from rowen.model.standing import ItemLine, Preview
-from rowen.model.statements import StatementSummary, StatementTarget
+from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, TroubleGroup
+from rowen.model.statements import StatementReport, StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter
 from rowen.service.facts import fact
 
@@ -73,6 +73,7 @@ _THINGS: dict[str, Any] = {
     "FieldDiff": FieldDiff(_PAGE, "guide", "record", _AT, _AT, (_PRICE,)),
     "Following": Following("news", "feed", "following", _AT, _AT, polling_s=3600.0),
     "Health": Health(QueueDepth(1, 2, 1), 1, failing=[FailingSource("portal", 4, _AT, _AT, "It answered 503.")]),
+    "FoundVersion": FoundVersion("flask", "flask-3", "3.1.2", ("2.3.3", "3.1.2")),
     "HeldDeletion": HeldDeletion("guide", f"{_SITE}old", "Old page", _AT, False, None),
     "Hit": Hit(
         *(_PAGE, "Haymaking", "guide", ("Haymaking",), "Cut it dry, on the third day without rain.", 0.031),
@@ -86,6 +87,12 @@ _THINGS: dict[str, Any] = {
     "ItemDiff": ItemDiff(
         *(_PAGE, "guide", 2, 3, ("Haymaking", "Haymaking"), (), ()),
         (Hunk((DiffLine("removed", (DiffPiece("Cut it "), DiffPiece("wet", True)), 3, None),)),),
+    ),
+    "ItemDetail": ItemDetail(
+        Validators('"5f2b9c1d"', "Sat, 14 Mar 2026 09:26:53 GMT"),
+        depth=1,
+        links=7,
+        passages=(Passage("Cut it dry.", ("Haymaking",), "haymaking", 1.0),),
     ),
     "ItemLine": ItemLine(_PAGE, "Haymaking", "en", 3, _AT),
     "Job": Job(311, "sync", "guide", "running", 10, 1, 0, _AT, None, _AT, None, "barn:7", 42, 118, 121),
@@ -107,6 +114,7 @@ _THINGS: dict[str, Any] = {
     ),
     "SavedNews": SavedNews(5, "matches", 4711, "guide", _PAGE, "Haymaking", _AT),
     "SavedSearch": SavedSearch(1, "dry hay", "dry hay", ("guide",), 3, 4711, _AT),
+    "Savings": Savings(_AT, runs=12, validator=1404, paid=3, requests=1416, bytes=58_000, bytes_spared=21_000_000),
     "Schema": Schema("product", "1.0.0", _SCHEMA, created_at=_AT),
     "SchemaComparison": SchemaComparison(
         "product@1.0.0", "product@1.1.0", "compatible", (SchemaChange("/properties/colour", "added", False),)
@@ -121,6 +129,7 @@ _THINGS: dict[str, Any] = {
         due_at=_AT,
         stale=0.04,
     ),
+    "StatementReport": StatementReport("https://store.example.org/sparql", 3, 41, 7, 4711),
     "StatementSummary": StatementSummary("council", {"agenda": 12, "item": 310}, 9_120, {"date": 3}, {"blank": 41}, 0),
     "StatementTarget": StatementTarget(
         *(1, 1, "council", "https://store.example.org/sparql", "http://example.org/graphs/public"),
@@ -135,6 +144,7 @@ _THINGS: dict[str, Any] = {
         last_error=None,
     ),
     "Subscription": Subscription("news", "https://news.example.org/feed", "https://hub.example.org/", "active", _AT),
+    "TroubleGroup": TroubleGroup("The server answered 500.", None, 3, f"{_SITE}broken"),
     "Webhook": Webhook(
         *(1, "builds", "https://ci.example.org/hook", ("env:HOOK_SECRET",), WebhookFilter(("guide",)), 4711),
         *("active", 0, None, None, None, _AT),

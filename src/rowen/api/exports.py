@@ -6,28 +6,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from fastapi import Path as InPath
 from starlette.background import BackgroundTask
 from starlette.responses import Response, StreamingResponse
 
-from rowen.api.access import Service, require
+from rowen.api.access import WRITE, Service
 from rowen.api.examples import Responses
-from rowen.model.access import Scope
 from rowen.model.record_kinds import RECORD_KINDS, check_record_kinds
 
 __all__ = ["router"]
 
 # Whole records, with all that is hidden elsewhere: who may only read gets none.
-router = APIRouter(tags=["exports"], dependencies=[Depends(require(Scope.WRITE))])
+router = APIRouter(tags=["exports"], dependencies=WRITE)
 
 # Large enough that the disk is not asked for every packet, small enough for many at once.
 _PIECE_BYTES = 256 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
-Only = Annotated[list[str] | None, Query(description="only these sources")]
+Only = Annotated[tuple[str, ...], Query(description="only these sources")]
 OfKind = Annotated[
-    list[str] | None, Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
+    tuple[str, ...], Query(description=f"only records of catalogs that describe one of: {', '.join(RECORD_KINDS)}")
 ]
 Most = Annotated[int | None, Query(ge=1, le=2**62, description="at most so many items")]
 Form = Annotated[Literal["parquet", "jsonl", "json", "csv", "sqlite"], InPath(description="the format of the files")]
@@ -49,15 +48,15 @@ _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "s
 async def export_lines(
     form: Annotated[Literal["jsonl", "json", "csv"], InPath(description="JSON lines, one JSON array, or CSV")],
     rowen: Service,
-    source: Only = None,
+    source: Only = (),
     limit: Most = None,
-    record_kind: OfKind = None,
+    record_kind: OfKind = (),
 ) -> Response:
     """Items as JSON lines, as one JSON array or as CSV, of one moment, sent while they are read."""
-    for name in source or ():
+    for name in source:
         await rowen.source(name, counted=False)
-    check_record_kinds(record_kind or ())
-    pieces = rowen.export_lines(form=form, sources=source or (), limit=limit, record_kinds=record_kind or ())
+    check_record_kinds(record_kind)
+    pieces = rowen.export_lines(form=form, sources=source, limit=limit, record_kinds=record_kind)
     return StreamingResponse(pieces, media_type=_MEDIA_TYPES[form])
 
 
@@ -65,13 +64,13 @@ async def export_lines(
 async def export_extractions(
     form: Annotated[Literal["jsonl", "csv", "parquet"], InPath(description="the format of the files")],
     rowen: Service,
-    source: Only = None,
+    source: Only = (),
     schema: Annotated[str | None, Query(description="only as this schema")] = None,
     excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
 ) -> Response:
     """The facts in force as a tar archive, a file for each schema."""
     with _Folder(f"rowen-facts-{form}") as folder:
-        await rowen.export_extractions(form, folder.path, schema=schema, sources=source or (), excel=excel)
+        await rowen.export_extractions(form, folder.path, schema=schema, sources=source, excel=excel)
         return folder.packed()
 
 
@@ -79,13 +78,13 @@ async def export_extractions(
 async def export_snapshot(
     form: Form,
     rowen: Service,
-    source: Only = None,
+    source: Only = (),
     excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
     withdrawn: Annotated[bool, Query(description="also the last copies of deleted items")] = False,
     joint: Annotated[bool, Query(description="Parquet: also one file of all sources")] = False,
     since: Annotated[int | None, Query(ge=0, description="also what changed after this change number")] = None,
     limit: Most = None,
-    record_kind: OfKind = None,
+    record_kind: OfKind = (),
 ) -> Response:
     """A snapshot of all items as a tar archive: the files of `rowen export`, with manifest, coverage and report.
 
@@ -95,13 +94,13 @@ async def export_snapshot(
         await rowen.export(
             form,
             folder.path,
-            sources=source or (),
+            sources=source,
             excel=excel,
             withdrawn=withdrawn,
             joint=joint,
             since=since,
             limit=limit,
-            record_kinds=record_kind or (),
+            record_kinds=record_kind,
         )
         return folder.packed()
 

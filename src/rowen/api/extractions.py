@@ -2,16 +2,17 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Asking, Service, require
+from rowen.api.access import WRITE, Asking, Service
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.bodies import ExtractBody
 from rowen.api.examples import example, list_example, page_example
 from rowen.api.items import Link, WhichSource
+from rowen.api.problems import failing
 from rowen.api.shapes import list_shape, page_shape, shape
-from rowen.model.access import Scope
+from rowen.errors import BudgetExceededError, ExtractionError, FetchTimeoutError, ProviderError
 
 __all__ = ["router"]
 
@@ -25,13 +26,13 @@ async def list_extractions(
     request: Request,
     rowen: Service,
     schema: Annotated[str | None, Query(description="only as this schema")] = None,
-    source: Annotated[list[str] | None, Query(description="only of these sources")] = None,
-    where: Annotated[list[str] | None, Query(description="only facts that satisfy this: `price<100`")] = None,
+    source: Annotated[tuple[str, ...], Query(description="only of these sources")] = (),
+    where: Annotated[tuple[str, ...], Query(description="only facts that satisfy this: `price<100`")] = (),
     limit: Limit = DEFAULT_LIMIT,
     after: After = None,
 ) -> Response:
     """The facts in force, by schema, source and address."""
-    found = await rowen.extractions(schema, sources=source or (), where=where or (), limit=limit, after=after)
+    found = await rowen.extractions(schema, sources=source, where=where, limit=limit, after=after)
     return page(request, found)
 
 
@@ -58,8 +59,8 @@ _EXTRACTED["content"]["application/json"] = {
 @router.post(
     "/extractions",
     response_model=shape("Extracted") | dict[str, Any],
-    responses={200: _EXTRACTED},
-    dependencies=[Depends(require(Scope.WRITE))],
+    responses={200: _EXTRACTED, **failing(ProviderError, BudgetExceededError, ExtractionError, FetchTimeoutError)},
+    dependencies=WRITE,
 )
 async def extract_page(request: Request, body: ExtractBody, rowen: Service, asking: Asking) -> Response:
     """Read facts from one page, now. What was answered before costs nothing; a dry run tells what it would cost."""

@@ -60,6 +60,12 @@ def prefers_markdown(accept: str | None) -> bool:
     return weights["text/markdown"] > max(weights["application/json"], weights["*/*"])
 
 
+@router.get("/items/detail", response_model=shape("ItemDetail"), responses={200: example("ItemDetail")})
+async def get_detail(request: Request, url: Link, rowen: Service, source: WhichSource = None) -> Response:
+    """What is kept beside an item's text: what its origin knows it by, and the passages that it was cut into."""
+    return told(request, await rowen.detail(url, source=source))
+
+
 @router.get("/items/history", response_model=list_shape("Revision"), responses={200: list_example("Revision")})
 async def list_revisions(request: Request, url: Link, rowen: Service, source: WhichSource = None) -> Response:
     """All texts that an item had, oldest first."""
@@ -68,6 +74,7 @@ async def list_revisions(request: Request, url: Link, rowen: Service, source: Wh
 
 _DIFF = example("ItemDiff")
 _DIFF["content"]["text/plain"] = {"example": "--- revision 2\n+++ revision 3\n@@ -3 +3 @@\n-Cut it wet.\n+Cut it dry."}
+_DIFF["content"]["text/html"] = {"example": "<pre>-Cut it <del>wet</del>.\n+Cut it <ins>dry</ins>.</pre>"}
 
 
 @router.get("/items/diff", response_model=shape("ItemDiff"), responses={200: _DIFF})

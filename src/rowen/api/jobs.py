@@ -2,21 +2,18 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service, require
+from rowen.api.access import ADMIN, WRITE, Service
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.examples import example, list_example, page_example
 from rowen.api.runs import Of
 from rowen.api.shapes import list_shape, page_shape, shape
-from rowen.model.access import Scope
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["jobs"])
-write = [Depends(require(Scope.WRITE))]
-admin = [Depends(require(Scope.ADMIN))]
 
 JobNumber = Annotated[int, Path(ge=1, le=2**63 - 1, description="the number of a job", examples=[311])]
 State = Annotated[
@@ -47,13 +44,13 @@ async def get_job(request: Request, number: JobNumber, rowen: Service) -> Respon
     return told(request, job, headers=headers)
 
 
-@router.post("/jobs/{number}/cancel", response_model=_JOB, responses={200: example("Job")}, dependencies=write)
+@router.post("/jobs/{number}/cancel", response_model=_JOB, responses={200: example("Job")}, dependencies=WRITE)
 async def cancel_job(request: Request, number: JobNumber, rowen: Service) -> Response:
     """Take a job out of the queue; a running one ends soon, at a checkpoint."""
     return told(request, await rowen.cancel_job(number))
 
 
-@router.post("/jobs/{number}/retry", response_model=_JOB, responses={200: example("Job")}, dependencies=write)
+@router.post("/jobs/{number}/retry", response_model=_JOB, responses={200: example("Job")}, dependencies=WRITE)
 async def retry_job(request: Request, number: JobNumber, rowen: Service) -> Response:
     """Begin a job again that failed or was cancelled."""
     return told(request, await rowen.retry_job(number))
@@ -65,14 +62,14 @@ async def get_queue(request: Request, rowen: Service) -> Response:
     return told(request, await rowen.queue_depth())
 
 
-@router.post("/queue/pause", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=admin)
+@router.post("/queue/pause", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=ADMIN)
 async def pause_queue(request: Request, rowen: Service) -> Response:
     """Begin no job until the queue is resumed; what runs is finished."""
     await rowen.pause_queue()
     return told(request, await rowen.queue_depth())
 
 
-@router.post("/queue/resume", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=admin)
+@router.post("/queue/resume", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=ADMIN)
 async def resume_queue(request: Request, rowen: Service) -> Response:
     """Go on after a pause."""
     await rowen.resume_queue()

@@ -10,10 +10,19 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from rowen.api.encoding import encoded
-from rowen.errors import NotFoundError, RefusedError, RowenError, UsageError
+from rowen.errors import FetchTimeoutError, NotFoundError, RefusedError, RowenError, SourceError, UsageError
 from rowen.hints import Action, Hint
 
-__all__ = ["MEDIA_TYPE_PROBLEM", "ProblemDetails", "install", "problem_of", "response_of"]
+__all__ = [
+    "ELSEWHERE",
+    "MEDIA_TYPE_PROBLEM",
+    "ProblemDetails",
+    "described",
+    "failing",
+    "install",
+    "problem_of",
+    "response_of",
+]
 
 MEDIA_TYPE_PROBLEM = "application/problem+json"
 
@@ -73,6 +82,22 @@ def _request(action: Action) -> str:
     if form is None or ("{}" in form and not action.target):
         return f"`{action.command}`"
     return f"`{form.format(quote(action.target or '', safe=''))}`"
+
+
+def described(kind: type[RowenError]) -> dict[str, Any]:
+    """A kind of error, as the OpenAPI document has it."""
+    told = problem_of(kind())
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": told["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": told}}}
+
+
+def failing(*kinds: type[RowenError]) -> dict[int | str, dict[str, Any]]:
+    """How a route may fail beside what all may: a part of its `responses`."""
+    return {kind.http_status: described(kind) for kind in kinds}
+
+
+ELSEWHERE = failing(SourceError, FetchTimeoutError)
+"""How a route may fail that asks another server."""
 
 
 def response_of(problem: RowenError, **more: Any) -> Response:

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from rowen.api.access import Service
@@ -18,11 +19,21 @@ router = APIRouter(tags=["feeds"])
 Form = Annotated[Literal["atom", "json"], Path(description="Atom, or JSON Feed")]
 Node = Annotated[str, Path(description="a page of the stream: `blocks/0`, `pages/17`", examples=["blocks/0"])]
 Name = Annotated[str, Path(description="the name of a source", examples=["guide"])]
-Before = Annotated[int | None, Query(ge=1, le=2**62, description="only what came before this number")]
-Words = Annotated[str | None, Query(max_length=1000, description="only changes of items that have these words")]
-Kinds = Annotated[tuple[ChangeKind, ...], Query(description="only changes of these kinds")]
-Field = Annotated[str | None, Query(max_length=200, description="only changes in which this field of facts differs")]
 Place = Annotated[str | None, Query(max_length=200, description="the page after this place; named by the one before")]
+
+
+class FeedFilter(BaseModel):
+    """Which changes a feed tells of."""
+
+    query: str | None = Field(default=None, max_length=1000, description="only changes of items that have these words")
+    kinds: tuple[ChangeKind, ...] = Field(default=(), alias="kind", description="only changes of these kinds")
+    field: str | None = Field(
+        default=None, max_length=200, description="only changes in which this field of facts differs"
+    )
+    before: int | None = Field(default=None, ge=1, le=2**62, description="only what came before this number")
+
+
+Chosen = Annotated[FeedFilter, Query()]
 
 _FEED: Responses = {
     200: {
@@ -40,32 +51,15 @@ _DATA_JSON: Responses = {200: {"content": {"application/json": {"example": {"dat
 
 
 @router.get("/feeds/{form}", response_class=Response, responses=_FEED)
-async def feed(
-    request: Request,
-    form: Form,
-    rowen: Service,
-    query: Words = None,
-    kind: Kinds = (),
-    field: Field = None,
-    before: Before = None,
-) -> Response:
+async def feed(request: Request, form: Form, rowen: Service, chosen: Chosen) -> Response:
     """The newest changes as a feed: all, of some kinds, of a field of facts, or of items that have some words."""
-    return published(request, await rowen.feed(form, query=query, kinds=kind, field=field, before=before))
+    return published(request, await rowen.feed(form, **chosen.model_dump()))
 
 
 @router.get("/sources/{name}/feeds/{form}", response_class=Response, responses=_FEED)
-async def feed_of_source(
-    request: Request,
-    name: Name,
-    form: Form,
-    rowen: Service,
-    query: Words = None,
-    kind: Kinds = (),
-    field: Field = None,
-    before: Before = None,
-) -> Response:
+async def feed_of_source(request: Request, name: Name, form: Form, rowen: Service, chosen: Chosen) -> Response:
     """The newest changes of one source as a feed."""
-    return published(request, await rowen.feed(form, source=name, query=query, kinds=kind, field=field, before=before))
+    return published(request, await rowen.feed(form, source=name, **chosen.model_dump()))
 
 
 @router.get("/ldes", response_class=Response, responses=_STREAM)

@@ -2,16 +2,17 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Path, Request
+from fastapi import APIRouter, Body, Path, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service, require
+from rowen.api.access import ADMIN, WRITE, Service
 from rowen.api.answers import listed, made, told
 from rowen.api.bodies import PokeBody, SubscribeBody
 from rowen.api.examples import Responses, example, list_example
+from rowen.api.problems import ELSEWHERE, failing
 from rowen.api.shapes import list_shape, shape
 from rowen.api.sources import Name
-from rowen.model.access import Scope
+from rowen.errors import ConfigurationError
 from rowen.model.push import PushVerdict
 from rowen.service.facts import fact
 
@@ -20,8 +21,6 @@ __all__ = ["hooks", "router"]
 router = APIRouter(tags=["push"])
 # Who calls these has no token: each message is signed.
 hooks = APIRouter(prefix="/push", tags=["hooks"])
-write = [Depends(require(Scope.WRITE))]
-admin = [Depends(require(Scope.ADMIN))]
 
 Secret = Annotated[str, Path(description="the last part of a callback address, which nobody can guess", max_length=200)]
 _WORD: dict[str, Any] = {"content": {"text/plain": {"example": "taken"}}}
@@ -36,7 +35,7 @@ _HOOK: Responses = {
     status_code=202,
     response_model=list_shape("Poked"),
     responses={202: list_example("Poked")},
-    dependencies=write,
+    dependencies=WRITE,
 )
 async def poke(body: PokeBody, rowen: Service) -> Response:
     """Have sources, or some of their items, looked at before all that is due."""
@@ -47,8 +46,8 @@ async def poke(body: PokeBody, rowen: Service) -> Response:
 @router.get(
     "/sources/{name}/push",
     response_model=list_shape("PushAccess"),
-    responses={200: list_example("PushAccess")},
-    dependencies=admin,
+    responses={200: list_example("PushAccess"), **failing(ConfigurationError)},
+    dependencies=ADMIN,
 )
 async def get_push_access(request: Request, name: Name, rowen: Service) -> Response:
     """Where senders of a source call, and what they sign with."""
@@ -66,8 +65,8 @@ async def list_subscriptions(request: Request, rowen: Service) -> Response:
 @router.put(
     "/sources/{name}/subscription",
     response_model=shape("Subscription"),
-    responses={200: example("Subscription")},
-    dependencies=write,
+    responses={200: example("Subscription"), **ELSEWHERE},
+    dependencies=WRITE,
 )
 async def subscribe(
     request: Request,
@@ -79,7 +78,7 @@ async def subscribe(
     return told(request, await rowen.subscribe(name, topic=body.topic))
 
 
-@router.delete("/sources/{name}/subscription", status_code=204, dependencies=write)
+@router.delete("/sources/{name}/subscription", status_code=204, responses={**ELSEWHERE}, dependencies=WRITE)
 async def unsubscribe(name: Name, rowen: Service) -> Response:
     """Have a hub tell us no more."""
     await rowen.unsubscribe(name)

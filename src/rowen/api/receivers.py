@@ -6,24 +6,21 @@ Their secrets are named by where they are found on the server, so that only an a
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service, require
+from rowen.api.access import ADMIN, WRITE, Service
 from rowen.api.answers import Limit, listed, made, told
 from rowen.api.bodies import NoticeBody, RotateBody, WebhookBody
 from rowen.api.examples import Responses, example, list_example
 from rowen.api.shapes import list_shape, shape
 from rowen.errors import NotFoundError
-from rowen.model.access import Scope
 from rowen.model.webhook import Webhook
 from rowen.service import Rowen
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["webhooks"])
-write = [Depends(require(Scope.WRITE))]
-admin = [Depends(require(Scope.ADMIN))]
 
 Receiver = Annotated[str, Path(description="the name of a receiver", examples=["builds"])]
 From = Annotated[int | None, Query(ge=0, le=2**62, description="send what followed this number once more")]
@@ -37,7 +34,7 @@ async def list_webhooks(request: Request, rowen: Service) -> Response:
 
 
 @router.post(
-    "/webhooks", status_code=201, response_model=_WEBHOOK, responses={201: example("Webhook")}, dependencies=admin
+    "/webhooks", status_code=201, response_model=_WEBHOOK, responses={201: example("Webhook")}, dependencies=ADMIN
 )
 async def add_webhook(body: WebhookBody, rowen: Service) -> Response:
     """Call an address whenever something changes; messages are signed as Standard Webhooks has it."""
@@ -52,7 +49,7 @@ async def list_notices(request: Request, rowen: Service) -> Response:
 
 
 @router.post(
-    "/notices", status_code=201, response_model=_WEBHOOK, responses={201: example("Webhook")}, dependencies=admin
+    "/notices", status_code=201, response_model=_WEBHOOK, responses={201: example("Webhook")}, dependencies=ADMIN
 )
 async def add_notice(body: NoticeBody, rowen: Service) -> Response:
     """Tell people whenever something changes, by mail or chat."""
@@ -66,21 +63,21 @@ async def get_webhook(request: Request, name: Receiver, rowen: Service) -> Respo
     return told(request, await _found(rowen, name))
 
 
-@router.delete("/webhooks/{name}", status_code=204, dependencies=write)
+@router.delete("/webhooks/{name}", status_code=204, dependencies=WRITE)
 async def remove_webhook(name: Receiver, rowen: Service) -> Response:
     """Call it no more, and forget what became of its calls."""
     await rowen.remove_webhook(name)
     return Response(status_code=204)
 
 
-@router.post("/webhooks/{name}/pause", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=write)
+@router.post("/webhooks/{name}/pause", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=WRITE)
 async def pause_webhook(request: Request, name: Receiver, rowen: Service) -> Response:
     """Call it no more until it is resumed; nothing is lost."""
     return told(request, await rowen.pause_webhook(name))
 
 
 @router.post(
-    "/webhooks/{name}/resume", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=write
+    "/webhooks/{name}/resume", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=WRITE
 )
 async def resume_webhook(request: Request, name: Receiver, rowen: Service, since: From = None) -> Response:
     """Call it again, also one that was disabled; or replay what followed a number."""
@@ -88,7 +85,7 @@ async def resume_webhook(request: Request, name: Receiver, rowen: Service, since
 
 
 @router.post(
-    "/webhooks/{name}/rotate", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=admin
+    "/webhooks/{name}/rotate", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=ADMIN
 )
 async def rotate_webhook(request: Request, name: Receiver, body: RotateBody, rowen: Service) -> Response:
     """Sign with another secret."""
@@ -98,7 +95,7 @@ async def rotate_webhook(request: Request, name: Receiver, body: RotateBody, row
 _DELIVERED: Responses = {200: {"content": {"application/json": {"example": {"webhook": "builds", "delivered": 3}}}}}
 
 
-@router.post("/webhooks/{name}/deliver", responses=_DELIVERED, dependencies=write)
+@router.post("/webhooks/{name}/deliver", responses=_DELIVERED, dependencies=WRITE)
 async def deliver_webhook(request: Request, name: Receiver, rowen: Service) -> Response:
     """Call a receiver now; the answer counts the changes that it acknowledged."""
     return told(request, {"webhook": name, "delivered": await rowen.deliver(name)})

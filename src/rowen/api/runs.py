@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service, require
-from rowen.api.answers import DEFAULT_LIMIT, After, Limit, page, told
-from rowen.api.examples import example, page_example
-from rowen.api.shapes import page_shape, shape
+from rowen.api.access import WRITE, Service
+from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
+from rowen.api.examples import example, list_example, page_example
+from rowen.api.shapes import list_shape, page_shape, shape
 from rowen.api.streams import MEDIA_TYPE_EVENTS, event, events
-from rowen.model.access import Scope
 from rowen.service import Rowen
 from rowen.service.facts import fact
 
@@ -41,6 +40,14 @@ async def list_runs(
 async def get_run(request: Request, number: RunNumber, rowen: Service) -> Response:
     """One run with its whole tally; of a live one, what it has done so far."""
     return told(request, await rowen.run(number))
+
+
+@router.get(
+    "/runs/{number}/troubles", response_model=list_shape("TroubleGroup"), responses={200: list_example("TroubleGroup")}
+)
+async def list_troubles(request: Request, number: RunNumber, rowen: Service) -> Response:
+    """Why items could not be read in a run, the most frequent reason first."""
+    return listed(request, await rowen.troubles(number))
 
 
 @router.get(
@@ -73,7 +80,7 @@ async def _progress(rowen: Rowen, number: int) -> AsyncGenerator[bytes]:
     status_code=202,
     response_model=shape("Run"),
     responses={202: example("Run")},
-    dependencies=[Depends(require(Scope.WRITE))],
+    dependencies=WRITE,
 )
 async def cancel_run(request: Request, number: RunNumber, rowen: Service) -> Response:
     """Ask a live run to end early, whichever process it runs in; what it stored is kept."""

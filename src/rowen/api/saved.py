@@ -3,20 +3,18 @@
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service, require
+from rowen.api.access import WRITE, Service
 from rowen.api.answers import DEFAULT_LIMIT, Limit, listed, made
 from rowen.api.bodies import SavedSearchBody
 from rowen.api.examples import example, list_example
 from rowen.api.shapes import list_shape, shape
-from rowen.model.access import Scope
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["saved searches"])
-write = [Depends(require(Scope.WRITE))]
 
 Saved = Annotated[str, Path(description="the name of a saved search", examples=["dry hay"])]
 AfterLine = Annotated[int, Query(ge=0, le=2**62, description="only what came after the line with this id")]
@@ -33,7 +31,7 @@ async def list_saved_searches(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=shape("SavedSearch"),
     responses={201: example("SavedSearch")},
-    dependencies=write,
+    dependencies=WRITE,
 )
 async def save_search(body: SavedSearchBody, rowen: Service) -> Response:
     """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
@@ -41,7 +39,7 @@ async def save_search(body: SavedSearchBody, rowen: Service) -> Response:
     return made(saved, f"/api/v1/saved-searches/{quote(saved.name, safe='')}/news")
 
 
-@router.delete("/saved-searches/{name}", status_code=204, dependencies=write)
+@router.delete("/saved-searches/{name}", status_code=204, dependencies=WRITE)
 async def forget_search(name: Saved, rowen: Service) -> Response:
     """Follow a search no longer."""
     await rowen.forget_search(name)

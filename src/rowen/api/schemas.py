@@ -1,23 +1,21 @@
 """Schemas, and which sources carry them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Request
+from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service, require
+from rowen.api.access import WRITE, Service
 from rowen.api.answers import begun, listed, made, told
-from rowen.api.bodies import CarryBody, SchemaBody
+from rowen.api.bodies import CarryBody, ExtractSourceBody, SchemaBody
 from rowen.api.examples import example, list_example
 from rowen.api.runs import Of
 from rowen.api.shapes import list_shape, shape
 from rowen.api.sources import Name
-from rowen.model.access import Scope
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["schemas"])
-write = [Depends(require(Scope.WRITE))]
 
 Ref = Annotated[str, Path(description="`product`, `product@1`, `product@1.0.0`", examples=["product@1.0.0"])]
 Older = Annotated[str, Query(description="the older version", examples=["product@1.0.0"])]
@@ -33,7 +31,7 @@ async def list_schemas(
 
 
 @router.post(
-    "/schemas", status_code=201, response_model=shape("Schema"), responses={201: example("Schema")}, dependencies=write
+    "/schemas", status_code=201, response_model=shape("Schema"), responses={201: example("Schema")}, dependencies=WRITE
 )
 async def add_schema(body: SchemaBody, rowen: Service) -> Response:
     """Keep a schema under a name and a version; a version never changes."""
@@ -54,7 +52,7 @@ async def get_schema(request: Request, ref: Ref, rowen: Service) -> Response:
 
 
 @router.delete(
-    "/schemas/{ref}", response_model=shape("SchemaUse"), responses={200: example("SchemaUse")}, dependencies=write
+    "/schemas/{ref}", response_model=shape("SchemaUse"), responses={200: example("SchemaUse")}, dependencies=WRITE
 )
 async def remove_schema(
     request: Request,
@@ -80,7 +78,7 @@ async def list_carried_schemas(request: Request, rowen: Service, source: Of = No
     "/sources/{name}/schemas/{ref}",
     response_model=shape("CarriedSchema"),
     responses={200: example("CarriedSchema")},
-    dependencies=write,
+    dependencies=WRITE,
 )
 async def carry_schema(
     request: Request,
@@ -93,7 +91,7 @@ async def carry_schema(
     return told(request, await rowen.carry_schema(name, ref, **body.model_dump()))
 
 
-@router.delete("/sources/{name}/schemas/{ref}", status_code=204, dependencies=write)
+@router.delete("/sources/{name}/schemas/{ref}", status_code=204, dependencies=WRITE)
 async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
     """Let a source carry a schema no longer; what was extracted stays."""
     await rowen.drop_schema(name, ref)
@@ -104,10 +102,22 @@ async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
     "/sources/{name}/extract",
     status_code=202,
     response_model=shape("Job"),
-    responses={202: example("Job")},
-    dependencies=write,
+    responses={200: {"model": list_shape("ExtractionReport"), **list_example("ExtractionReport")}, 202: example("Job")},
+    dependencies=WRITE,
 )
-async def extract_source(name: Name, rowen: Service) -> Response:
-    """Have what changed in a source extracted, as all schemas that it carries; the answer is the job."""
-    job = await rowen.enqueue_extraction(name)
+async def extract_source(
+    request: Request,
+    name: Name,
+    rowen: Service,
+    body: Annotated[ExtractSourceBody, Body()] = ExtractSourceBody(),  # noqa: B008 (never changed)
+) -> Response:
+    """Have what changed in a source extracted, or all of it again, as all schemas that it carries or one of them.
+
+    The answer is the job; of a dry run, with status 200, what it would take under each schema.
+    """
+    wanted: dict[str, Any] = {"schema": body.wanted, "everything": body.everything}
+    how = body.model_dump(include={"force", "model", "limit", "budget_usd", "budget_tokens"}, exclude_defaults=True)
+    if body.dry_run:
+        return listed(request, await rowen.extract_source(name, dry_run=True, **wanted, **how))
+    job = await rowen.enqueue_extraction(name, **wanted, **how)
     return begun(job, f"/api/v1/jobs/{job.id}")

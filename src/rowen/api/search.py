@@ -22,7 +22,7 @@ router = APIRouter(tags=["search"])
 # As the command line has it: some 2,000 tokens of passages for a model.
 MARKDOWN_BUDGET = 6_000
 
-Sources = Annotated[list[str] | None, Query(description="only in these sources")]
+Sources = Annotated[tuple[str, ...], Query(description="only in these sources")]
 Budget = Annotated[int | None, Query(ge=200, le=1_000_000, description="passages of so many characters in all")]
 Explain = Annotated[bool, Query(description="say how the ranking came about")]
 
@@ -36,7 +36,7 @@ async def search_items(
     rowen: Service,
     narrowed: Narrowed,
     q: Annotated[str, Query(max_length=1000, description='words; "phrases" must stand there, -words must not')],
-    source: Sources = None,
+    source: Sources = (),
     version: Annotated[str | None, Query(description="this version of packages: `2.x`, `>=1.0,<2`")] = None,
     limit: Limit = 10,
     after: After = None,
@@ -62,7 +62,7 @@ async def similar_items(
     narrowed: Narrowed,
     url: Link,
     of: WhichSource = None,
-    source: Sources = None,
+    source: Sources = (),
     limit: Limit = 10,
     budget: Budget = None,
     explain: Explain = False,

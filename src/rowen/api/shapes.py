@@ -19,15 +19,15 @@ from rowen.model.embedding import ModelStatus
 from rowen.model.extraction import CarriedSchema, CostLine, Evidence, Extracted, Extraction, ExtractionReport
 from rowen.model.health import Health
 from rowen.model.job import Job, LiveWorker, QueueDepth
-from rowen.model.library import Case, Entry, Following, HeldDeletion, Overview, Revision
+from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.query import Hit, Passage, Twin
 from rowen.model.run import Change, Run, Tally
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison, SchemaUse
 from rowen.model.source import AppliedSource, Source
-from rowen.model.standing import ItemLine, Preview
-from rowen.model.statements import StatementSummary, StatementTarget
+from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, TroubleGroup
+from rowen.model.statements import StatementReport, StatementSummary, StatementTarget
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter
 
 __all__ = ["SHAPES", "list_shape", "page_shape", "shape"]
@@ -83,6 +83,17 @@ _PREVIEWED = _made(
 )
 
 
+_PASSAGE = _made("KeptPassage", "A part of an item.", {"heading": list[str], "anchor": str | None, "text": str})
+_DETAIL = {
+    "etag": str | None,
+    "last_modified": str | None,
+    "body_hash": str | None,
+    "depth": int,
+    "links": int,
+    "passages": _list(_PASSAGE),
+}
+
+
 def _found_shapes() -> dict[str, Shape]:
     further = _shape_of(Passage, without=("anchor", "score", "similarity"), link=str)
     hit = _shape_of(Hit, without=("further", "twins"), link=str, further=_list(further), twins=_list(_shape_of(Twin)))
@@ -135,7 +146,8 @@ def _all_shapes() -> dict[str, Shape]:
     )
     plain = (
         *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),
-        *(ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, SchemaUse, StatementSummary, Subscription),
+        *(FoundVersion, ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, SchemaUse, StatementReport),
+        *(StatementSummary, Subscription, TroubleGroup),
     )
     special = {
         # These two are parts of others as well, which name them as they are.
@@ -146,7 +158,9 @@ def _all_shapes() -> dict[str, Shape]:
         "Entry": _shape_of(Entry, without=("id",)),
         "Revision": _shape_of(Revision, without=("text",), characters=int),
         "FieldDiff": _shape_of(FieldDiff, without=("fields",), fields=list[dict[str, Any]]),
+        "ItemDetail": _made("ItemDetail", ItemDetail.__doc__, _DETAIL),
         "ItemLine": _shape_of(ItemLine, without=("place",)),
+        "Savings": _shape_of(Savings, rungs=dict[str, int]),
         "Preview": _shape_of(Preview, without=("items",), items=_list(_PREVIEWED)),
         "ItemDiff": _shape_of(ItemDiff, without=("title",), title=BeforeAfter),
         "AppliedSource": _shape_of(AppliedSource, without=("changes",), changes=dict[str, Any], deed=str),

@@ -3,24 +3,23 @@
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body, Depends, Path, Query, Request
+from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Asking, Service, require
+from rowen.api.access import WRITE, Asking, Service
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, begun, listed, made, page, told
 from rowen.api.bodies import SourceBody, SourceChangeBody, SyncBody, UrlsBody
 from rowen.api.examples import Responses, example, list_example, page_example
 from rowen.api.narrowing import Narrowed
+from rowen.api.problems import ELSEWHERE
 from rowen.api.shapes import list_shape, page_shape, shape
 from rowen.errors import NotFoundError
-from rowen.model.access import Scope
 from rowen.service.discovery import Discovery, Unconfirmed
 from rowen.service.same_portal import SameAs
 
 __all__ = ["Name", "router"]
 
 router = APIRouter(tags=["sources"])
-write = [Depends(require(Scope.WRITE))]
 
 Name = Annotated[str, Path(description="the name of a source", examples=["guide"])]
 _SOURCE = shape("Source")
@@ -34,7 +33,11 @@ async def list_sources(request: Request, rowen: Service, limit: Limit = DEFAULT_
 
 
 @router.post(
-    "/sources", status_code=201, response_model=_SOURCE, responses={201: example("Source")}, dependencies=write
+    "/sources",
+    status_code=201,
+    response_model=_SOURCE,
+    responses={201: example("Source"), **ELSEWHERE},
+    dependencies=WRITE,
 )
 async def add_source(body: SourceBody, rowen: Service, asking: Asking) -> Response:
     """Keep a copy of something from now on; it is read by the first sync, or by a worker if it has a schedule."""
@@ -50,7 +53,9 @@ async def get_source(request: Request, name: Name, rowen: Service) -> Response:
     return told(request, await rowen.source(name))
 
 
-@router.patch("/sources/{name}", response_model=_SOURCE, responses={200: example("Source")}, dependencies=write)
+@router.patch(
+    "/sources/{name}", response_model=_SOURCE, responses={200: example("Source"), **ELSEWHERE}, dependencies=WRITE
+)
 async def change_source(
     request: Request, name: Name, body: SourceChangeBody, rowen: Service, asking: Asking
 ) -> Response:
@@ -61,7 +66,7 @@ async def change_source(
 
 @router.delete(
     "/sources/{name}",
-    dependencies=write,
+    dependencies=WRITE,
     responses={200: {"content": {"application/json": {"example": {"source": "guide", "removed": 118}}}}},
 )
 async def remove_source(request: Request, name: Name, rowen: Service) -> Response:
@@ -74,7 +79,7 @@ async def remove_source(request: Request, name: Name, rowen: Service) -> Respons
     status_code=202,
     response_model=shape("Job"),
     responses={202: example("Job")},
-    dependencies=write,
+    dependencies=WRITE,
 )
 async def sync_source(name: Name, rowen: Service, body: Annotated[SyncBody, Body()] = SyncBody()) -> Response:  # noqa: B008 (never changed)
     """Have a source synced now. The answer is its job; that tells the number of the run as soon as there is one."""
@@ -82,14 +87,14 @@ async def sync_source(name: Name, rowen: Service, body: Annotated[SyncBody, Body
     return begun(job, f"/api/v1/jobs/{job.id}")
 
 
-@router.post("/sources/{name}/pause", response_model=_SOURCE, responses={200: example("Source")}, dependencies=write)
+@router.post("/sources/{name}/pause", response_model=_SOURCE, responses={200: example("Source")}, dependencies=WRITE)
 async def pause_source(request: Request, name: Name, rowen: Service) -> Response:
     """Leave a source out until it is resumed."""
     await rowen.pause(name)
     return told(request, await rowen.source(name))
 
 
-@router.post("/sources/{name}/resume", response_model=_SOURCE, responses={200: example("Source")}, dependencies=write)
+@router.post("/sources/{name}/resume", response_model=_SOURCE, responses={200: example("Source")}, dependencies=WRITE)
 async def resume_source(request: Request, name: Name, rowen: Service) -> Response:
     """Take a paused source in again."""
     await rowen.resume(name)
@@ -125,14 +130,10 @@ async def list_announced(
     return listed(request, await rowen.announced(name, outcome=outcome, limit=limit))
 
 
-@router.get(
-    "/sources/{name}/statements",
-    response_model=shape("StatementSummary"),
-    responses={200: example("StatementSummary")},
-)
-async def get_statements(request: Request, name: Name, rowen: Service) -> Response:
-    """What the pages of a source state in RDFa, counted: pages by type, statements, what was repaired or left out."""
-    return told(request, await rowen.statements(name))
+@router.get("/following", response_model=list_shape("Following"), responses={200: list_example("Following")})
+async def list_following(request: Request, rowen: Service) -> Response:
+    """How all feeds and event streams are followed, by name."""
+    return listed(request, await rowen.followed())
 
 
 @router.get("/sources/{name}/following", response_model=shape("Following"), responses={200: example("Following")})
@@ -142,6 +143,16 @@ async def follow_up_source(request: Request, name: Name, rowen: Service) -> Resp
     if found is None:
         raise NotFoundError(f"Source {name!r} is neither a feed nor an event stream.")
     return told(request, found)
+
+
+Library = Annotated[str, Query(max_length=200, description="the name of a source or a package", examples=["flask"])]
+Spec = Annotated[str | None, Query(max_length=200, description="`2.x`, `^2.1`, `>=1.0,<2`; default: the highest")]
+
+
+@router.get("/versions", response_model=shape("FoundVersion"), responses={200: example("FoundVersion")})
+async def find_version(request: Request, library: Library, rowen: Service, version: Spec = None) -> Response:
+    """Which source holds the version of a library that is meant, and which versions there are."""
+    return told(request, await rowen.find_version(library, version))
 
 
 @router.get("/held", response_model=_HELD, responses={200: page_example("HeldDeletion")}, tags=["held deletions"])
@@ -165,13 +176,13 @@ _DECIDED: Responses = {
 }
 
 
-@router.post("/sources/{name}/held/accept", dependencies=write, responses=_DECIDED, tags=["held deletions"])
+@router.post("/sources/{name}/held/accept", dependencies=WRITE, responses=_DECIDED, tags=["held deletions"])
 async def accept_held(request: Request, name: Name, body: UrlsBody, rowen: Service) -> Response:
     """Delete items whose deletion was held back; all of them or none."""
     return told(request, {"source": name, "accepted": await rowen.accept_held(name, body.urls), "kept": 0})
 
 
-@router.post("/sources/{name}/held/keep", dependencies=write, responses=_DECIDED, tags=["held deletions"])
+@router.post("/sources/{name}/held/keep", dependencies=WRITE, responses=_DECIDED, tags=["held deletions"])
 async def keep_held(request: Request, name: Name, body: UrlsBody, rowen: Service) -> Response:
     """Keep items that their source no longer shows; all of them or none."""
     return told(request, {"source": name, "accepted": 0, "kept": await rowen.keep_held(name, body.urls)})

@@ -3,21 +3,26 @@
 Delta files are listed and downloaded as consumers of the mu-semtech stack ask for them.
 """
 
+import tempfile
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Body, Query, Request
+from fastapi import Path as InPath
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, Response
 
-from rowen.api.access import Service, require
+from rowen.api.access import ADMIN, WRITE, Service
 from rowen.api.answers import listed, made, published, told, validated
-from rowen.api.bodies import EndpointBody
+from rowen.api.bodies import EndpointBody, EndpointPushBody
 from rowen.api.encoding import encoded
 from rowen.api.examples import Responses, example, list_example
+from rowen.api.problems import ELSEWHERE
 from rowen.api.shapes import list_shape, shape
 from rowen.api.sources import Name
 from rowen.api.times import moment_of
-from rowen.model.access import Scope
+from rowen.errors import NotFoundError
 from rowen.model.statements import StatementFile
 
 __all__ = ["router"]
@@ -29,10 +34,21 @@ Since = Annotated[
     str | None,
     Query(description="only files that were made after this moment", examples=["2026-03-14T09:26:53.000Z"]),
 ]
-File = Annotated[int, Path(ge=1, le=2**63 - 1, description="the `id` of a file", examples=[4711])]
+File = Annotated[int, InPath(ge=1, le=2**63 - 1, description="the `id` of a file", examples=[4711])]
 Graph = Annotated[str | None, Query(max_length=4000, description="one graph for all; default: that of each page")]
 Endpoint = Annotated[str, Query(max_length=4000, description="the address of the endpoint")]
 
+N_QUADS = "application/n-quads"
+_QUADS: Responses = {
+    200: {
+        "content": {
+            N_QUADS: {"example": '<http://data.example/id/1> <http://data.example/title> "Cameras"@nl <page> .\n'}
+        },
+        "headers": {
+            "X-Last-Change": {"description": "up to which line of the change log", "schema": {"type": "string"}}
+        },
+    }
+}
 _LISTED = {
     "data": [
         {
@@ -76,6 +92,52 @@ async def download_delta_file(
     return published(request, await rowen.statement_file(name, number, graph=graph))
 
 
+@router.get("/sources/{name}/statements/dump", response_class=Response, responses=_QUADS)
+async def dump_statements(name: Name, rowen: Service, graph: Graph = None) -> Response:
+    """All that the pages of a source state now, as N-Quads; delta files after `X-Last-Change` lead on from there."""
+    around = tempfile.TemporaryDirectory(prefix="rowen-statements-")
+    try:
+        report = await rowen.dump_statements(name, Path(around.name) / "statements.nq", graph=graph)
+    except BaseException:
+        around.cleanup()
+        raise
+    headers = {"X-Last-Change": str(report.last_change), "Cache-Control": "no-store"}
+    return FileResponse(report.to, media_type=N_QUADS, headers=headers, background=BackgroundTask(around.cleanup))
+
+
+@router.get(
+    "/endpoints", response_model=list_shape("StatementTarget"), responses={200: list_example("StatementTarget")}
+)
+async def list_all_endpoints(request: Request, rowen: Service) -> Response:
+    """SPARQL endpoints of all sources that are told what pages state."""
+    return listed(request, await rowen.endpoints())
+
+
+@router.post(
+    "/sources/{name}/endpoints/push",
+    response_model=list_shape("StatementReport"),
+    responses={200: list_example("StatementReport"), **ELSEWHERE},
+    dependencies=WRITE,
+)
+async def push_statements(
+    request: Request,
+    name: Name,
+    rowen: Service,
+    body: Annotated[EndpointPushBody, Body()] = EndpointPushBody(),  # noqa: B008 (never changed)
+) -> Response:
+    """Bring SPARQL endpoints up to date now, from where each was left; or tell all again, after one lost something.
+
+    Only those are told that are kept: a new address, and the headers that it takes, are an administrator's to name.
+    """
+    kept = [one for one in await rowen.endpoints(name) if one.state != "once"]
+    if body.endpoint is not None:
+        kept = [one for one in kept if (one.endpoint, one.graph) == (body.endpoint, body.graph)]
+        if not kept:
+            raise NotFoundError(f"Source {name!r} keeps no such endpoint, or of another graph. Nothing was sent.")
+    told_of = [await rowen.push_statements(name, one.endpoint, graph=one.graph, again=body.everything) for one in kept]
+    return listed(request, told_of)
+
+
 @router.get(
     "/sources/{name}/endpoints",
     response_model=list_shape("StatementTarget"),
@@ -91,7 +153,7 @@ async def list_endpoints(request: Request, name: Name, rowen: Service) -> Respon
     status_code=201,
     response_model=shape("StatementTarget"),
     responses={201: example("StatementTarget")},
-    dependencies=[Depends(require(Scope.ADMIN))],
+    dependencies=ADMIN,
 )
 async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Response:
     """Have workers keep a SPARQL endpoint up to date from now on, also one that failed for days."""
@@ -99,7 +161,7 @@ async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Respo
     return made(kept, f"/api/v1/sources/{quote(name, safe='')}/endpoints")
 
 
-@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=[Depends(require(Scope.WRITE))])
+@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=WRITE)
 async def forget_endpoint(name: Name, endpoint: Endpoint, rowen: Service, graph: Graph = None) -> Response:
     """Tell a SPARQL endpoint no more; what it holds stays there."""
     await rowen.forget_endpoint(name, endpoint, graph=graph)

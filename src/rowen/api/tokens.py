@@ -2,20 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Asking, Service, require
+from rowen.api.access import ADMIN, Asking, Service
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, made, page, told
 from rowen.api.bodies import TokenBody
 from rowen.api.examples import Responses, example, list_example, page_example
 from rowen.api.shapes import list_shape, page_shape, shape
-from rowen.model.access import Scope
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["access"])
-admin = [Depends(require(Scope.ADMIN))]
 
 TokenName = Annotated[str, Path(description="the name of a token", examples=["dashboard"])]
 _ME: Responses = {200: {"content": {"application/json": {"example": {"name": "dashboard", "scope": "read"}}}}}
@@ -31,7 +29,7 @@ async def get_me(request: Request, asking: Asking) -> Response:
     "/tokens",
     response_model=list_shape("AccessToken"),
     responses={200: list_example("AccessToken")},
-    dependencies=admin,
+    dependencies=ADMIN,
 )
 async def list_tokens(request: Request, rowen: Service) -> Response:
     """All tokens, never themselves."""
@@ -43,7 +41,7 @@ async def list_tokens(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=shape("NewToken"),
     responses={201: example("NewToken")},
-    dependencies=admin,
+    dependencies=ADMIN,
 )
 async def add_token(body: TokenBody, rowen: Service) -> Response:
     """Make a token; its secret is told this once, and stored nowhere."""
@@ -51,7 +49,7 @@ async def add_token(body: TokenBody, rowen: Service) -> Response:
     return made(new, "/api/v1/tokens")
 
 
-@router.delete("/tokens/{name}", status_code=204, dependencies=admin)
+@router.delete("/tokens/{name}", status_code=204, dependencies=ADMIN)
 async def revoke_token(name: TokenName, rowen: Service) -> Response:
     """Take a token back, with all sessions that were made from it."""
     await rowen.revoke_token(name)
@@ -59,7 +57,7 @@ async def revoke_token(name: TokenName, rowen: Service) -> Response:
 
 
 @router.get(
-    "/audit", response_model=page_shape("AuditLine"), responses={200: page_example("AuditLine")}, dependencies=admin
+    "/audit", response_model=page_shape("AuditLine"), responses={200: page_example("AuditLine")}, dependencies=ADMIN
 )
 async def list_audit(
     request: Request,

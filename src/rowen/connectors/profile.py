@@ -19,11 +19,11 @@ def _shapes(value: Any) -> Any:
     """The shapes in a file that is named; what is no such name are shapes."""
     if not isinstance(value, str) or not value.startswith(_FILE):
         return value
-    path = Path(unquote(value.removeprefix("file://").removeprefix(_FILE))).expanduser()
+    path = Path(unquote(value.removeprefix("file://").removeprefix(_FILE)))
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.expanduser().open(encoding="utf-8") as file:
             return file.read(MOST_CHARS + 1)
-    except (OSError, ValueError) as problem:
+    except (OSError, RuntimeError, ValueError) as problem:
         raise ValueError(f"the file {path} cannot be read: {problem}") from None
 
 

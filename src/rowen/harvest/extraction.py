@@ -60,6 +60,11 @@ class ExtractionOrder:
     model: str | None = None
     limit: int | None = None
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is a limit of its own to what it may spend."""
+        return self.budget_usd is not None or self.budget_tokens is not None
+
 
 @dataclass(slots=True)
 class _Avoided:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rowen.errors import class_of
+from rowen.errors import BudgetExceededError, class_of
 from rowen.store import carried_schemas, sources
 from rowen.store.database import Connection, Database
 
@@ -20,19 +21,31 @@ QUEUE = "extract"
 """A queue of its own: a slow model does not take the places of syncs."""
 
 
-async def put_extraction(c: Connection, database: Database, source_id: int) -> int | None:
-    """Have what changed in a source extracted, as a part of a transaction; None if a job for that waits already."""
+async def put_extraction(
+    c: Connection,
+    database: Database,
+    source_id: int,
+    *,
+    schema: str | None = None,
+    order: dict[str, Any] | None = None,
+) -> int | None:
+    """Have what changed in a source extracted, as a part of a transaction; None if a job for that waits already.
+
+    `schema` is the name of one that it carries, where not all are meant; `order` are fields of an `ExtractionOrder`.
+    """
     from procrastinate.jobs import Job as Entry
 
     from rowen.store import queue
 
+    # What is as usual is left out, so that jobs look as they always did.
+    narrower = {name: value for name, value in (("schema", schema), ("order", order)) if value}
     entry = Entry(
         queue=QUEUE,
         task_name="extract",
         priority=0,
         lock=f"extract:{source_id}",
         queueing_lock=f"extract:{source_id}",
-        task_kwargs={"source_id": source_id},
+        task_kwargs={"source_id": source_id, **narrower},
     )
     return await queue.defer(c, database, entry)
 
@@ -43,8 +56,11 @@ async def put_behind(c: Connection, database: Database, source_id: int) -> None:
         await put_extraction(c, database, source_id)
 
 
-async def extract_task(at_work: AtWork, *, source_id: int) -> None:
+async def extract_task(
+    at_work: AtWork, *, source_id: int, schema: str | None = None, order: Mapping[str, Any] | None = None
+) -> None:
     """Extract what changed in a source, as `rowen extract --source` does; to end early is to begin no more calls."""
+    from rowen.harvest.extraction import ExtractionOrder
     from rowen.harvest.extractor import Extractor
     from rowen.jobs.tasks import JobTroubledError  # the table of tasks names this one
 
@@ -52,8 +68,9 @@ async def extract_task(at_work: AtWork, *, source_id: int) -> None:
     async with engine.database.connection() as c:
         source = await sources.by_id(c, source_id)
         carried = await carried_schemas.carried(c, source_id)
-    if source is None or not carried:
+    if source is None or all(schema not in (None, one.schema.name) for one in carried):
         return
+    asked = ExtractionOrder(**(order or {}))
 
     def observe(_: ExtractionReport) -> None:
         at_work.tick()
@@ -62,10 +79,12 @@ async def extract_task(at_work: AtWork, *, source_id: int) -> None:
         at_work.work = work
         if at_work.is_ending:
             engine.end(work)
-        reports = await Extractor(engine).source(source, work=work, observe=observe)
+        reports = await Extractor(engine).source(source, name=schema, order=asked, work=work, observe=observe)
     if at_work.is_ending and any(report.pending for report in reports):
         raise at_work.early_end()
-    if (trouble := await _trouble(engine.database, source_id, reports)) is not None:
+    trouble = await _trouble(engine.database, source_id, reports)
+    # Who set a budget for one pass did not ask for another one when it is spent.
+    if trouble is not None and not (trouble.kind is BudgetExceededError and asked.has_budget):
         raise JobTroubledError(trouble)
 
 

@@ -70,6 +70,7 @@ class AssistantServer:
         self._opened = opened
         self._allow_writes = allow_writes
         self._local_files = local_files
+        self._profile = profile
         self._tools = _tools(profile)
         self._background: set[asyncio.Task[Any]] = set()
         self.watch = ChangeWatch(opened)
@@ -162,15 +163,35 @@ class AssistantServer:
     async def _list_resources(
         self, ctx: _Ctx, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await self._resource(list_resources(await self._call(), params.cursor if params else None))
+        cursor = params.cursor if params else None
+        found = await self._resource(list_resources(await self._call(), cursor))
+        if self._profile == "docs-server" and cursor is None:
+            from rowen.mcp.docs_resources import docs_resources
+
+            found.resources[:0] = docs_resources(jobs=self._shows_jobs(ctx))
+        return found
 
     async def _list_templates(
         self, ctx: _Ctx, _: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return list_templates()
+        found = list_templates()
+        if self._profile == "docs-server":
+            from rowen.mcp.docs_resources import docs_templates
+
+            found.resource_templates[:0] = docs_templates(jobs=self._shows_jobs(ctx))
+        return found
+
+    def _shows_jobs(self, ctx: _Ctx) -> bool:
+        """Whether who asks may see jobs as a tool, and so as a resource."""
+        return "list_jobs" in self._offered(ctx)
 
     async def _read_resource(self, ctx: _Ctx, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await self._resource(read_resource(await self._call(), str(params.uri)))
+        uri = str(params.uri)
+        if self._profile == "docs-server" and uri.startswith("docs://"):
+            from rowen.mcp.docs_resources import read_docs_resource
+
+            return await self._resource(read_docs_resource(await self._call(), uri, jobs=self._shows_jobs(ctx)))
+        return await self._resource(read_resource(await self._call(), uri))
 
     async def _resource(self, asked: Awaitable[T]) -> T:
         try:

@@ -16,6 +16,7 @@ __all__ = [
     "Evidence",
     "Extracted",
     "Extraction",
+    "ExtractionLimits",
     "ExtractionReport",
     "FieldChange",
     "Grounding",
@@ -30,6 +31,16 @@ __all__ = [
 Grounding: TypeAlias = Literal["off", "warn", "null", "fail"]
 Origin: TypeAlias = Literal["model", "structured", "rules"]
 FieldOp: TypeAlias = Literal["added", "removed", "changed"]
+
+
+class ExtractionLimits(TypedDict, total=False):
+    """How a pass over a source may be narrowed, and what it may spend."""
+
+    force: bool
+    budget_usd: float | None
+    budget_tokens: int | None
+    model: str | None
+    limit: int | None
 
 
 class PageOptions(TypedDict, total=False):

@@ -2,11 +2,21 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from rowen.model.item import Document, Validators
 from rowen.model.query import Passage
 
-__all__ = ["ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "TroubleGroup"]
+__all__ = ["ItemDetail", "ItemLine", "Preview", "Savings", "Situation", "SwitchedOff", "TroubleGroup"]
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchedOff:
+    """Who is told nothing any more since calls failed for days: a receiver by its name, or a source's endpoint."""
+
+    kind: Literal["webhook", "notice", "endpoint"]
+    name: str
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +36,8 @@ class Situation:
     held_sources: int
     quarantined: int
     running: int
-    disabled_webhooks: int
     changed_today: int
+    switched_off: tuple[SwitchedOff, ...] = ()
     stale: float | None = None
     next_source: str | None = None
     next_at: datetime | None = None
@@ -35,7 +45,7 @@ class Situation:
     @property
     def needs(self) -> int:
         """How many things wait for somebody."""
-        return self.failing + self.held_sources + self.disabled_webhooks
+        return self.failing + self.held_sources + len(self.switched_off)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The canonical form of a URL, and the key that identifies an item by it."""
 
 import hashlib
+import os
 import re
 from contextlib import suppress
 from urllib.parse import quote
@@ -83,6 +84,16 @@ def key(url: str) -> Hash:
 def file_url(path: bytes | str) -> str:
     """The URL of an absolute path, exact for names that are not UTF-8 as well."""
     return "file://" + quote(path, safe="/!$&'()*+,;=:@~")
+
+
+def path_url(path: str) -> str:
+    """The URL of a file that somebody names by a path, whatever they typed; nothing is looked up."""
+    absolute = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (never raises)
+    try:
+        return file_url(os.fsencode(absolute))
+    except UnicodeEncodeError:
+        # Half a character, which JSON can hold and no name of a file has.
+        return file_url(absolute.encode("utf-8", "replace"))
 
 
 def without_session(url: str) -> str:

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Asked
 
-from rowen.api.access import require
+from rowen.api.access import Requirement
 from rowen.api.document import OPEN
 from rowen.api.problems import response_of
 from rowen.errors import RefusedError, RowenError, UnauthenticatedError, UsageError
@@ -105,7 +105,7 @@ class Admission:
             self._rates.take(place_of(scope) if principal == PUBLIC else f"@{principal.name}")
         if not path.startswith(_MCP):
             reads = method in SAFE or path in _HARMLESS
-            require(Scope.READ if reads else Scope.WRITE).check(principal)
+            Requirement(Scope.READ if reads else Scope.WRITE).check(principal)
         return principal
 
     def _check_host(self, scope: Asked) -> None:

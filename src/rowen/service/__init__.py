@@ -91,6 +91,7 @@ class Rowen:
     carried_schemas = _Asked(lambda parts: parts.extractions.carried)
 
     situation = _Asked(lambda parts: parts.standings.situation)
+    switched_off = _Asked(lambda parts: parts.standings.switched_off)
     savings = _Asked(lambda parts: parts.standings.savings)
     standing_sources = _Asked(lambda parts: parts.standings.sources)
     last_runs = _Asked(lambda parts: parts.standings.last_runs)

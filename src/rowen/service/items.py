@@ -1,11 +1,9 @@
 """Single items: their text, their history, the same thing in other sources."""
 
 import difflib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from urllib.parse import quote
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
@@ -15,7 +13,7 @@ from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Revision
 from rowen.model.standing import ItemDetail
 from rowen.model.twins import TwinGroup, page_mark
-from rowen.model.url import file_url, key
+from rowen.model.url import key, path_url
 from rowen.store import library, standing, withdrawn
 from rowen.store import twins as twin_store
 from rowen.store.database import Connection
@@ -163,12 +161,8 @@ def _two(url: str, history: Sequence[Revision], older: int | None, newer: int | 
 def key_of(url: str) -> Hash:
     """The key of an item that is given by its URL, or by the path of its file."""
     if "://" not in url and not url.startswith("pkg:"):
-        return key(file_url(_absolute(url)))
+        return key(path_url(url))
     try:
         return key(url)
     except ValueError:
         raise UsageError(f"{url!r} is neither a URL nor a path.") from None
-
-
-def _absolute(path: str) -> bytes:
-    return os.fsencode(Path(os.path.normpath(Path(path).expanduser().absolute())))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from rowen.errors import BusyError, UsageError
+from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
 from rowen.jobs.queue import Queue
+from rowen.model.extraction import ExtractionLimits
 from rowen.model.health import Health
 from rowen.model.job import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.page import Page
+from rowen.model.schema import SchemaRef
 from rowen.service.paging import decoded, page_of
 from rowen.service.runs import Runs
 from rowen.store import carried_schemas, embeddings, health, jobs
@@ -73,17 +75,30 @@ class Jobs:
             source = await source_store.get(c, name)
         return await self._queue.sync(source, full=full, accept_deletions=accept_deletions)
 
-    async def enqueue_extraction(self, name: str) -> Job:
-        """Have what changed in a source extracted by a worker, as all schemas that it carries."""
+    async def enqueue_extraction(
+        self, name: str, *, schema: str | None = None, everything: bool = False, **order: Unpack[ExtractionLimits]
+    ) -> Job:
+        """Have what changed in a source extracted by a worker, or everything again: one schema, or all it carries."""
         from rowen.jobs.extracting import put_extraction
 
+        wanted = None if schema is None else SchemaRef.parse(schema).name
         async with self._database.transaction() as c:
             source = await source_store.get(c, name)
-            if not await carried_schemas.carried(c, source.id):
+            held = [one.schema.name for one in await carried_schemas.carried(c, source.id)]
+            if not held:
                 raise UsageError(f"Source {name!r} carries no schema, so there is nothing to extract.")
-            job_id = await put_extraction(c, self._database, source.id)
+            if wanted is not None and wanted not in held:
+                raise NotFoundError(f"Source {name!r} carries no schema {wanted!r}, but {', '.join(held)}.")
+            # Noted here, and not by the job: one that is interrupted does not begin from the start.
+            for one in held if everything else ():
+                if wanted in (None, one):
+                    await carried_schemas.look_again(c, source.id, one)
+            job_id = await put_extraction(c, self._database, source.id, schema=wanted, order=dict(order))
             if job_id is None:
-                raise BusyError(f"An extraction of {name!r} waits already. Nothing was changed.")
+                raise BusyError(
+                    f"An extraction of {name!r} waits already. Nothing was changed.",
+                    hint=Hint(action("jobs", source=name), " shows it; once it is done or cancelled, ask again."),
+                )
             return await jobs.get(c, job_id)
 
     async def cancel(self, job_id: int) -> Job:

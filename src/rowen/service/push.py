@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -24,7 +22,7 @@ from rowen.model.outside import letters
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.signatures import derived, is_hub_signed, is_webhook_signed, webhook_secret
 from rowen.model.source import Source
-from rowen.model.url import file_url
+from rowen.model.url import path_url
 from rowen.service.github_push import sources_of
 from rowen.service.sources import Sources
 from rowen.store import push
@@ -114,6 +112,8 @@ class Push:
         told = _lowered(headers)
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
+        if not self._takes_pushes:
+            return _UNKNOWN
         secret = self._github_secret(websub.key_of(self._engine.settings))
         if not is_hub_signed(_only_sha256(told.get("x-hub-signature-256")), body, secret):
             return _REFUSED
@@ -136,6 +136,8 @@ class Push:
         told = _lowered(headers)
         if len(body) > MOST_BYTES:
             return _TOO_LARGE
+        if not self._takes_pushes:
+            return _UNKNOWN
         key = websub.key_of(self._engine.settings)
         source = await self._found(name)
         secret = self._call_secret(key, source) if source else webhook_secret(derived(key, "nobody"))
@@ -194,6 +196,11 @@ class Push:
         # A hub numbers nothing: that one comes too often is all that can be told.
         return await self._take(f"websub:{source.id}", secrets.token_hex(16), wanted or [Concern(source)])
 
+    @property
+    def _takes_pushes(self) -> bool:
+        """Whether anybody can sign for us; who calls and cannot need not know what is set here."""
+        return self._engine.settings.push_key is not None
+
     async def _take(self, sender: str, delivery: str, wanted: Sequence[Concern]) -> PushVerdict:
         """Take a delivery once, and not too many of one sender; what it leads to is written in the same transaction."""
         if len(delivery) > _LONGEST_ID:
@@ -237,7 +244,7 @@ class Push:
 def _url_of(target: str) -> str:
     """The URL that somebody means: a file may be named by its path."""
     if target.startswith((".", "/", "~")):
-        return file_url(os.fsencode(Path(target).expanduser().absolute()))
+        return path_url(target)
     return target
 
 

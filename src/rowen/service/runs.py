@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, action
@@ -18,7 +16,7 @@ from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.source import Source
 from rowen.model.twins import host_of
-from rowen.model.url import file_url
+from rowen.model.url import path_url
 from rowen.service.paging import decoded, page_of
 from rowen.service.sources import Announce, Sources
 from rowen.store import carried_schemas, due, quarantine, runs
@@ -220,7 +218,7 @@ class Runs:
 def named(source: Source, url: str) -> str:
     """The URL that somebody means by what they typed: of a file, its path will do."""
     if source.kind == "files" and not url.startswith("file:"):
-        return file_url(os.fsencode(Path(url).expanduser().absolute()))
+        return path_url(url)
     return url.strip()
 
 

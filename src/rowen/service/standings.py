@@ -9,7 +9,7 @@ from rowen.model.library import Overview
 from rowen.model.page import Page
 from rowen.model.query import Narrowing
 from rowen.model.run import Run
-from rowen.model.standing import ItemLine, Savings, Situation, TroubleGroup
+from rowen.model.standing import ItemLine, Savings, Situation, SwitchedOff, TroubleGroup
 from rowen.service.counts import KeptCounts
 from rowen.service.narrowing import filters_of, plain_filters
 from rowen.service.paging import decoded, page_of
@@ -42,6 +42,11 @@ class Standings:
         known = [(share, counts.get(source_id, 0)) for source_id, share in stale.items()]
         share = sum(part * items for part, items in known) / max(1, sum(items for _, items in known)) if known else None
         return Situation(items=sum(counts.values()), stale=share, **told)
+
+    async def switched_off(self) -> tuple[SwitchedOff, ...]:
+        """Receivers and endpoints that are told nothing any more, since calls failed for days."""
+        async with self._database.connection() as c:
+            return await standing.switched_off(c)
 
     async def sources(
         self, *, named: str | None = None, needing: bool = False, limit: int = 50, after: str | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, action
 from rowen.model.run import Outcome, Run, Status, Tally
+from rowen.model.standing import SwitchedOff
 from rowen.model.wording import count, moment, seconds, size
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = [
     "remarks_on_health",
     "remarks_on_model",
     "remarks_on_source",
+    "remarks_on_switched_off",
     "spared",
     "stale_share",
     "together",
@@ -223,6 +225,19 @@ def remarks_on_health(health: Health) -> Iterator[Hint]:
             yield Hint(f"{source.source}: {since}{then}.")
     for circuit in health.circuits:
         yield Hint(f"{circuit.source}: its circuit is open, job {circuit.job} waits until {moment(circuit.until)}.")
+
+
+def remarks_on_switched_off(found: Iterable[SwitchedOff]) -> Iterator[Hint]:
+    """What somebody should do about those that are told nothing any more."""
+    groups = {"webhook": "webhooks", "notice": "notify"}
+    for one in found:
+        if one.kind == "endpoint":
+            again = action("statements keep", f"{one.source} {one.name}")
+            told = f"{one.source}: its SPARQL endpoint {one.name} failed for days and is told nothing; "
+        else:
+            again = action(f"{groups[one.kind]} resume", one.name)
+            told = f"{one.name}: the {one.kind} failed for days and is switched off; "
+        yield Hint(told, again, " tries it again, and nothing is lost.")
 
 
 def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:

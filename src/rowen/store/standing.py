@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from rowen.model.item import Validators
 from rowen.model.query import Filters, Passage
 from rowen.model.run import Run, Tally
-from rowen.model.standing import ItemDetail, ItemLine, Savings, TroubleGroup
+from rowen.model.standing import ItemDetail, ItemLine, Savings, SwitchedOff, TroubleGroup
 from rowen.store.database import Connection
 from rowen.store.filters import condition
 from rowen.store.rows import all_rows, list_of, one
@@ -22,6 +22,7 @@ __all__ = [
     "savings",
     "stale_shares",
     "state",
+    "switched_off",
     "troubles",
 ]
 
@@ -67,12 +68,18 @@ select count(*) as sources, count(*) filter (where state = 'paused') as paused,
        (select count(distinct source_id) from item_held where kept_at is null) as held_sources,
        (select count(*) from quarantine) as quarantined,
        (select count(*) from run where status = 'running') as running,
-       (select count(*) from webhook where webhook.state = 'disabled') as disabled,
        coalesce((select max(number) from change), 0) - coalesce((select number from change
            where at < date_trunc('day', now(), 'UTC') order by at desc, number desc limit 1), 0) as changed_today
   from source
   left join lateral (select status from run where run.source_id = source.id and status <> 'running'
                       order by id desc limit 1) last on true
+"""
+_SWITCHED_OFF = """
+select form, name, null from webhook where state = 'disabled'
+union all
+select 'endpoint', target.endpoint, source.name
+  from statement_target target join source on source.id = target.source_id where target.state = 'disabled'
+ order by 1, 2, 3
 """
 _NEXT = """
 select source.name, source_due.due_at from source_due join source on source.id = source_due.source_id
@@ -85,8 +92,14 @@ async def state(c: Connection) -> dict[str, Any]:
     row = await one(c, _STATE)
     due = await one(c, _NEXT)
     names = ("sources", "paused", "unread", "failing", "held", "held_sources", "quarantined", "running")
-    told = dict(zip((*names, "disabled_webhooks", "changed_today"), row or (0,) * 10, strict=True))
+    told = dict(zip((*names, "changed_today"), row or (0,) * 9, strict=True))
+    told["switched_off"] = await switched_off(c)
     return {**told, "next_source": due[0] if due else None, "next_at": due[1] if due else None}
+
+
+async def switched_off(c: Connection) -> tuple[SwitchedOff, ...]:
+    """Who is told nothing any more, since calls failed for days."""
+    return tuple(SwitchedOff(*one) for one in await all_rows(c, _SWITCHED_OFF))
 
 
 async def stale_shares(c: Connection) -> dict[int, float]:

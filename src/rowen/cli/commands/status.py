@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rowen.model.embedding import ModelStatus
     from rowen.model.health import Health
     from rowen.model.library import Following, Overview
+    from rowen.model.standing import SwitchedOff
     from rowen.model.statements import StatementTarget
     from rowen.service import Rowen
 
@@ -23,12 +24,18 @@ __all__ = ["COMMANDS"]
 @command("status")
 def status(call: Invocation) -> None:
     """Show how sources and database are doing."""
-    from rowen.service.tally import remarks_on_source
+    from rowen.service.tally import remarks_on_source, remarks_on_switched_off
 
     async def asked(
         rowen: "Rowen",
     ) -> tuple[
-        list["Overview"], list["Following"], list["StatementTarget"], list["ModelStatus"], "DatabaseStatus", "Health"
+        list["Overview"],
+        list["Following"],
+        list["StatementTarget"],
+        list["ModelStatus"],
+        "DatabaseStatus",
+        "Health",
+        tuple["SwitchedOff", ...],
     ]:
         return (
             await rowen.overview(),
@@ -37,9 +44,10 @@ def status(call: Invocation) -> None:
             await rowen.embeddings(),
             await rowen.database(),
             await rowen.health(),
+            await rowen.switched_off(),
         )
 
-    sources, followed, endpoints, models, database, health = call.ask(asked)
+    sources, followed, endpoints, models, database, health, switched_off = call.ask(asked)
     _show_sources(call, sources)
     _show_followed(call, followed)
     _show_endpoints(call, endpoints)
@@ -51,6 +59,8 @@ def status(call: Invocation) -> None:
     for source in sources:
         for step in remarks_on_source(source):
             call.out.say(step)
+    for step in remarks_on_switched_off(switched_off):
+        call.out.say(step)
     if not sources:
         call.out.say("There are no sources yet. `rowen sync ./folder` adds one and reads it.")
 
@@ -111,8 +121,6 @@ def _show_endpoints(call: Invocation, endpoints: list["StatementTarget"]) -> Non
             continue
         told = ("endpoint", one.source, one.endpoint, follow_up(one))
         call.out.line((", " if call.out.terminal else "\t").join(told))
-        if one.state == "disabled":
-            call.out.say(f"Its endpoint failed for days; `rowen statements keep {one.source} URL` tries it again.")
 
 
 def _show_freshness(call: Invocation, sources: list["Overview"]) -> None:

@@ -3,7 +3,7 @@
 from starlette.requests import Request
 
 from rowen.service import Rowen
-from rowen.service.tally import remarks_on_health
+from rowen.service.tally import remarks_on_health, remarks_on_switched_off
 from rowen.web.live import glance_at_runs, newest_runs
 from rowen.web.view import View
 
@@ -25,6 +25,7 @@ async def overview(rowen: Rowen, request: Request) -> View:
     health = await rowen.health()
     # What is said of a source stands beside it already.
     named = {source.name for source in needing}
+    remarks = [one for one in remarks_on_health(health) if one.partition(":")[0] not in named]
     context = {
         "savings": savings,
         "changes": changes,
@@ -32,7 +33,7 @@ async def overview(rowen: Rowen, request: Request) -> View:
         "runs": runs,
         "seen": glance_at_runs(runs).mark,
         "health": health,
-        "remarks": [one for one in remarks_on_health(health) if one.partition(":")[0] not in named][:_SHOWN],
+        "remarks": [*remarks_on_switched_off(state.switched_off), *remarks][:_SHOWN],
     }
     facts = {"state": state, "savings": savings, "changes": changes, "needing": needing, "runs": runs}
     facts["health"] = health
