@@ -13,6 +13,7 @@ from rowen.jobs.auto import outlook
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
 from rowen.model.schedule import Schedule
+from rowen.service import counts
 from tests.conftest import House
 from tests.logical import index_of
 from tests.portals.scripted import Scripted, page, shows
@@ -102,8 +103,12 @@ async def test_a_window_holds_for_auto_too(house: House, kinds: Callable[[Any], 
     assert (due_at.weekday(), due_at.hour) == (0, 3)
 
 
-async def test_status_tells_how_much_is_expected_to_be_stale(house: House, kinds: Callable[[Any], None]) -> None:
+async def test_status_tells_how_much_is_expected_to_be_stale(
+    house: House, kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     kinds(Scripted)
+    # Weeks pass here within a second.
+    monkeypatch.setattr(counts, "_STALE_FOR", timedelta(0))
     async with house.open() as r:
         for name in ("busy", "calm", "new"):
             await r.add(f"scripted:{name}", name=name)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rowen.model.hashes import canonical_json
 from rowen.model.record import storable
-from rowen.store.packed import pack, whole, whole_text
+from rowen.store.packed import pack, whole, whole_json
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text('aé"\\')
 values = st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=3), inner), max_leaves=8)
@@ -35,7 +35,7 @@ def test_a_record_is_put_together_without_being_read(record: Mapping[str, Any]) 
     if packed is not None:
         facts.pop("resources", None)
 
-    assert json.loads(whole_text(json.dumps(facts), packed)) == record
+    assert json.loads(whole_json(json.dumps(facts).encode(), packed)) == record
 
 
 def test_statements_see_where_files_lie_and_not_what_is_said_of_them() -> None:

@@ -26,7 +26,7 @@ class KeptCounts:
     def __init__(self, engine: Engine) -> None:
         self._database = engine.database
         self._counts: ItemCounts | None = None
-        self._stale: tuple[datetime, dict[int, float]] | None = None
+        self._stale: tuple[datetime, tuple[int, int], dict[int, float]] | None = None
         self._datasets: tuple[int, dict[int, int]] | None = None
 
     @property
@@ -57,14 +57,18 @@ class KeptCounts:
         return self._datasets[1]
 
     async def stale_shares(self) -> dict[int, float]:
-        """The share of each source's items that are expected to be stale, as it was some seconds ago at most."""
+        """The share of each source's items that are expected to be stale, as it was some seconds ago at most.
+
+        What a run taught counts as soon as it has ended.
+        """
         from rowen.store import standing
 
         now = datetime.now(UTC)
-        if self._stale is None or now - self._stale[0] > _STALE_FOR:
-            async with self._database.connection() as c:
-                self._stale = (now, await standing.stale_shares(c))
-        return self._stale[1]
+        async with self._database.connection() as c:
+            runs = await standing.newest_run(c)
+            if self._stale is None or now - self._stale[0] > _STALE_FOR or self._stale[1] != runs:
+                self._stale = (now, runs, await standing.stale_shares(c))
+        return self._stale[2]
 
     async def fill(self, found: Sequence[Overview]) -> list[Overview]:
         """Overviews of sources with their numbers."""

@@ -61,7 +61,7 @@ class Sources(SourceList):
         from rowen.model.version import VersionSpec
 
         wanted = library.strip().lower()
-        held = [one for one in await self.every() if wanted in (one.name.lower(), one.library.lower())]
+        held = [one for one in await self.every(counted=False) if wanted in (one.name.lower(), one.library.lower())]
         if not held:
             raise NotFoundError(
                 f"No source is called {library!r}.", hint=Hint(action("sources"), " lists those that there are.")
@@ -100,7 +100,7 @@ class Sources(SourceList):
         recognised, named = registry.recognise(address, kind)
         refuse_local(reach, named)
         refuse_options(reach, recognised, options or {})
-        held = await self.every()
+        held = await self.every(counted=False)
         ask = kind is None and self._settings.probe
         kind, url, also = await self._recognise(address, kind, () if name else held, found=found)
         # What an address turned out to be may have options that write to folders.
@@ -198,7 +198,7 @@ class Sources(SourceList):
         except NotFoundError:
             if not looks_like_an_address(target):
                 raise
-        held = await self.every()
+        held = await self.every(counted=False)
         kind, url, also = await self._recognise(target, None, held, found=found)
         if kept := same_as(Site(kind, url, {}, also), held):
             return kept, False
@@ -206,7 +206,7 @@ class Sources(SourceList):
 
     async def recognised(self, address: str, kind: str | None = None) -> tuple[str, str, str, str | None]:
         """What would become of an address: kind, source URL, a free name, and the source that has it already."""
-        held = await self.every()
+        held = await self.every(counted=False)
         kind, url, also = await self._recognise(address, kind, held, found=None)
         kept = same_as(Site(kind, url, {}, also), held)
         return kind, url, _free_name(url, {source.name for source in held}), kept.name if kept else None

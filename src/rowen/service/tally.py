@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, action
 from rowen.model.run import Outcome, Run, Status, Tally
-from rowen.model.standing import SwitchedOff
 from rowen.model.wording import count, moment, seconds, size
 
 if TYPE_CHECKING:
     from rowen.model.embedding import ModelStatus
     from rowen.model.health import Health
     from rowen.model.library import Overview
+    from rowen.model.standing import SwitchedOff
 
 __all__ = [
     "cost",
