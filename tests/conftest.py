@@ -84,12 +84,17 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """All statements that are sent to the database from now on; clear it where counting begins."""
+    """All statements that are sent to the database from now on; clear it where counting begins.
+
+    Without those that set a connection up: the pool opens one when it likes.
+    """
     sent: list[str] = []
     unwatched = psycopg.AsyncCursor.execute
 
     async def execute(self: Any, query: Any, *given: Any, **how: Any) -> Any:
-        sent.append(query.decode() if isinstance(query, bytes) else str(query))
+        told = query.decode() if isinstance(query, bytes) else str(query)
+        if not told.startswith("set "):
+            sent.append(told)
         return await unwatched(self, query, *given, **how)
 
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", execute)
