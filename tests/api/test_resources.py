@@ -433,6 +433,7 @@ async def test_what_is_known_beside_an_item_and_a_run_can_be_read(house: House, 
         troubles = await it.http.get(f"/api/v1/runs/{run.id}/troubles")
         savings = await it.http.get("/api/v1/savings", params={"since": "1d"})
         never = await it.http.get("/api/v1/savings", params={"since": "7"})
+        before_time = await it.http.get("/api/v1/savings", params={"since": "900000d"})
         version = await it.http.get("/api/v1/versions", params={"library": "notes", "version": "1.x"})
         none = await it.http.get("/api/v1/following")
         home = await it.http.get("/api/v1/items", params={"url": "~nobody/hay.md"})
@@ -443,6 +444,7 @@ async def test_what_is_known_beside_an_item_and_a_run_can_be_read(house: House, 
     assert [one["text"] for one in detail.json()["passages"]] == ["# Hay\n\nCut it wet."]
     assert [one["items"] for one in troubles.json()["items"]] == [1]
     assert (savings.json()["runs"], savings.json()["rungs"]["paid"], never.status_code) == (1, 3, 400)
+    assert before_time.status_code == 400
     assert (version.json()["source"], version.json()["version"]) == ("notes@1.2.0", "1.2.0")
     assert (none.json(), home.status_code) == ({"items": []}, 404)
     assert (proxied.status_code, "no proxy" in proxied.json()["detail"]) == (400, True)

@@ -10,8 +10,7 @@ from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.examples import EXAMPLES, example, list_example, page_example
 from rowen.api.runs import Of
 from rowen.api.shapes import list_shape, page_shape, shape
-from rowen.api.times import moment_of, since_of
-from rowen.errors import UsageError
+from rowen.api.times import moment_of
 from rowen.service.facts import fact
 from rowen.version import __version__
 
@@ -80,10 +79,8 @@ async def get_savings(
     since: Annotated[str, Query(description="since a date, or in the last `2h`, `1d`, `4w`")] = "7d",
 ) -> Response:
     """What runs found, rung by rung, what they spent, and what was not needed."""
-    moment = since_of(since)
-    if isinstance(moment, int):
-        raise UsageError(f"{since!r} is no date and no time that has passed.", hint="Such as 2h, 1d, 2026-01-31.")
-    return told(request, await rowen.savings(moment))
+    moment = moment_of(since)
+    return told(request, await rowen.savings(moment) if moment else await rowen.savings())
 
 
 @router.get("/quarantine", response_model=page_shape("Case"), responses={200: page_example("Case")})

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rowen.harvest.recipes import Recipes
-from rowen.model.hashes import Hash
+from rowen.model.hashes import Hash, unmarked
 from rowen.model.item import Document, Raw, Unchanged, Validators
 from rowen.model.run import Outcome
 from rowen.store.items import Check, Said, Stored
@@ -11,7 +11,6 @@ from rowen.store.items import Check, Said, Stored
 __all__ = ["Verdict", "is_reread", "judge", "only_marked_otherwise", "recheck", "same_body", "unread_check"]
 
 _FENCES = ("```", "~~~")
-_HASH_BYTES = 32  # of SHA-256; a mark may stand behind it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +112,7 @@ def _check_differs(document: Document, stored: Stored, recipes: Recipes) -> bool
 
 def _is_same_record(seen: Hash | None, held: Hash | None) -> bool:
     """Whether a record that was asked for by itself says what the held one does, which has a mark of its bytes too."""
-    return seen is not None and held is not None and len(seen) == _HASH_BYTES and held[:_HASH_BYTES] == seen
+    return seen is not None and held is not None and unmarked(held) == seen
 
 
 def unread_check(raw: Raw, stored: Stored) -> Check | None:

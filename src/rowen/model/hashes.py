@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["CANONICAL", "Hash", "body_hash", "canonical_json", "content_hash", "record_hash", "text_hash"]
+__all__ = ["CANONICAL", "Hash", "body_hash", "canonical_json", "content_hash", "record_hash", "text_hash", "unmarked"]
 
 Hash = bytes
 
 CANONICAL = msgspec.json.Encoder(order="deterministic")
 """Writes canonical JSON; refuses what is none."""
 
+_HASH_BYTES = 32  # of SHA-256
 _PATIENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
@@ -32,6 +33,11 @@ def canonical_json(value: Any) -> bytes:
 def body_hash(body: bytes) -> Hash:
     """What an origin sent, byte for byte: stops an unchanged body before it is parsed."""
     return hashlib.sha256(body).digest()
+
+
+def unmarked(found: Hash) -> Hash:
+    """A hash without what may stand behind it: of a record that is held as it was sent, a mark of its bytes."""
+    return found[:_HASH_BYTES]
 
 
 def text_hash(text: str) -> Hash:

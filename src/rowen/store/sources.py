@@ -23,7 +23,6 @@ __all__ = [
     "by_kind",
     "edit",
     "every",
-    "find",
     "get",
     "ids",
     "move_cursor",
@@ -128,12 +127,6 @@ async def ids(c: Connection, names: Sequence[str]) -> dict[str, int]:
 async def by_id(c: Connection, source_id: int) -> Source | None:
     """The source of this number, unless it was removed; its items are not counted."""
     return await first_of(c, Source, _uncounted() + " where source.id = %s", [source_id])
-
-
-async def find(c: Connection, url: str, kind: str | None = None) -> Source | None:
-    """A source by its URL; its items are not counted."""
-    where = " where source.url = %(url)s and (%(kind)s::text is null or source.kind = %(kind)s) order by source.id"
-    return await first_of(c, Source, _uncounted() + where, {"url": url, "kind": kind})
 
 
 async def edit(
