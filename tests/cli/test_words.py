@@ -76,6 +76,12 @@ def test_since_reads_numbers_times_and_dates(typed: str, meant: object) -> None:
     assert parse(typed) == meant
 
 
+@pytest.mark.parametrize("typed", ["900000d", "9999999w", "365001d"])
+def test_since_refuses_what_is_before_all_time(typed: str) -> None:
+    with pytest.raises(ValueError, match="too long ago"):
+        parse(typed)
+
+
 @pytest.mark.parametrize("typed", ["", "-1", "1x", "d", "31.1.2026", "²"])
 def test_since_refuses_anything_else(typed: str) -> None:
     with pytest.raises(ValueError, match="isoformat"):

@@ -7,6 +7,8 @@ __all__ = ["parse_since"]
 
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PASSED = re.compile(r"(\d{1,7})\s*(s|min|m|h|d|w)")
+# A thousand years: nobody can mean more, and there is no date for twice as much.
+_LONGEST = timedelta(days=365_000)
 
 
 def parse_since(text: str) -> int | timedelta | datetime:
@@ -15,6 +17,9 @@ def parse_since(text: str) -> int | timedelta | datetime:
         return int(text)
     if match := _PASSED.fullmatch(text.lower()):
         unit = "min" if match[2] == "m" else match[2]
-        return timedelta(**{_UNITS[unit]: int(match[1])})
+        passed = timedelta(**{_UNITS[unit]: int(match[1])})
+        if passed > _LONGEST:
+            raise ValueError(f"{text} is too long ago")
+        return passed
     at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
