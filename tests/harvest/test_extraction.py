@@ -1,5 +1,7 @@
 """Facts of a source: a model is asked only when there is something new to read, and only real changes are told."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +10,12 @@ from rowen.errors import NotFoundError, UsageError
 from tests.conftest import House
 from tests.harvest.shop import LAMP, market, stock
 from tests.portals.language_model import cut_off, fenced, says, status
+from tests.portals.scripted import Scripted
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
 
 
 async def facts(r: Any) -> dict[str, Any]:
@@ -282,3 +290,17 @@ async def test_a_source_that_carries_nothing_says_how_it_may(house: House) -> No
             await r.add(f"{shop.url}/", name="shop")
             with pytest.raises(NotFoundError, match="carries no schema"):
                 await r.extract_source("shop")
+
+
+async def test_more_sources_than_the_pool_has_connections_are_extracted_side_by_side(house: House) -> None:
+    async with house.open(side_by_side=1) as r:
+        await r.add_schema("lamp@1.0.0", LAMP)
+        names = [f"source{number}" for number in range(r._engine.database.connections.pooled + 2)]
+        for name in names:
+            await r.add(f"scripted:{name}", name=name)
+            await r.carry_schema(name, "lamp@1")
+        # Each would hold a connection that the others need.
+        async with asyncio.timeout(60):
+            reports = await asyncio.gather(*(r.extract_source(name) for name in names))
+
+    assert [(report.source, report.pending) for [report] in reports] == [(name, 0) for name in names]

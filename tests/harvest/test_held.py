@@ -7,6 +7,7 @@ import pytest
 
 from rowen import Checkpoint, Complete, Fetched, Gone, Incomplete, Observation, Rowen, Run, Unchanged
 from rowen.errors import BusyError, NotFoundError
+from rowen.store.locks import Lock, hold_session, release_session
 from tests.conftest import House
 from tests.logical import contents, replayed
 from tests.portals.scripted import Scripted, page, shows
@@ -108,10 +109,10 @@ async def test_nothing_is_accepted_while_a_run_is_live(house: House) -> None:
         house.execute("insert into run (source_id, mode, lease_until) values (1, 'full', now() + interval '1 hour')")
         number = house.query("select max(id) from run")[0][0]
         async with r._engine.database.connection() as c:
-            await c.execute("select pg_advisory_lock(%s, %s)", [0x526F77, number])
+            await hold_session(c, Lock.RUN, number)
             with pytest.raises(BusyError):
                 await r.accept_held("one", [page(11).url])
-            await c.execute("select pg_advisory_unlock(%s, %s)", [0x526F77, number])
+            await release_session(c, Lock.RUN, number)
 
 
 async def test_what_many_complete_runs_over_many_days_have_missed_is_let_go(house: House) -> None:

@@ -11,6 +11,7 @@ from rowen import Complete, Fetched, Rowen
 from rowen.model.query import Filters, Query, pairs
 from rowen.store import ranking, search, terms
 from rowen.store.database import Connection
+from rowen.store.locks import Lock, hold
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
 
@@ -174,7 +175,7 @@ async def test_a_count_waits_for_nobody_and_nobody_for_it(house: House) -> None:
         await harvest(r, ["apple"])
         async with r._engine.database.connection() as other, other.transaction():
             await other.execute("insert into term values ('x', 1)")
-            await other.execute("select pg_advisory_xact_lock(hashtext('rowen.terms'))")
+            await hold(other, Lock.TERMS)
             counted = await terms.note(r._engine.database, 100)
             await harvest(r, ["apple", "pear"], name="two")
 

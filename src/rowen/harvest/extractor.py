@@ -15,6 +15,7 @@ from rowen.harvest.rule_learning import RuleLearning
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Document
 from rowen.store import carried_schemas
+from rowen.store.locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -128,7 +129,7 @@ class Extractor:
         if waived:
             yield
             return
-        async with carried_schemas.exclusive(self._database, source.id) as is_mine:
+        async with self._database.alone(Lock.EXTRACTION, source.id) as is_mine:
             if not is_mine:
                 raise BusyError(f"Another process is extracting {source.name!r} at this moment.")
             yield

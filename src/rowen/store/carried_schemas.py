@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +11,7 @@ from psycopg.types.json import Jsonb
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
 from rowen.model.url import key as key_of
-from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.database import Connection
 from rowen.store.packed import whole
 from rowen.store.rows import all_rows, one, scalar
 
@@ -26,7 +25,6 @@ __all__ = [
     "carried",
     "carry",
     "drop",
-    "exclusive",
     "follow_moves",
     "look_again",
     "mark_extracted",
@@ -38,10 +36,6 @@ __all__ = [
     "wait",
     "waits",
 ]
-
-
-# Tells our advisory locks for extraction from those of runs and of other programs: "Rox".
-_LOCK = 0x526F78
 
 
 class Carried(NamedTuple):
@@ -297,28 +291,6 @@ async def waits(c: Connection, source_id: int) -> tuple[datetime | None, str | N
         [source_id],
     )
     return (row[0], row[1]) if row else (None, None)
-
-
-@asynccontextmanager
-async def exclusive(database: Database, source_id: int) -> AsyncIterator[bool]:
-    """The right to extract a source, as long as the block lasts; False while another process has it.
-
-    The server frees the lock with the session, also after a kill -9.
-    """
-    connection = await database.borrow()
-    try:
-        with in_our_words(database.place):
-            is_mine = bool(await scalar(connection, "select pg_try_advisory_lock(%s, %s)", [_LOCK, source_id]))
-        try:
-            yield is_mine
-        finally:
-            if is_mine:
-                await connection.execute("select pg_advisory_unlock(%s, %s)", [_LOCK, source_id])
-    except BaseException:
-        await connection.close()
-        raise
-    finally:
-        await database.give_back(connection)
 
 
 async def sources_behind(c: Connection, source_id: int) -> bool:

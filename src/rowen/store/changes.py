@@ -15,6 +15,7 @@ from rowen.model.source import Source
 from rowen.model.statements import StatementDelta
 from rowen.store import log_search, statements
 from rowen.store.database import Connection
+from rowen.store.locks import Lock, hold
 from rowen.store.rows import list_of, scalar
 
 __all__ = [
@@ -61,7 +62,7 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
     """Log what this transaction does; must be its last step."""
     if not lines:
         return
-    await c.execute("select pg_advisory_xact_lock(hashtext('rowen.change'))")
+    await hold(c, Lock.CHANGE)
     columns: list[list[object]] = [list(column) for column in zip(*(line[:-1] for line in lines), strict=True)]
     await c.execute(
         """

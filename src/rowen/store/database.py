@@ -28,6 +28,7 @@ from rowen.errors import (
 )
 from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
+from rowen.store.locks import Lock, try_session
 from rowen.store.migrate import SCHEMA, migrate
 from rowen.store.rows import one
 from rowen.store.selftest import check_vectors
@@ -42,9 +43,12 @@ RUN_CONNECTIONS = 5
 LEASE_CONNECTIONS = 1
 # Questions of doors, and one to spare.
 DOOR_CONNECTIONS = 2
+# Work that must be alone, by its lock: a connection outside of the pool for each piece, as long as it lasts. As many at
+# a time as a worker has places for; the others wait.
+ALONE_CONNECTIONS = {Lock.EXTRACTION: 2, Lock.STATEMENT_TARGET: 2}
 # Outside of the pool, for as long as they are needed: the claim of the embedder, the listener to the change log, the
-# pulse of a worker.
-OWN_CONNECTIONS = 3
+# pulse of a worker, and the locks of work that must be alone.
+OWN_CONNECTIONS = 3 + sum(ALONE_CONNECTIONS.values())
 # Left to other processes, such as a search beside a sync; they wait for each other when there are more.
 SPARE_CONNECTIONS = 6
 
@@ -112,6 +116,7 @@ class Database:
         self._conninfo = ""
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._places = asyncio.Semaphore(0)
+        self._alone = {lock: asyncio.Semaphore(places) for lock, places in ALONE_CONNECTIONS.items()}
         self._used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
 
     async def open(self) -> None:
@@ -187,6 +192,17 @@ class Database:
                 await connection.close()
                 raise
             return connection
+
+    @asynccontextmanager
+    async def alone(self, lock: Lock, key: int | str) -> AsyncIterator[bool]:
+        """Hold a lock as long as the block lasts; yield False if another session holds it.
+
+        It lives and dies with a connection outside of the pool, so that the server frees it also after a kill -9.
+        """
+        async with self._alone[lock], await self.connect() as connection:
+            with in_our_words(self.place):
+                is_mine = await try_session(connection, lock, key)
+            yield is_mine
 
     async def _configure(self, connection: Connection) -> None:
         """Make a session ours. A process that is frozen inside a transaction is thrown out with the end of its lease.

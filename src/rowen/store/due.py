@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from rowen.store.database import Connection
+from rowen.store.locks import Lock, try_hold
 from rowen.store.rows import all_rows, one, scalar
 
 __all__ = [
@@ -22,8 +23,6 @@ __all__ = [
     "standing",
     "try_tick",
 ]
-
-_TICK = "select pg_try_advisory_xact_lock(hashtext('rowen.tick'))"
 
 
 class DueSource(NamedTuple):
@@ -53,7 +52,7 @@ async def clock(c: Connection) -> datetime:
 
 async def try_tick(c: Connection) -> bool:
     """Whether it is this transaction that looks what is due; others are left out until it ends."""
-    return bool(await scalar(c, _TICK))
+    return await try_hold(c, Lock.TICK)
 
 
 # The host of a URL, with its port; what has none, such as a folder, is a host of its own.

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, try_hold, try_session
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
 __all__ = [
@@ -48,10 +49,6 @@ __all__ = [
     "stored",
 ]
 
-# Advisory locks are two numbers. The first tells ours from those of other programs ("Rox", as "Row" is that of runs),
-# the second is the model; 0, which no model has, is the lock of all passages.
-_LOCK_CLASS = 0x526F78
-_PASSAGES = 0
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)
 _COPY_END = struct.pack("!h", -1)
 
@@ -130,7 +127,7 @@ class Claim:
         connection = await database.connect()
         try:
             with in_our_words(database.place):
-                mine = await scalar(connection, "select pg_try_advisory_lock(%s, %s)", [_LOCK_CLASS, model_id])
+                mine = await try_session(connection, Lock.EMBEDDING, model_id)
         except BaseException:
             await connection.close()
             raise
@@ -229,7 +226,7 @@ async def note_trouble(c: Connection, model_id: int, trouble: Mapping[str, Any] 
 
 async def share_passages(c: Connection) -> None:
     """Share the passages' lock until the end of this transaction; taken before a passage or title is stored."""
-    await c.execute("select pg_advisory_xact_lock_shared(%s, %s)", [_LOCK_CLASS, _PASSAGES])
+    await hold_shared(c, Lock.EMBEDDING, ALL_PASSAGES)
 
 
 async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
@@ -251,7 +248,7 @@ async def reused(c: Connection, hashes: Sequence[Hash]) -> int:
 
 async def hold_passages(c: Connection) -> None:
     """Hold back whoever stores passages until the end of this transaction."""
-    await c.execute("select pg_advisory_xact_lock(%s, %s)", [_LOCK_CLASS, _PASSAGES])
+    await hold(c, Lock.EMBEDDING, ALL_PASSAGES)
 
 
 async def last_passage(c: Connection) -> int:
@@ -372,7 +369,7 @@ async def cover(c: Connection, model: Model, *, wait: bool = False) -> bool | No
     if wait:
         await hold_passages(c)
     else:
-        if not await scalar(c, "select pg_try_advisory_xact_lock(%s, %s)", [_LOCK_CLASS, _PASSAGES]):
+        if not await try_hold(c, Lock.EMBEDDING, ALL_PASSAGES):
             return None
     last = await last_passage(c)
     for depth in Depth.TITLES, Depth.PASSAGES:

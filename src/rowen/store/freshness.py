@@ -7,6 +7,7 @@ from typing import NamedTuple
 from rowen.model.change_rate import ChangeRate
 from rowen.model.twins import DATASET
 from rowen.store.database import Connection
+from rowen.store.locks import Lock
 from rowen.store.rows import all_rows, one, scalar
 
 __all__ = [
@@ -253,7 +254,7 @@ async def keep_price(c: Connection, price_s: float, stretch: float) -> None:
     """Write down what a request must save, unless another transaction is about to: nobody waits for this row."""
     await c.execute(
         "insert into refresh_price (price_s, stretch) select %s, %s"
-        " where pg_try_advisory_xact_lock(hashtext('rowen.price')) on conflict (only_one)"
+        f" where {Lock.PRICE.tried()} on conflict (only_one)"
         " do update set price_s = excluded.price_s, stretch = excluded.stretch, at = now()",
         [price_s, stretch],
     )

@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rowen.errors import NewerDatabaseError, StoreUnfitError
+from rowen.store.locks import Lock, hold
 from rowen.store.queue_schema import is_current, prepare_queue
 from rowen.store.restoring import aside, settle_restore
 from rowen.store.rows import all_rows, scalar
@@ -21,7 +22,6 @@ SCHEMA = "rowen"
 MINIMUM_VECTOR = (0, 8)
 # From this step on, ours build on the tables of the queue.
 _QUEUE_STEP = 15
-_LOCK = "select pg_advisory_xact_lock(hashtext('rowen.migrate'))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ async def migrate(connection: AsyncConnection[TupleRow]) -> list[int]:
     if not missing and await is_current(connection, SCHEMA):
         return []
     async with connection.transaction():
-        await connection.execute(_LOCK)
+        await hold(connection, Lock.MIGRATE)
         await _prepare(connection)
         applied = await _applied(connection)
         await _refuse_newer(applied)

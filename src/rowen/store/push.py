@@ -10,6 +10,7 @@ from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
 from rowen.model.push import Subscription, SubscriptionState
 from rowen.store.database import Connection
+from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
 __all__ = [
@@ -147,7 +148,7 @@ async def due_renewals(c: Connection, now: datetime, *, limit: int) -> list[int]
 
 async def take_delivery(c: Connection, sender: str, delivery: str, *, per_minute: int) -> bool | None:
     """Whether a delivery is new; None if its sender comes too often, and then it is not taken."""
-    await c.execute("select pg_advisory_xact_lock(hashtextextended('rowen.push ' || %s, 0))", [sender])
+    await hold(c, Lock.PUSH, sender)
     lately = await scalar(
         c,
         "select count(*) from push_delivery where sender = %s and at > now() - interval '1 minute'",

@@ -11,13 +11,12 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from rowen.errors import StoreUnavailableError
+from rowen.store.locks import Lock, try_hold, try_session
 from rowen.store.rows import scalar
 
 __all__ = ["aside", "hold_restore", "settle_restore"]
 
 log = logging.getLogger(__name__)
-
-_KEY = "hashtext('rowen.restore')"
 
 
 def aside(schema: str) -> str:
@@ -27,7 +26,7 @@ def aside(schema: str) -> str:
 
 async def hold_restore(connection: AsyncConnection[TupleRow]) -> None:
     """Let nobody else restore, or tidy up after this restore, as long as the connection lives."""
-    if not await scalar(connection, f"select pg_try_advisory_lock({_KEY})"):
+    if not await try_session(connection, Lock.RESTORE):
         raise _busy()
 
 
@@ -42,7 +41,7 @@ async def settle_restore(connection: AsyncConnection[TupleRow], schema: str) -> 
 
 async def _settle(connection: AsyncConnection[TupleRow], schema: str) -> None:
     async with connection.transaction():
-        if not await scalar(connection, f"select pg_try_advisory_xact_lock({_KEY})"):
+        if not await try_hold(connection, Lock.RESTORE):
             raise _busy()
         if await scalar(connection, "select to_regnamespace(%s) is null", [aside(schema)]):
             return

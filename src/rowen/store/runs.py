@@ -15,6 +15,7 @@ from rowen.model.caps import error_within
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.locks import Lock, hold_session, release_session
 from rowen.store.rows import all_rows, one, scalar
 
 __all__ = [
@@ -43,8 +44,6 @@ LAST_WHOLE = """
   order by run.id desc limit 1)
 """
 
-# Advisory locks are two numbers: this one ("Row") tells ours from those of other programs, the second is the run.
-_LOCK_CLASS = 0x526F77
 _ABANDONED = "its process ended without closing it; what it had committed is kept"
 
 
@@ -113,7 +112,7 @@ class Lease:
                         *(complete, self.run_id),
                     ],
                 )
-                await self._connection.execute("select pg_advisory_unlock(%s, %s)", [_LOCK_CLASS, self.run_id])
+                await release_session(self._connection, Lock.RUN, self.run_id)
         except BaseException:
             await self._connection.close()
             raise
@@ -137,16 +136,16 @@ async def _begin(c: Connection, source: Source, mode: Mode, lease_s: float, job:
         " values (%s, %s, now() + make_interval(secs => %s), %s) returning id",
         [source.id, mode, lease_s, job],
     )
-    await c.execute("select pg_advisory_lock(%s, %s)", [_LOCK_CLASS, run_id])
+    await hold_session(c, Lock.RUN, run_id)
     return run_id
 
 
 async def _bury_dead_run(c: Connection, source: Source) -> None:
     row = await one(
         c,
-        "select id, started_at, lease_until < now() or pg_try_advisory_xact_lock(%s, id::integer)"
+        f"select id, started_at, lease_until < now() or {Lock.RUN.tried('id')}"  # noqa: S608 (a constant)
         " from run where source_id = %s and status = 'running'",
-        [_LOCK_CLASS, source.id],
+        [source.id],
     )
     if row is None:
         return
@@ -184,9 +183,9 @@ async def request_cancel(c: Connection, run_id: int) -> Run:
         [run_id],
     )
     await c.execute(
-        "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s"
-        " where id = %s and status = 'running' and (lease_until < now() or pg_try_advisory_xact_lock(%s, id::integer))",
-        [_ABANDONED, run_id, _LOCK_CLASS],
+        "update run set status = 'failed', finished_at = now(), lease_until = null, error = %s"  # noqa: S608 (a constant)
+        f" where id = %s and status = 'running' and (lease_until < now() or {Lock.RUN.tried('id')})",
+        [_ABANDONED, run_id],
     )
     return await get(c, run_id)
 

@@ -14,6 +14,7 @@ from rowen.model.source import Source, SourceState
 from rowen.model.statements import StatementDelta
 from rowen.store import changes
 from rowen.store.database import Connection
+from rowen.store.locks import Lock, hold
 from rowen.store.rows import all_rows, first_of, list_of, one
 from rowen.store.runs import BEYOND_LIMIT, LAST_WHOLE
 
@@ -156,7 +157,7 @@ async def set_state(c: Connection, source_id: int, state: SourceState) -> None:
 
 async def take_turns(c: Connection) -> None:
     """Wait until nobody else declares sources, and keep others waiting until the transaction ends."""
-    await c.execute("select pg_advisory_xact_lock(hashtext('rowen.sources'))")
+    await hold(c, Lock.SOURCES)
 
 
 async def remove(c: Connection, source: Source) -> int:

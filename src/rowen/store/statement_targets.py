@@ -1,14 +1,15 @@
 """SPARQL endpoints that are told what pages state: up to which change, and when one that failed is told again."""
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 
 from psycopg.types.json import Jsonb
 
 from rowen.model.caps import error_within
 from rowen.model.statements import StatementTarget
-from rowen.store.database import Connection, Database, in_our_words
-from rowen.store.rows import all_rows, first_of, list_of, scalar
+from rowen.store.database import Connection, Database
+from rowen.store.locks import Lock
+from rowen.store.rows import all_rows, first_of, list_of
 
 __all__ = ["READY", "advance", "alone", "by_id", "every", "forget", "get", "keep", "ready", "settle_failure"]
 
@@ -102,11 +103,6 @@ async def ready(c: Connection) -> list[int]:
     return [number for (number,) in await all_rows(c, f"{READY} order by id".encode())]
 
 
-@asynccontextmanager
-async def alone(database: Database, source_id: int, endpoint: str, graph: str | None) -> AsyncGenerator[bool]:
+def alone(database: Database, source_id: int, endpoint: str, graph: str | None) -> AbstractAsyncContextManager[bool]:
     """Whether it is this process alone that tells an endpoint; two would mix up the order of changes."""
-    async with await database.connect() as c:
-        with in_our_words(database.place):
-            lock = "select pg_try_advisory_lock(hashtext('rowen.statement_target'), hashtext(%s))"
-            mine = await scalar(c, lock, [f"{source_id} {endpoint} {graph or ''}"])
-        yield bool(mine)
+    return database.alone(Lock.STATEMENT_TARGET, f"{source_id} {endpoint} {graph or ''}")

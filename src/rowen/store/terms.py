@@ -4,6 +4,7 @@ import string
 from collections.abc import Iterator, Sequence
 
 from rowen.store.database import Connection, Database
+from rowen.store.locks import Lock, try_hold
 from rowen.store.rows import all_rows, scalar
 
 __all__ = ["corrections", "note", "telling", "variants"]
@@ -16,8 +17,6 @@ STALE_SHARE = 0.1
 _LETTERS = string.ascii_lowercase
 # Of a shorter word too many others differ by one letter; of a longer one the guesses (54 a letter) become many.
 _SHORTEST, _LONGEST = 4, 24
-
-_LOCK = "select pg_try_advisory_xact_lock(hashtext('rowen.terms'))"
 
 # Only what differs by more than a tenth is written: an idf hardly moves by less.
 _COUNT = """
@@ -65,7 +64,7 @@ async def note(database: Database, written: int) -> bool:
 
 
 async def _count(c: Connection) -> bool:
-    if not await scalar(c, _LOCK):
+    if not await try_hold(c, Lock.TERMS):
         return False
     passages: int = await scalar(c, "select count(*) from chunk")
     share = min(1.0, SAMPLE / max(passages, 1))

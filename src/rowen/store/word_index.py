@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from rowen.errors import StoreError
 from rowen.store.database import Database
+from rowen.store.locks import Lock, hold
 from rowen.store.rows import scalar
 
 __all__ = ["WordIndex", "restore"]
@@ -69,7 +70,7 @@ async def restore(database: Database) -> bool:
         if not await scalar(c, _IS_MISSING):
             return False
         # Of runs that end together one makes it: the server would let both begin, and fail the second.
-        await c.execute("select pg_advisory_xact_lock(hashtext('rowen.words'))")
+        await hold(c, Lock.WORDS)
         if not await scalar(c, _IS_MISSING):
             return False
         await c.execute("create index if not exists chunk_tsv on chunk using gin (tsv)")
