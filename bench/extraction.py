@@ -1,6 +1,6 @@
 """What facts cost: nothing for what did not change, and hardly more time than the provider takes.
 
-python -m bench.extraction [--pages 1000] [--latency-ms 300] [--concurrency 16]
+python -m bench.extraction [--pages 1000] [--latency-ms 300] [--concurrency 16] [--listed 10000,30000,100000]
 """
 
 import argparse
@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import rowen
+from rowen.harvest.extraction import BATCH
 from rowen.settings import Settings
+from rowen.store import carried_schemas
 from tests.portals.language_model import Model
 
 LAMP = {
@@ -34,6 +36,22 @@ def write(folder: Path, number: int, *, price: int, menu: str = "Home") -> None:
         f"<h1>Lamp {number}</h1><p>Name: Lamp {number}</p><p>Price: {price}</p>{words}</main></body></html>",
         "utf-8",
     )
+
+
+# Pages of 1 kB and their lines of the log, as a first harvest leaves them.
+LISTED = (
+    """
+    insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker)
+    select %(source)s, sha256(n::text::bytea), 'https://shop.example/' || n, 'Lamp ' || n,
+           repeat('A lamp of brass. ', 60), '{}', '{}', '', '', 1 from generate_series(1, %(items)s) n
+    """,
+    """
+    insert into change (number, source_id, source, key, kind, url, title)
+    select n, %(source)s, 'listed', sha256(n::text::bytea), 'created', 'https://shop.example/' || n, 'Lamp ' || n
+      from generate_series(1, %(items)s) n
+    """,
+    "analyze",
+)
 
 
 class World:
@@ -113,12 +131,41 @@ def crash(world: World) -> None:
           f" {repeated:,} repeated, {places} were in flight")  # fmt: skip
 
 
+async def work_lists(sizes: list[int]) -> None:
+    """How long it takes to read the items of a first extraction, without extracting anything."""
+    for size in sizes:
+        home = Path(tempfile.mkdtemp(prefix="rowen-bench-"))
+        home.chmod(0o755)
+        try:
+            async with rowen.open(Settings(home=home, embedder="none")) as r:
+                await r.add_schema("lamp@1.0.0", LAMP)
+                source = await r.add(str(home), name="listed")
+                await r.carry_schema("listed", "lamp@1")
+                async with r._engine.database.connection() as c:
+                    for statement in LISTED:
+                        await c.execute(statement.encode(), {"source": source.id, "items": size})
+                    [carried] = await carried_schemas.carried(c, source.id)
+                    began = time.perf_counter()
+                    numbers = await carried_schemas.work_list(c, carried, after=0, upto=size)
+                    listed_s = time.perf_counter() - began
+                    for start in range(0, size, BATCH):
+                        part = await carried_schemas.pending(c, carried, numbers[start : start + BATCH])
+                        await carried_schemas.mark_extracted(c, carried, part[-1].number)
+                took_s = time.perf_counter() - began
+                print(f"work list of {size:,} items: listed in {listed_s:.2f} s, read in {took_s:.2f} s,"
+                      f" {took_s / size * 1e6:.0f} us an item")  # fmt: skip
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--latency-ms", type=int, default=300)
     parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--listed", default="10000,30000,100000", help="sizes of work lists; empty: none")
     given = parser.parse_args()
+    asyncio.run(work_lists([int(size) for size in given.listed.split(",") if size]))
     for work in ("passes", "crash"):
         world = World(given.pages if work == "passes" else given.pages // 5, given.concurrency)
         world.model.latency_s = given.latency_ms / 1000 if work == "passes" else 0.05

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rowen.errors import NotFoundError, UsageError
+from rowen.harvest import extraction
 from tests.conftest import House
 from tests.harvest.shop import LAMP, market, stock
 from tests.portals.language_model import cut_off, fenced, says, status
@@ -304,3 +305,26 @@ async def test_more_sources_than_the_pool_has_connections_are_extracted_side_by_
             reports = await asyncio.gather(*(r.extract_source(name) for name in names))
 
     assert [(report.source, report.pending) for [report] in reports] == [(name, 0) for name in names]
+
+
+async def test_a_pass_that_stops_in_its_second_batch_goes_on_there(
+    house: House, statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extraction, "BATCH", 2)
+    with market(7) as (shop, model):
+        model.moods.extend([*(lambda asked, said: said for _ in range(3)), status(503)])
+        async with house.open(**model.settings, llm_concurrency=1) as r:
+            await stock(r, shop)
+            first = await r.sync("shop")
+            [(begun,)] = house.query("select extracted_to from source_schema")
+            statements.clear()
+            [rest] = await r.extract_source("shop")
+
+            assert len(await facts(r)) == 7
+    [(last, upto)] = house.query(
+        "select max(number) filter (where kind = 'created'), (select extracted_to from source_schema) from change"
+    )
+    assert (first.tally.extracted, first.tally.extractions_pending) == (3, 4)
+    assert (rest.created, rest.pending, model.calls) == (4, 0, 8)
+    assert 0 < begun < last <= upto
+    assert sum("int8send" in statement for statement in statements) == 1

@@ -9,8 +9,10 @@ from typing import TypeVar
 import pytest
 
 from rowen.model.catalog import CatalogPlace
+from rowen.model.schema import Schema
 from rowen.model.twins import DATASET
-from rowen.store import carried_schemas, catalogs, changes, library, log_search, publications, sources
+from rowen.store import carried_schemas, catalogs, changes, extractions, library, log_search, publications, sources
+from rowen.store.carried_schemas import Carried
 from rowen.store.database import Connection, Database
 from rowen.store.rows import scalar
 from tests.conftest import House, Server
@@ -194,6 +196,41 @@ async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: House) 
 
     assert log_search._FIRST_WALK == 1_000
     assert read < 4 * log_search._FIRST_WALK + 2 * ITEMS
+
+
+async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_a_time(filled: House) -> None:
+    carried = Carried(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
+
+    async def read_all(c: Connection) -> list[int]:
+        numbers = await carried_schemas.work_list(c, carried, after=0, upto=9999)
+        parts = [numbers[start : start + 20] for start in range(0, len(numbers), 20)]
+        return [item.number for part in parts for item in await carried_schemas.pending(c, carried, part)]
+
+    listed, read = await read_rows(filled, read_all, of="change")
+
+    lines = dict(filled.query("select key, max(number) from change where source_id = 1 group by key"))
+    held = {key for (key,) in filled.query("select key from item where source_id = 1")}
+    assert listed == sorted(number for key, number in lines.items() if key in held)
+    # Each line once for the list and once with its item. A list made anew for each part would read 45 times as many.
+    assert read <= 2 * (len(listed) + 60)
+
+
+async def test_a_part_of_a_work_list_leaves_out_what_was_looked_at_since(filled: House) -> None:
+    carried = Carried(1, Schema("barn", "1.0.0", {}), 0, 0, "warn", False, {}, ())
+    database = Database(filled.settings())
+    await database.open()
+    try:
+        async with database.connection() as c, c.transaction(force_rollback=True):
+            numbers = await carried_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
+            [first, second, third] = await carried_schemas.pending(c, carried, numbers)
+            await extractions.fail(c, 1, second.key, "barn", number=second.number, error="No price.", code="no")
+            now = await carried_schemas.pending(c, carried, numbers)
+            rest = await carried_schemas.work_list(c, carried, after=0, upto=9999, limit=3)
+    finally:
+        await database.close()
+
+    assert [item.number for item in now] == [first.number, third.number]
+    assert list(rest[:2]) == [first.number, third.number]
 
 
 async def test_sources_that_are_up_to_date_are_not_asked_what_is_left_to_extract(

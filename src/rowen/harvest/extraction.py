@@ -126,25 +126,29 @@ class ExtractionPass:
             if not self._order.dry_run:
                 await carried_schemas.follow_moves(c, self._carried, upto=upto)
         after = 0 if self._order.everything else self._carried.extracted_to
-        while self._may_go_on():
+        again = self._order.dry_run and self._order.everything
+        async with self._database.connection() as c:
+            numbers = await carried_schemas.work_list(
+                c, self._carried, after=after, upto=upto, again=again, limit=self._order.limit
+            )
+        for start in range(0, len(numbers), BATCH):
+            part = numbers[start : start + BATCH]
+            if self._is_over():
+                return
             async with self._database.connection() as c:
-                size = BATCH if self._order.limit is None else min(BATCH, self._order.limit - self.report.looked_at)
-                again = self._order.dry_run and self._order.everything
-                batch = await carried_schemas.pending(c, self._carried, after=after, upto=upto, limit=size, again=again)
+                batch = await carried_schemas.pending(c, self._carried, part, again=again)
             await self._batch(batch)
             if self._is_over():
                 return
-            is_last = len(batch) < size
-            after = upto if is_last else batch[-1].number
-            if not self._order.dry_run:
-                async with self._database.connection() as c:
-                    await carried_schemas.mark_extracted(c, self._carried, after)
-            if is_last:
-                return
+            await self._mark(part[-1])
+        if self._order.limit is None or len(numbers) < self._order.limit:
+            await self._mark(upto)
 
-    def _may_go_on(self) -> bool:
-        within = self._order.limit is None or self.report.looked_at < self._order.limit
-        return within and not self._is_over()
+    async def _mark(self, number: int) -> None:
+        """Note that everything up to a line of the log is done: a pass that is interrupted goes on from there."""
+        if not self._order.dry_run:
+            async with self._database.connection() as c:
+                await carried_schemas.mark_extracted(c, self._carried, number)
 
     def _is_over(self) -> bool:
         """Whether no question is to be begun any more; the answers to those that are out are still waited for."""

@@ -18,9 +18,11 @@ async def one(c: AsyncConnection[TupleRow], statement: Statement, parameters: Pa
     return await (await c.execute(statement, parameters)).fetchone()
 
 
-async def scalar(c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None) -> Any:
-    """The first value of the first row; None if there is none."""
-    row = await one(c, statement, parameters)
+async def scalar(
+    c: AsyncConnection[TupleRow], statement: Statement, parameters: Parameters = None, *, binary: bool = False
+) -> Any:
+    """The first value of the first row; None if there is none. `binary` is quicker for many bytes."""
+    row = await (await c.execute(statement, parameters, binary=binary)).fetchone()
     return row[0] if row else None
 
 
