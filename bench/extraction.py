@@ -19,6 +19,7 @@ import rowen
 from rowen.harvest.extraction import BATCH
 from rowen.settings import Settings
 from rowen.store import carried_schemas
+from rowen.store.database import Database
 from tests.portals.language_model import Model
 
 LAMP = {
@@ -141,21 +142,30 @@ async def work_lists(sizes: list[int]) -> None:
                 await r.add_schema("lamp@1.0.0", LAMP)
                 source = await r.add(str(home), name="listed")
                 await r.carry_schema("listed", "lamp@1")
-                async with r._engine.database.connection() as c:
-                    for statement in LISTED:
-                        await c.execute(statement.encode(), {"source": source.id, "items": size})
-                    [carried] = await carried_schemas.carried(c, source.id)
-                    began = time.perf_counter()
-                    numbers = await carried_schemas.work_list(c, carried, after=0, upto=size)
-                    listed_s = time.perf_counter() - began
-                    for start in range(0, size, BATCH):
-                        part = await carried_schemas.pending(c, carried, numbers[start : start + BATCH])
-                        await carried_schemas.mark_extracted(c, carried, part[-1].number)
-                took_s = time.perf_counter() - began
-                print(f"work list of {size:,} items: listed in {listed_s:.2f} s, read in {took_s:.2f} s,"
-                      f" {took_s / size * 1e6:.0f} us an item")  # fmt: skip
+                await work_list(home, source.id, size)
         finally:
             shutil.rmtree(home, ignore_errors=True)
+
+
+async def work_list(home: Path, source_id: int, size: int) -> None:
+    database = Database(Settings(home=home, embedder="none"))
+    await database.open()
+    try:
+        async with database.connection() as c:
+            for statement in LISTED:
+                await c.execute(statement.encode(), {"source": source_id, "items": size})
+            [carried] = await carried_schemas.carried(c, source_id)
+            began = time.perf_counter()
+            numbers = await carried_schemas.work_list(c, carried, after=0, upto=size)
+            listed_s = time.perf_counter() - began
+            for start in range(0, size, BATCH):
+                part = await carried_schemas.pending(c, carried, numbers[start : start + BATCH])
+                await carried_schemas.mark_extracted(c, carried, part[-1].number)
+        took_s = time.perf_counter() - began
+        print(f"work list of {size:,} items: listed in {listed_s:.2f} s, read in {took_s:.2f} s,"
+              f" {took_s / size * 1e6:.0f} us an item")  # fmt: skip
+    finally:
+        await database.close()
 
 
 def main() -> None:
