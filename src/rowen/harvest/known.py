@@ -7,6 +7,7 @@ from rowen.connectors.base import FailedBefore, Held
 from rowen.errors import Hint, SourceError, action
 from rowen.fetch.target import redact
 from rowen.harvest.recipes import Recipes
+from rowen.harvest.seen import KnownIds
 from rowen.model.announcement import Announcement
 from rowen.model.item import Cursor
 from rowen.model.run import Mode
@@ -21,8 +22,8 @@ __all__ = ["StoredKnown"]
 class StoredKnown:
     """The flow's side of `Known`.
 
-    It remembers the ids of what was looked up until the flow takes them, so that an item which turns out to be
-    unchanged is not looked up twice. With `distrust`, validators are withheld: every item is read and compared. It
+    It remembers the ids of what was looked up, so that an item which turns out to be unchanged is not looked up twice.
+    With `distrust`, validators are withheld: every item is read and compared. It
     `forgets` what was noted beside another cursor, until this run has written one.
     """
 
@@ -49,7 +50,7 @@ class StoredKnown:
         self._reading = items.PresentReading(list(recipes.current), recipes.old, recipes.chunker)
         self._distrust = distrust
         self.forgets = self.cursor is None
-        self._ids: dict[str, int] = {}
+        self._ids = KnownIds(count)
 
     async def look_up(self, urls: Sequence[str]) -> Mapping[str, Held]:
         """What we hold under these URLs."""
@@ -57,12 +58,13 @@ class StoredKnown:
         async with self._database.connection() as connection:
             rows = await items.held(connection, self._source_id, list(by_key), self._reading)
         found = {}
-        ids, make = self._ids, Held._make
+        ids, make = self._ids.recent, Held._make
         for item_key, item_id, _, etag, last_modified, body_hash, depth, links, content in rows:
             url = by_key[item_key]
             ids[url] = item_id
             ahead = tuple(links.split("\n")) if links else ()
             found[url] = make((url, etag, last_modified, body_hash, ahead, depth, content))
+        self._ids.settle()
         if self._distrust:
             return {url: held._replace(etag=None, last_modified=None) for url, held in found.items()}
         return found
@@ -78,7 +80,7 @@ class StoredKnown:
         """All that we hold, in batches."""
         async with self._database.connection() as connection:
             async for batch in items.every_held(connection, self._source_id, self._reading):
-                self._ids.update((row.url, row.id) for row in batch)
+                self._ids.add_all((row.url, row.id) for row in batch)
                 yield [self._visible(row) for row in batch]
 
     async def recall(self, room: str, names: Sequence[str]) -> Mapping[str, Any]:
@@ -114,11 +116,10 @@ class StoredKnown:
             return Held(row.url, None, None, row.body_hash, links, row.depth, row.content_hash)
         return Held(row.url, row.etag, row.last_modified, row.body_hash, links, row.depth, row.content_hash)
 
-    def take_id(self, url: str) -> int | None:
-        """The id of an item that was looked up, once."""
-        return self._ids.pop(url, None)
+    def forget(self, url: str) -> None:
+        """Forget the id of an item that was looked up: it is needed no more."""
+        self._ids.forget(url)
 
     def take_ids(self, urls: Sequence[str]) -> list[int | None]:
-        """The same for many."""
-        pop = self._ids.pop
-        return [pop(url, None) for url in urls]
+        """The ids of items that were looked up; None for those that were not, or were forgotten."""
+        return self._ids.take(urls)

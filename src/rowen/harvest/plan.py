@@ -200,7 +200,7 @@ class Planner:
         for observation in unchanged:
             key = key_of(observation.url)
             row = stored.get(key)
-            self._known.take_id(observation.url)
+            self._known.forget(observation.url)
             if row is None:
                 failed = Failed(observation.url, "Said to be unchanged, but nothing is held of it.")
                 self._fail(key, failed, stored, plan)
@@ -233,7 +233,7 @@ class Planner:
         unread: list[tuple[Hash, Raw]] = []
         documents: list[tuple[Hash, Document, list[Chunk] | None]] = []
         for key, item in fetched:
-            self._known.take_id(item.url)
+            self._known.forget(item.url)
             row = stored.get(key)
             if row is not None:
                 self._unmark([row.id], plan)
