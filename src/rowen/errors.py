@@ -430,6 +430,9 @@ class ContextOverflowError(ExtractionError):
 class UngroundedError(ExtractionError):
     """A model's answer says what the text does not."""
 
+    answer_key: bytes | None = None
+    """Which answer was refused; it was paid for, and is kept."""
+
 
 class ExportError(RowenError):
     """A snapshot could not be written, or an earlier one not be read; nothing half-written was kept."""

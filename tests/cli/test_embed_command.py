@@ -98,7 +98,7 @@ def test_switching_is_told_and_the_old_vectors_can_be_dropped(cli: Cli, provider
     assert "openai:other: 4 embedded" in switched.out
     assert "Search uses this model now" in switched.err
     assert "4 vectors" in dropped.out
-    assert cli("db", "tidy", "--json", **there).facts == [{"kept": 0, "dropped": 0}]
+    assert cli("db", "tidy", "--json", **there).facts == [{"kept": 0, "dropped": 0, "runs": 0, "answers": 0, "news": 0}]
 
 
 def test_doctor_asks_the_embedder_and_says_what_is_wrong(cli: Cli, provider: Provider) -> None:

@@ -155,7 +155,7 @@ async def test_a_clock_that_was_set_back_keeps_nothing_waiting_for_years(yard: O
         house.execute("update procrastinate_jobs set scheduled_at = now() + interval '3 years'")
         house.execute("insert into procrastinate_workers (last_heartbeat) values (now() + interval '3 years')")
         async with await y.engine.database.connect() as c:
-            await tidy(c)
+            await tidy(c, y.engine.settings)
         await look(y)
 
         assert (await y.job(job)).starts_at is not None
@@ -186,6 +186,6 @@ async def test_jobs_that_ended_weeks_ago_are_forgotten(yard: Opened, house: Hous
         await y.work(sync=1)
         house.execute(f"update procrastinate_events set at = at - interval '15 days' where job_id = {old}")
         async with await y.engine.database.connect() as c:
-            await tidy(c)
+            await tidy(c, y.engine.settings)
 
         assert house.query("select id from procrastinate_jobs") == [(new,)]

@@ -249,6 +249,7 @@ class ExtractionPass:
         if self._order.dry_run:
             return
         told = {"number": item.number, "error": str(problem), "code": problem.code}
+        told["answer_key"] = getattr(problem, "answer_key", None)
         async with self._database.connection() as c:
             await extractions.fail(c, self._source.id, item.key, self._carried.schema.name, **told)  # type: ignore[arg-type]
 

@@ -109,7 +109,11 @@ class PageFacts:
             return Extracted(page.url, reading.schema.ref, free.data, origin, seconds=seconds), None  # type: ignore[arg-type]
         told = _told(page, reading, free)
         found, key = await self._by_model(told, reading, is_over)
-        found = _grounded(_with_cut(found, page, reading), reading, told)
+        try:
+            found = _grounded(_with_cut(found, page, reading), reading, told)
+        except UngroundedError as problem:
+            problem.answer_key = key
+            raise
         return replace(found, seconds=round(time.monotonic() - began, 3)), key
 
     async def estimate(self, page: PageInput, reading: PageReading) -> TokenUsage | None:

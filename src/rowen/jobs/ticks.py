@@ -15,7 +15,8 @@ from rowen.jobs.policy import after_loss
 from rowen.jobs.queue import put, put_delivery, put_statements
 from rowen.jobs.schedule import Turn
 from rowen.jobs.tasks import Task
-from rowen.store import due, jobs, queue, statement_targets, statements, webhooks
+from rowen.settings import Settings
+from rowen.store import due, jobs, queue, retention, statement_targets, statements, webhooks
 from rowen.store.database import Connection
 from rowen.store.due import DueSource
 
@@ -58,8 +59,11 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
     return True
 
 
-async def tidy(c: Connection) -> None:
+async def tidy(c: Connection, settings: Settings) -> None:
     """Forget what is long over, and correct times that a wrong clock has written."""
+    async with c.transaction():
+        if await due.try_tick(c):
+            await retention.forget(c, settings)
     async with c.transaction():
         if await due.try_tick(c):
             await queue.forget_ended(c, days=_KEPT_DAYS)

@@ -167,7 +167,7 @@ class Worker:
                     next_s = await queue.seconds_to_next(c)
                 if time.monotonic() >= tidy_at:
                     tidy_at = time.monotonic() + _TIDY_S
-                    await tidy(c)
+                    await tidy(c, self._engine.settings)
                     self._engine.embedding.wake()
                 if pulse.has_jobs or self._until_idle:
                     self._wake.set()

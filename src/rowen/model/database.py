@@ -41,7 +41,13 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """Vectors that no passage needs: how many were dropped, and how many are kept for a while."""
+    """Vectors that no passage needs: how many were dropped, and how many are kept for a while.
+
+    Beside them, how many runs, answers of models and news of saved searches were forgotten since they were too old.
+    """
 
     dropped: int
     kept: int
+    runs: int = 0
+    answers: int = 0
+    news: int = 0

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rowen.errors import NotFoundError
 from rowen.harvest.engine import Engine
 from rowen.model.page import Page
 from rowen.model.run import Change
@@ -60,10 +61,17 @@ class Changes:
         place = decoded(after, listing)
         how: dict[str, Any] = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field}
         async with self._database.connection() as c:
+            forgotten: NotFoundError | None = None
             if run is not None:
-                of = await runs.get(c, run)
-                how |= {"since": of.started_at, "until": of.finished_at and of.finished_at + _SETTLING}
+                try:
+                    of = await runs.get(c, run)
+                    how |= {"since": of.started_at, "until": of.finished_at and of.finished_at + _SETTLING}
+                except NotFoundError as problem:
+                    forgotten = problem
             found = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)
+            if forgotten is not None and not found and not await changes.has_run(c, run):
+                # The lines of a run stay longer than the run.
+                raise forgotten
         return page_of(found, limit, listing, lambda change: [change.number])
 
     async def follow(

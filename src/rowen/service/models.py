@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder, Spec
@@ -14,7 +15,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.database import Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.source import one_or_more
-from rowen.store import embeddings, vector_care, vector_index
+from rowen.store import embeddings, retention, vector_care, vector_index
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
 from rowen.store.embeddings import Model, VectorCoverage
@@ -104,8 +105,10 @@ class Models:
         return dropped
 
     async def tidy(self) -> Tidied:
-        """Forget vectors that no passage has needed for `embeddings_kept_days`."""
-        return await vector_care.collect(self._database, kept_days=self._settings.embeddings_kept_days)
+        """Forget vectors that no passage has needed for `embeddings_kept_days`, and what else is too old."""
+        tidied = await vector_care.collect(self._database, kept_days=self._settings.embeddings_kept_days)
+        gone = await retention.forget_all(self._database, self._settings)
+        return replace(tidied, runs=gone.runs, answers=gone.answers, news=gone.news)
 
     async def check(self) -> str:
         """Ask for one vector, and say what came; raises where none did."""

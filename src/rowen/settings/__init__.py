@@ -125,6 +125,20 @@ class Settings(_Declared):
         default=90, ge=0, description="how long the last copy of a deleted item can be looked at; 0: not at all"
     )
     revisions_kept: int = Field(default=20, ge=0, description="superseded texts kept per item")
+    # A year, so that this season can be compared with the last one; a run takes a kilobyte. With half of it that cannot
+    # be done, twice as much is looked at by nobody.
+    runs_kept_days: float = Field(
+        default=365, ge=1, description="how long runs are kept; the last 100 of a source, and those still needed, stay"
+    )
+    # Pages that come back after a season are not paid for again. An answer takes 2 kB, and costs as much as to keep it
+    # for years; with a month, prices that swing between two values would be asked anew.
+    answers_kept_days: float = Field(
+        default=180, ge=7, description="how long answers of language models are kept that no facts in force rest on"
+    )
+    # A quarter, as for calls and deltas. Who follows a search reads its news within days.
+    saved_news_kept_days: float = Field(
+        default=90, ge=1, description="how long news of saved searches are kept; the last 100 of a search stay"
+    )
     allow_addresses: Networks = Field(
         default=(), description="networks that may be reached although private, separated by commas"
     )

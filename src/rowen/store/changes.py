@@ -25,6 +25,7 @@ __all__ = [
     "LogBatch",
     "LogLine",
     "append",
+    "has_run",
     "last_number",
     "newest",
     "number_before",
@@ -101,6 +102,11 @@ async def read(c: Connection, *, after: int = 0, limit: int | None = None, sourc
 def _of(source: str | None) -> str:
     """Whether a line is of a source; said in a way that leads to its index."""
     return "true" if source is None else "source = %(source)s"
+
+
+async def has_run(c: Connection, run: int | None) -> bool:
+    """Whether a run has lines in the log."""
+    return bool(await scalar(c, "select exists (select from change where run_id = %s)", [run]))
 
 
 async def newest(

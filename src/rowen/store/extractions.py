@@ -13,6 +13,7 @@ from rowen.model.source import Source
 from rowen.store import changes
 from rowen.store.carried_schemas import Carried
 from rowen.store.database import Connection
+from rowen.store.retention import ANSWER_SEEN_DAYS
 from rowen.store.rows import all_rows, one
 
 __all__ = [
@@ -62,11 +63,23 @@ class Saved(NamedTuple):
     matched: tuple[str, ...] = ()
 
 
+# One that is about to be forgotten is either noted as used first, or not found: never given and then gone.
+_FIND_ANSWER = """
+with found as (
+    update answer set used_at = now() where key = %(key)s and used_at < now() - make_interval(days => %(days)s)
+    returning *
+), told as (
+    select * from found
+    union all
+    select * from answer where key = %(key)s and used_at >= now() - make_interval(days => %(days)s)
+)
+select data, model, calls, tokens_sent + tokens_received, usd from told limit 1
+"""
+
+
 async def find_answer(c: Connection, key: Hash) -> KeptAnswer | None:
-    """The answer to a question, if it was ever given."""
-    row = await one(
-        c, "select data, model, calls, tokens_sent + tokens_received, usd from answer where key = %s", [key]
-    )
+    """The answer to a question, if it was ever given and is still kept; that it was used is noted once a day."""
+    row = await one(c, _FIND_ANSWER, {"key": key, "days": ANSWER_SEEN_DAYS})
     return KeptAnswer(*row) if row else None
 
 
@@ -188,14 +201,28 @@ async def _checked(
     )
 
 
-async def fail(c: Connection, source_id: int, key: Hash, name: str, *, number: int, error: str, code: str) -> None:
-    """Note that facts could not be had; the last version stays in force, and the item's next change tries again."""
+async def fail(
+    c: Connection,
+    source_id: int,
+    key: Hash,
+    name: str,
+    *,
+    number: int,
+    error: str,
+    code: str,
+    answer_key: Hash | None = None,
+) -> None:
+    """Note that facts could not be had; the last version stays in force, and the item's next change tries again.
+
+    The answer of a model that was refused stays kept: it is not paid for again.
+    """
     await c.execute(
-        "insert into extraction_check as held (source_id, key, name, state, change, tries, error, error_code)"
-        " values (%s, %s, %s, 'failed', %s, 1, %s, %s)"
+        "insert into extraction_check as held (source_id, key, name, state, change, tries, error, error_code,"
+        " answer_key) values (%s, %s, %s, 'failed', %s, 1, %s, %s, %s)"
         " on conflict (source_id, key, name) do update set state = 'failed', change = greatest(held.change, %s),"
-        " tries = held.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now()",
-        [source_id, key, name, number, error_within(error), code, number],
+        " tries = held.tries + 1, error = excluded.error, error_code = excluded.error_code, checked_at = now(),"
+        " answer_key = coalesce(excluded.answer_key, held.answer_key)",
+        [source_id, key, name, number, error_within(error), code, answer_key, number],
     )
 
 

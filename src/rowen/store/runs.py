@@ -235,7 +235,10 @@ async def get(c: Connection, run_id: int) -> Run:
     """One run."""
     row = await one(c, _SELECT + " where run.id = %s", [run_id])
     if row is None:
-        raise NotFoundError(f"There is no run {run_id}.", hint=Hint(action("runs"), " lists them."))
+        raise NotFoundError(
+            f"There is no run {run_id}; it may have been forgotten after its time (ROWEN_RUNS_KEPT_DAYS).",
+            hint=Hint(action("runs"), " lists those that are kept."),
+        )
     return _run(row)
 
 

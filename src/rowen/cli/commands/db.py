@@ -81,11 +81,19 @@ def migrate(call: Invocation) -> None:
 
 @command("tidy")
 def tidy(call: Invocation) -> None:
-    """Forget vectors of texts that have been gone for a while (ROWEN_EMBEDDINGS_KEPT_DAYS)."""
+    """Forget vectors of texts that have been gone for a while, and runs, answers and news that are too old.
+
+    ROWEN_EMBEDDINGS_KEPT_DAYS, ROWEN_RUNS_KEPT_DAYS, ROWEN_ANSWERS_KEPT_DAYS and ROWEN_SAVED_NEWS_KEPT_DAYS say for how
+    long. A worker forgets old runs, answers and news by itself.
+    """
     from rowen.service.facts import fact
 
     tidied = call.ask(lambda rowen: rowen.tidy())
-    call.out.answer(fact(tidied), f"{tidied.dropped:,} vectors dropped, {tidied.kept:,} kept for when they come back")
+    told = f"{tidied.dropped:,} vectors dropped, {tidied.kept:,} kept for when they come back"
+    old = [count(tidied.runs, "run"), count(tidied.answers, "answer"), f"{tidied.news:,} news"]
+    if tidied.runs or tidied.answers or tidied.news:
+        told += f"; {', '.join(old)} forgotten"
+    call.out.answer(fact(tidied), told)
 
 
 @command("dump")
