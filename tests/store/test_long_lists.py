@@ -11,7 +11,17 @@ import pytest
 from rowen.model.catalog import CatalogPlace
 from rowen.model.schema import Schema
 from rowen.model.twins import DATASET
-from rowen.store import carried_schemas, catalogs, changes, extractions, library, log_search, publications, sources
+from rowen.store import (
+    carried_schemas,
+    catalogs,
+    changes,
+    extractions,
+    library,
+    log_search,
+    publications,
+    retention,
+    sources,
+)
 from rowen.store.carried_schemas import Carried
 from rowen.store.database import Connection, Database
 from rowen.store.rows import scalar
@@ -196,6 +206,30 @@ async def test_rare_words_are_looked_for_in_few_lines_one_by_one(filled: House) 
 
     assert log_search._FIRST_WALK == 1_000
     assert read < 4 * log_search._FIRST_WALK + 2 * ITEMS
+
+
+async def test_nothing_that_is_too_young_is_read_to_find_what_is_too_old(
+    filled: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "_RUNS_KEPT", 5)
+    monkeypatch.setattr(retention, "_NEWS_KEPT", 5)
+    monkeypatch.setattr(retention, "_NEWS_MOST", 50)
+    filled.execute(
+        "insert into saved_search (name, query, after) select 'n' || n, 'hay', 0 from generate_series(1, 200) n;"
+        "insert into saved_news (search_id, kind, number, source, url, title, at)"
+        " select 1 + n % 200, 'matches', n, 's1', 'https://example.org/' || n, 'Field', now()"
+        "   from generate_series(1, 5000) n;"
+        "insert into answer (key, data, model, calls, tokens_sent, tokens_received)"
+        " select decode(md5(n::text), 'hex'), '{}', 'm', 1, 1, 1 from generate_series(1, 2000) n; analyze"
+    )
+    settings = filled.settings()
+    forgotten, read = await read_rows(filled, lambda c: retention.forget(c, settings))
+    _, runs_read = await read_rows(filled, lambda c: retention.forget(c, settings), of="run")
+
+    assert not any(forgotten)
+    # Of runs the last one that is a year old, which there is not; of each search its 25 news twice.
+    assert runs_read <= 1
+    assert read <= 200 * (2 + 6 + 25) + 20
 
 
 async def test_a_work_list_of_facts_is_made_once_however_many_items_are_read_at_a_time(filled: House) -> None:

@@ -39,24 +39,28 @@ class Forgotten(NamedTuple):
 # Kept whatever their age: the last runs of each source, the first (what an item costs), the last that was completed,
 # the last complete ones (guard, moves, last check of all items), those that deleted something since, and those that
 # count for deletions that are held back.
+# Numbers rise with time: of each source nothing is read but what is old enough.
 _OF_SOURCE = "select id from run where run.source_id = source.id"
 _RUNS = f"""
 delete from run where id in (
     select old.id
-      from source
+      from (select id as last_old from run where started_at < now() - make_interval(secs => %(seconds)s)
+             order by started_at desc limit 1) age
+     cross join source
+     cross join lateral ({_OF_SOURCE} order by id limit 1) first
      cross join lateral ({_OF_SOURCE} order by id desc offset %(kept)s limit 1) bound
+     cross join lateral ({_OF_SOURCE} and id > first.id and id <= least(bound.id, last_old) order by id limit 1) due
      cross join lateral (
-           select ({_OF_SOURCE} order by id limit 1) as first_one,
-                  coalesce(({_OF_SOURCE} and status = 'completed' order by id desc limit 1), 0) as last_completed,
+           select coalesce(({_OF_SOURCE} and status = 'completed' order by id desc limit 1), 0) as last_completed,
                   coalesce(({_OF_SOURCE} and complete order by id desc limit 1), 0) as last_complete,
                   coalesce(({_OF_SOURCE} and complete and coalesce((tally ->> 'truncated')::integer = 0, true)
                              order by id desc limit 1), 0) as last_whole,
                   (select min(run_id) from item_held where source_id = source.id and kept_at is null) as holding
-           offset 0) needed
+            where due.id > 0 offset 0) needed
      cross join lateral (
-           {_OF_SOURCE} and id <= bound.id and status <> 'running'
+           {_OF_SOURCE} and id >= due.id and id <= least(bound.id, last_old) and status <> 'running'
               and started_at < now() - make_interval(secs => %(seconds)s)
-              and id not in (first_one, last_completed, last_complete, last_whole)
+              and id not in (last_completed, last_complete, last_whole)
               and (id < last_complete or coalesce((tally ->> 'deleted')::bigint, 0) = 0)
               and (holding is null or id < holding)
             order by id limit %(limit)s) old
@@ -82,13 +86,16 @@ _NEWS = """
 delete from saved_news where id in (
     select old.id
       from saved_search search
+     cross join lateral (select id, at from saved_news where search_id = search.id order by id limit 1) oldest
      cross join lateral (
            select coalesce((select id from saved_news where search_id = search.id
                              order by id desc offset %(kept)s limit 1), 0) as recent,
                   coalesce((select id from saved_news where search_id = search.id
                              order by id desc offset %(most)s limit 1), 0) as most) bound
      cross join lateral (
-           select id, at from saved_news where search_id = search.id and id <= bound.recent
+           select id, at from saved_news
+            where search_id = search.id and id <= bound.recent
+              and (oldest.id <= bound.most or oldest.at < now() - make_interval(secs => %(seconds)s))
             order by id limit %(limit)s) old
      where old.id <= bound.most or old.at < now() - make_interval(secs => %(seconds)s)
      limit %(limit)s)
