@@ -177,3 +177,20 @@ async def test_hosts_and_paths_may_be_written_in_any_script(house: House, site: 
     ascii_start = f"http://xn--bcher-kva.example.test:{port}/"
     assert set(contents(house)) == {ascii_start, f"{ascii_start}k%C3%A4se", f"{ascii_start}%E6%96%87"}
     assert (found.title, again.tally.not_modified, again.tally.rows_written) == ("Käse", 3, 0)
+
+
+@pytest.mark.parametrize("written", [" /c.html ", "\n/c.html", "\t /c.\nhtml\r\n", "&#32;/c.html&#10;"])
+async def test_links_with_white_space_around_them_are_followed(house: House, written: str) -> None:
+    site = Site()
+    try:
+        site.pages["/"] = Page(f'<title>Start</title><main><p>Begin.</p><a href="{written}">on</a></main>'.encode())
+        site.put("/c.html", "Third", "The third page.")
+        async with house.open() as r:
+            run = await keep(r, site)
+            text = (await r.get(site.url)).text
+    finally:
+        site.close()
+
+    assert (run.status, run.tally.created) == ("completed", 2)
+    assert paths(house, site) == {"/", "/c.html"}
+    assert "[on](http" in text and "/c.html)" in text

@@ -187,6 +187,9 @@ def test_sitemaps_are_read_however_they_are_written() -> None:
         "https://e.org/1",
         "https://e.org/2",
     ]
+    assert [entry.url for entry in read_entries(b"<url><loc>&#10; https://e.org/d&#32;</loc></url>")] == [
+        "https://e.org/d"
+    ]
     assert [entry.url for entry in read_entries(b"<url><loc><![CDATA[https://e.org/c]]></loc></url>")] == [
         "https://e.org/c"
     ]

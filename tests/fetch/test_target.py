@@ -119,6 +119,8 @@ def test_user_information_becomes_a_login_and_leaves_the_url():
         ("other#part", "https://a.example/dir/other"),
         ("/straße", "https://a.example/stra%C3%9Fe"),
         ("/caf\udce9", "https://a.example/caf%E9"),
+        (" /next\t", "https://a.example/next"),
+        (" /straße ", "https://a.example/stra%C3%9Fe"),
         ("https://x:y@b.example/", "https://b.example/"),
     ],
 )

@@ -18,6 +18,7 @@ from rowen.content.structured import facts_in
 from rowen.model.budget import spend
 from rowen.model.caps import LONGEST_ANCHOR
 from rowen.model.facts import FactsWanted
+from rowen.model.url import trimmed
 
 __all__ = ["HtmlPage", "read_page"]
 
@@ -179,7 +180,7 @@ def _language(page: Document, meta: dict[str, str]) -> str | None:
 
 def _canonical(page: Document) -> str | None:
     element = page.select_one("link[rel~=canonical][href]")
-    url = (element.attr("href") or "").partition("#")[0] if element is not None else ""
+    url = trimmed(element.attr("href") or "").partition("#")[0] if element is not None else ""
     return url if url.startswith(("http://", "https://")) else None
 
 
@@ -191,7 +192,10 @@ def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
     followed: dict[str, None] = {}
     unfollowed: dict[str, None] = {}
     for element in page.select("a[href],area[href]"):
-        url, _, fragment = (element.attr("href") or "").partition("#")
+        written = element.attr("href") or ""
+        if (address := trimmed(written)) != written:
+            element.attrs["href"] = address
+        url, _, fragment = address.partition("#")
         if fragment.startswith(("/", "!")):
             url = f"{url}#{fragment}"
         if element.attr("title") is not None:
@@ -199,7 +203,7 @@ def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if url.startswith(_FOLLOWED):
             rel = element.attr("rel")
             (unfollowed if rel and "nofollow" in rel.lower() else followed)[url] = None
-        elif url.lstrip().lower().startswith(_SCRIPTED):
+        elif url.lower().startswith(_SCRIPTED):
             del element.attrs["href"]
     return tuple(followed), tuple(unfollowed)
 

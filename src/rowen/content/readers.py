@@ -139,7 +139,7 @@ _CODE = FormatReader("code", 1, _code, ())
 _TEXT = FormatReader("text", 1, _of_text(_later("markdown", "read_plain")), ("text/plain",))
 
 BUILT_IN: tuple[FormatReader, ...] = (
-    FormatReader("html", 1, _page, ("text/html",)),
+    FormatReader("html", 2, _page, ("text/html",)),
     FormatReader("markdown", 1, _markdown, ("text/markdown",)),
     _TEXT,
     _CODE,

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote_to_bytes
 import ada_url
 
 from rowen.errors import BadUrlError
+from rowen.model.url import trimmed
 
 __all__ = ["Target", "join", "parse", "redact"]
 
@@ -68,6 +69,7 @@ def _normal_host(origin: str) -> str | None:
 
 def join(base: Target, location: str) -> Target:
     """Where a Location header leads. Any login in it is the other server's idea, and dropped."""
+    location = trimmed(location)
     if not location.isascii():
         location = quote(location.encode("utf-8", "surrogateescape"), safe=_ASCII)
     try:

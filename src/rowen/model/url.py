@@ -10,7 +10,7 @@ import ada_url
 
 from rowen.model.hashes import Hash
 
-__all__ = ["SEGMENT", "address", "canonical", "file_url", "key", "quoted", "same_site", "without_session"]
+__all__ = ["SEGMENT", "address", "canonical", "file_url", "key", "quoted", "same_site", "trimmed", "without_session"]
 
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
@@ -21,6 +21,8 @@ _PLAIN = re.compile(
     rf"(https?)://(?:(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*|(?:{_BYTE}\.){{3}}{_BYTE})"
     r"(:(?!80/|443/)(?:[1-9][0-9]{1,3}|[1-5][0-9]{4}))?/[A-Za-z0-9_.~/-]*"
 )
+_BREAKS = re.compile(r"[\t\n\r]")
+_IGNORED_AT_ENDS = "".join(map(chr, range(0x21)))
 SEGMENT = "@:!$&'()*+,;=~"
 """Letters that stand for themselves in one part of a path."""
 
@@ -40,6 +42,16 @@ def address(url: str) -> str:
     if url.isascii() and url.isprintable():
         return url
     return _UNFIT.sub(lambda found: quoted(found[0]), url)
+
+
+def trimmed(written: str) -> str:
+    """Return an address as it stands in a document, without what a URL parser ignores at its ends and inside it.
+
+    The URL standard strips controls and spaces at both ends, and removes tabs and line breaks anywhere.
+    """
+    if written.isprintable() and not written.startswith(" ") and not written.endswith(" "):
+        return written
+    return _BREAKS.sub("", written).strip(_IGNORED_AT_ENDS)
 
 
 def quoted(text: str, *, safe: str = "") -> str:

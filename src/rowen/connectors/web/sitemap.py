@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from rowen.model.dates import iso_moment
+from rowen.model.url import trimmed
 
 __all__ = ["MOST_BYTES", "SitemapEntry", "latest_moment", "read_entries", "sitemap_entries"]
 
@@ -104,7 +105,7 @@ def _place(inner: str) -> str:
     inner = inner.strip()
     if inner[: len(_CDATA)].upper() == _CDATA:
         inner = inner[len(_CDATA) :].lstrip()
-    return html.unescape(inner.removesuffix("]]>").rstrip())
+    return trimmed(html.unescape(inner.removesuffix("]]>").rstrip()))
 
 
 def latest_moment(text: str) -> datetime | None:
