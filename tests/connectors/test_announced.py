@@ -181,6 +181,73 @@ async def test_what_fails_or_is_gone_is_told_with_the_announcement_and_tried_aga
     assert (after.status, outcomes(house)["/ill"]) == ("completed", "stored")
 
 
+async def test_an_overview_whose_links_were_read_by_older_rules_is_read_again_once(
+    house: House, council: CouncilSite
+) -> None:
+    council.publish("/overview", Paper("All meetings", "", links=("/minutes",)))
+    council.put_paper("/minutes", Paper("Minutes", "minutes"))
+    async with house.open() as r:
+        await keep(r, council)
+        house.execute("update source_note set value = value - 'version' || '{\"links\": []}' where room = 'overview'")
+        await again(r, council)
+        first = [(asked.path, asked.status) for asked in council.log if asked.path == "/overview"]
+        run = await again(r, council)
+        second = [(asked.path, asked.status) for asked in council.log if asked.path == "/overview"]
+
+    assert (first, second) == ([("/overview", 200)], [("/overview", 304)])
+    assert (run.tally.rows_written, papers(house)) == (0, {"/minutes": "Minutes"})
+
+
+async def test_an_address_that_is_gone_is_asked_for_at_growing_intervals_and_found_when_it_returns(
+    house: House, council: CouncilSite
+) -> None:
+    council.publish("/a", Paper("Well", links=("/later",)))
+    visits = []
+    async with house.open() as r:
+        await keep(r, council)
+        for days_gone, hours_since in [(0, 0.1), (0.01, 0.2), (10, 1), (10, 13), (10, 1)]:
+            backdate(house, days_gone=days_gone, hours_since=hours_since)
+            run = await again(r, council)
+            visits.append(council.visited())
+        idle = run.tally.rows_written
+        backdate(house, days_gone=10, hours_since=13)
+        council.put_paper("/later", Paper("Later", "minutes"))
+        found = await again(r, council)
+
+    assert visits == [["/later"], ["/later"], [], ["/later"], []]
+    assert (idle, run.status, found.tally.created) == (0, "completed", 1)
+    assert house.query("select count(*) from source_note where room = 'gone'") == [(0,)]
+
+
+async def test_a_gone_document_whose_deletion_is_pending_stays_gone_in_idle_jobs(
+    house: House, council: CouncilSite
+) -> None:
+    for number in range(30):
+        council.publish(f"/{number}", Paper(f"Paper {number}"))
+    async with house.open() as r:
+        await keep(r, council)
+        for number in range(20):
+            council.publish(f"/{number}")
+            council.pages.pop(f"/{number}")
+        held = await again(r, council)
+        backdate(house, days_gone=10, hours_since=1)
+        idle = await again(r, council)
+        asked = council.visited()
+        accepted = await again(r, council, accept_deletions=True)
+
+    assert (held.tally.deletions_held, idle.tally.deletions_held, asked) == (20, 20, [])
+    assert (accepted.tally.deleted, len(papers(house))) == (20, 10)
+
+
+def backdate(house: House, *, days_gone: float, hours_since: float) -> None:
+    """Move what is remembered of addresses that are gone into the past."""
+    last = f"now() - make_interval(hours => 1) * {hours_since}"
+    house.execute(
+        "update source_note set value = value || jsonb_build_object("
+        f"'since', {last} - make_interval(days => 1) * {days_gone}, 'last', {last}) where room = 'gone'"
+    )
+
+
 async def test_without_its_feed_the_run_fails_and_says_what_to_do(house: House, council: CouncilSite) -> None:
     async with house.open() as r:
         await r.add(council.documents, name="papers")

@@ -7,6 +7,7 @@ import pytest
 from rowen.content import page_statements
 from rowen.content.page_statements import statements_in
 from rowen.content.read import read
+from rowen.errors import RowenError
 from rowen.model.item import Raw
 from tests.conftest import House
 from tests.portals.council import TYPES, Paper
@@ -71,6 +72,30 @@ def test_links_to_documents_are_those_of_href_cleaned_and_of_the_same_site() -> 
     ]
 
 
+@pytest.mark.parametrize("attribute", ["property", "rel", "rev"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("besluit:heeftNotulen", "besluit:heeftAgenda", "besluit:heeftBesluitenlijst", "besluit:heeftUittreksel"),
+        *("lblodBesluit:linkToPublication", "lblod:linkToBesluit", "heeftAgenda", "foaf:page lblod:linkToBesluit"),
+        "http://lblod.data.gift/vocabularies/besluit/linkToBesluit",
+        "http://data.vlaanderen.be/ns/besluit#heeftNotulen",
+    ],
+)
+def test_each_property_that_links_to_a_document_is_followed(attribute: str, name: str) -> None:
+    links = f'<a {attribute}="{name}" href=" /a ">x</a><link {attribute}="{name}" href="/b">'
+
+    assert statements_in(links, URL, "documents")["rdfa"]["links"] == [
+        "http://www.council.example/a",
+        "http://www.council.example/b",
+    ]
+
+
+@pytest.mark.parametrize("name", ["lblod:linkToBesluiten", "lblod:nolinkToBesluit", "besluit:heeftAgendapunt"])
+def test_properties_of_similar_names_are_not_followed(name: str) -> None:
+    assert statements_in(f'<a property="{name}" href="/a">x</a>', URL, "documents") == {}
+
+
 async def test_a_site_keeps_what_its_pages_state_and_an_unchanged_page_is_not_read_again(house: House) -> None:
     site = Site()
     site.pages["/"] = Page(Paper("Cameras", links=("/b",)).html("/"))
@@ -92,3 +117,36 @@ async def test_a_site_keeps_what_its_pages_state_and_an_unchanged_page_is_not_re
     assert (without.tally.statements_removed, without.tally.amended) == (11, 2)
     kept = house.query("select kept, cardinality(added), cardinality(removed) from statement_change order by number")
     assert kept == [(0, 6, 0), (0, 5, 0), (5, 1, 1), (0, 0, 6), (0, 0, 5)]
+
+
+async def test_overviews_of_a_site_lead_on_and_are_no_items_where_that_is_wanted(house: House) -> None:
+    site = Site()
+    site.pages["/"] = Page(Paper("All meetings", "", links=("/a", "/more")).html("/"))
+    site.pages["/more"] = Page(Paper("Older meetings", "", links=("/b",)).html("/more"))
+    site.pages["/a"] = Page(Paper("Cameras").html("/a"))
+    site.pages["/b"] = Page(Paper("Hedges").html("/b"))
+    try:
+        async with house.open() as r:
+            await r.add(f"{site.url}/", name="council", options={"rdfa": "documents", "overviews": "follow"})
+            first = await r.sync("council")
+            site.log.clear()
+            again = await r.sync("council")
+            statuses = sorted({asked.status for asked in site.log if not asked.path.endswith(".txt")})
+            titles = [title for (title,) in house.query("select title from item order by 1")]
+            await r.edit("council", options={"overviews": None})
+            kept = await r.sync("council")
+            await r.edit("council", options={"overviews": "follow"})
+            dropped = await r.sync("council")
+    finally:
+        site.close()
+
+    assert (first.status, first.complete, first.tally.created, titles) == ("completed", True, 2, ["Cameras", "Hedges"])
+    assert (again.tally.rows_written, again.complete) == (0, True)
+    assert statuses == [304, 404]
+    assert (kept.tally.created, dropped.tally.deleted) == (2, 2)
+
+
+async def test_overviews_cannot_be_left_out_without_rdfa(house: House) -> None:
+    async with house.open() as r:
+        with pytest.raises(RowenError, match="overviews=follow needs rdfa"):
+            await r.add("http://127.0.0.1:1/", kind="web", options={"overviews": "follow"})

@@ -38,6 +38,8 @@ def judged(turtle: str, lines: list[str], *, drop: bool = True) -> Conformance:
         ("sh:nodeKind sh:IRI", "<http://ex.org/b>", '"b"'),
         ("sh:nodeKind sh:Literal", '"b"', "<http://ex.org/b>"),
         ("sh:nodeKind sh:BlankNodeOrIRI", "<http://ex.org/b>", '"b"@nl'),
+        ("sh:nodeKind sh:BlankNode", "<http://ex.org/.well-known/genid/1>", "<http://ex.org/b>"),
+        ("sh:nodeKind sh:IRI", "<http://ex.org/b>", "<http://ex.org/.well-known/genid/1>"),
         ('sh:pattern "^[a-z]+$"', '"abc"', '"ABC"'),
         ('sh:pattern "^[a-z]+$" ; sh:flags "i"', '"ABC"', '"12"'),
         ('sh:pattern "^http://ex.org/"', "<http://ex.org/b>", "<http://other.org/b>"),

@@ -61,7 +61,6 @@ def test_a_value_is_written_as_its_type_wants_it(written: str, name: str, stored
         (of_type("many", "integer"), "value"),
         (of_type("perhaps", "boolean"), "value"),
         (Literal("  \n"), "empty"),
-        (Blank("_:b1"), "blank"),
         (Iri("no iri at all"), "iri"),
         (Iri("http://[bad"), "iri"),
     ],

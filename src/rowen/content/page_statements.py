@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ada_url
-from turbohtml import Document, parse
+from turbohtml import Document, Element, parse
 
 from rowen.formats.rdf.rdfa import statements_of
 from rowen.formats.rdf.statements import kept_statements
@@ -27,7 +27,12 @@ _DOCUMENT_TYPES: Mapping[str, PageType] = {
     "9d5bfaca-bbf2-49dd-a830-769f91a6377b": "extract",
 }
 _ITEM_TYPES = ("Besluit", "BehandelingVanAgendapunt")
-_LEADS = re.compile("heeftNotulen|heeftAgenda|heeftBesluitenlijst|heeftUittreksel|linkToPublication")
+# Properties of links to documents, as IRIs or with any prefix. Publishers still write the older `linkToBesluit`.
+_LEADS = re.compile(
+    r"(?:^|[\s:/#])(?:heeftNotulen|heeftAgenda|heeftBesluitenlijst|heeftUittreksel|linkToPublication|linkToBesluit)(?=\s|$)"
+)
+_RELATIONS = ("property", "rel", "rev")
+_LINKS = ",".join(f"{tag}[href][{name}]" for tag in ("a", "area", "link") for name in _RELATIONS)
 # A meeting has some twenty documents, an overview some hundred meetings; each link is a request to come.
 _MOST_LINKS = 10_000
 
@@ -72,9 +77,9 @@ def _read(page: Document, url: str, profile: StatementProfile | None, *, given: 
 
 
 def _document_links(page: Document, url: str) -> Iterator[str]:
-    """The addresses of documents: of `href`, since statements have the names of documents instead."""
+    """Yield the addresses of documents, from `href`: the statements themselves name documents by IRIs instead."""
     base = page.base_url(url)
-    leading = (one for one in page.select("a[href][property]") if _LEADS.search(one.attr("property") or ""))
+    leading = (one for one in page.select(_LINKS) if any(_LEADS.search(_words(one, name)) for name in _RELATIONS))
     for written in dict.fromkeys(one.attr("href") or "" for one in leading):
         spend(len(base))
         try:
@@ -84,3 +89,9 @@ def _document_links(page: Document, url: str) -> Iterator[str]:
         path = address.partition("?")[0].lower()
         if address.startswith(("http://", "https://")) and not path.endswith(".pdf") and same_site(address, url):
             yield address
+
+
+def _words(element: Element, name: str) -> str:
+    """Return an attribute that is a list of words as one text; the parser gives some of them as lists."""
+    value = element.attrs.get(name)
+    return " ".join(value) if isinstance(value, list) else value or ""

@@ -30,7 +30,7 @@ RDFA = "rdfa"
 DELTA = "delta-{:012}.json"
 """The name of a delta file, by the number of its last change: names sort as numbers do."""
 
-STATEMENTS_VERSION = 1
+STATEMENTS_VERSION = 2
 """Raised when the same page would be read into other statements: such pages are then read again."""
 
 StatementsWanted: TypeAlias = Literal["documents", "all"]

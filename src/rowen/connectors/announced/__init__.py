@@ -41,7 +41,9 @@ class Announced:
             raise SourceError(f"What the feed {self._url} announces cannot be asked for here.")
         async with self._tools.client() as client:
             visitor = DocumentVisitor(client, self._url, self._options, self._tools)
-            async with aclosing(AnnouncedWalk(self._options, known, visitor).observations()) as observations:
+            async with aclosing(
+                AnnouncedWalk(self._options, known, visitor, self._tools.now).observations()
+            ) as observations:
                 async for observation in observations:
                     yield observation
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from rowen.connectors.announced.memory import OverviewNote
+from rowen.connectors.announced.memory import LINKS_VERSION, OverviewNote
 from rowen.connectors.announced.options import AnnouncedOptions
 from rowen.connectors.base import Held, Tools
 from rowen.connectors.profile import statement_profile
@@ -114,7 +114,7 @@ class DocumentVisitor:
         told = document.record.get(RDFA) or {}
         links = tuple(told.get("links", ())) if self._options.follow else ()
         if document.media_type == "text/html" and told.get("type", "overview") == "overview":
-            note = OverviewNote(list(links), response.etag, response.last_modified)
+            note = OverviewNote(list(links), response.etag, response.last_modified, LINKS_VERSION)
             return Visited("overview", None, links, note)
         tags = (*document.tags, told["type"]) if "type" in told else document.tags
         return Visited("stored", Fetched(replace(document, url=url, tags=tags, links=links)), links)

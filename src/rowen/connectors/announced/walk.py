@@ -7,12 +7,20 @@ more, as a first job would.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from rowen.connectors.announced.memory import OVERVIEWS, AnnouncedCursor, AnnouncementNote, OverviewNote
+from rowen.connectors.announced.memory import (
+    GONE,
+    OVERVIEWS,
+    AnnouncedCursor,
+    AnnouncementNote,
+    GoneNote,
+    OverviewNote,
+)
 from rowen.connectors.announced.options import AnnouncedOptions
 from rowen.connectors.announced.visits import DocumentVisitor, Visited
 from rowen.connectors.base import Held, KnowsFeed
@@ -40,13 +48,18 @@ _WHOLE = 1 << 64
 class AnnouncedWalk:
     """One job."""
 
-    def __init__(self, options: AnnouncedOptions, known: KnowsFeed, visitor: DocumentVisitor) -> None:
+    def __init__(
+        self, options: AnnouncedOptions, known: KnowsFeed, visitor: DocumentVisitor, now: Callable[[], datetime]
+    ) -> None:
         self._options = options
+        self._now = now
         self._known = known
         self._visitor = visitor
         self._cursor = AnnouncedCursor.of(known.cursor)
         self._notes: dict[str, AnnouncementNote] = {}
         self._overviews: dict[Hash, tuple[str, OverviewNote]] = {}
+        self._gone: dict[Hash, tuple[str, GoneNote]] = {}
+        self._met: set[Hash] = set()
         self._held: dict[Hash, Held] = {}
         self._names: dict[Hash, list[str]] = {}
         self._fresh: dict[NoteName, Any] = {}
@@ -67,6 +80,8 @@ class AnnouncedWalk:
         self._is_new = any(note.outcome == "waiting" for note in self._notes.values())
         async for seen in self._walk():
             yield seen
+        if not self._is_full:
+            self._fresh |= {(GONE, url): None for name, (url, _) in self._gone.items() if name not in self._met}
         if self._fresh:
             yield self._checkpoint()
         if self._is_full:
@@ -80,7 +95,11 @@ class AnnouncedWalk:
         async for batch in self._known.recall_all(OVERVIEWS):
             for url, value in batch.items():
                 if (overview := remembered(value, OverviewNote)) is not None:
-                    self._overviews[key(url)] = url, overview
+                    self._overviews[key(url)] = url, overview.current
+        async for batch in self._known.recall_all(GONE):
+            for url, value in batch.items():
+                if (gone := remembered(value, GoneNote)) is not None:
+                    self._gone[key(url)] = url, gone
 
     async def _collect(self) -> AsyncGenerator[Checkpoint]:
         """Note what the feed announced since the last job; each batch is a transaction."""
@@ -112,16 +131,17 @@ class AnnouncedWalk:
     async def _walk(self) -> AsyncGenerator[Observation]:
         """Breadth first, what waits before all else; some visits are under way at a time, taken in their order."""
         queue = deque(self._roots())
-        met = {key(url) for url in queue}
+        met = self._met = {key(url) for url in queue}
         under_way: deque[tuple[str, asyncio.Task[Visited]]] = deque()
         try:
             while queue or under_way:
                 while queue and len(under_way) < AHEAD:
                     url = queue.popleft()
                     if not self._is_to_be_visited(url):
-                        held = self._held[key(url)]
-                        yield Unchanged(held.url)
-                        queue.extend(_new(held.links, met))
+                        passed_over, links = self._passed_over(url)
+                        if passed_over is not None:
+                            yield passed_over
+                        queue.extend(_new(links, met))
                     elif self._may_visit():
                         under_way.append((url, asyncio.create_task(self._visit(url))))
                     else:
@@ -153,11 +173,23 @@ class AnnouncedWalk:
         """Whether a document is new, announced anew, failed before or would be read otherwise, or its turn has come."""
         name = key(url)
         held = self._held.get(name)
-        if held is None or held.body_hash is None or self._known.mode == "full" or name in self._failed:
+        if self._known.mode == "full" or name in self._failed:
             return True
         if any(self._notes[one].outcome == "waiting" for one in self._names.get(name, ())):
             return True
+        if name in self._gone:
+            return self._gone[name][1].is_due(self._now())
+        if held is None or held.body_hash is None:
+            return True
         return self._is_new and self._is_drawn(url)
+
+    def _passed_over(self, url: str) -> tuple[Observation | None, Sequence[str]]:
+        """Return what is known of a document that this job does not visit, and where it leads."""
+        held = self._held.get(key(url))
+        _, gone = self._gone.get(key(url), ("", None))
+        if held is None:
+            return None, ()
+        return (Unchanged(held.url), held.links) if gone is None else (Gone(held.url, gone.why), ())
 
     def _is_drawn(self, url: str) -> bool:
         """Drawn anew with each announcement, and the same for who looks twice."""
@@ -178,6 +210,7 @@ class AnnouncedWalk:
             # A page that became an overview, or one that failed before and turns out to be no document.
             yield Gone(held.url if held else url, visited.why or "It is no document any more.")
         self._note_overview(url, visited)
+        self._note_gone(url, visited)
         for one in self._names.get(name, ()):
             self._note_outcome(one, visited)
         if visited.outcome == "skipped":
@@ -195,6 +228,18 @@ class AnnouncedWalk:
         elif before is not None and visited.outcome in ("stored", "gone"):
             del self._overviews[name]
             self._fresh[OVERVIEWS, stored] = None
+
+    def _note_gone(self, url: str, visited: Visited) -> None:
+        name = key(url)
+        stored, before = self._gone.get(name, (url, None))
+        if visited.outcome == "gone":
+            now = self._now()
+            note = GoneNote(before.since if before else now, now, visited.why or "")
+            self._gone[name] = stored, note
+            self._fresh[GONE, stored] = note.to_note()
+        elif before is not None and visited.outcome not in ("failed", "skipped"):
+            del self._gone[name]
+            self._fresh[GONE, stored] = None
 
     def _note_outcome(self, name: str, visited: Visited) -> None:
         """Note what became of an announcement; a document that is only looked at again stays what it was."""

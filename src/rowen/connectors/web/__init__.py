@@ -121,7 +121,7 @@ class Web:
 
     async def _memory(self, known: Known) -> SiteCursor:
         """What is remembered; a package holds items besides the pages of its site, which count only."""
-        memory = SiteCursor.of(known.cursor, select=self._options.select)
+        memory = SiteCursor.of(known.cursor, reading=self._options.leading)
         if memory.pages is not None and memory.pages < known.count:
             scope, held = SiteScope(self._url, self._options), 0
             async for batch in known.everything():

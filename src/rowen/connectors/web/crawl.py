@@ -93,7 +93,7 @@ class Crawl:
         concurrency: int,
     ) -> None:
         self.memory = SiteCursor(
-            as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True, select=options.select
+            as_of=memory.as_of, sitemap_trust=memory.sitemap_trust, known=True, reading=options.leading
         )
         self.unproven: str | None = None
         self.beyond = self.generated = 0
@@ -140,7 +140,7 @@ class Crawl:
             # A first crawl that is killed has read all that it stored with this boilerplate.
             yield Checkpoint(
                 SiteCursor(
-                    boilerplate=self.memory.boilerplate, edges=self.memory.edges, select=self.memory.select
+                    boilerplate=self.memory.boilerplate, edges=self.memory.edges, reading=self.memory.reading
                 ).to_cursor()
             )
         elif not self._study.trusted:
@@ -340,7 +340,7 @@ class Crawl:
         elif place.depth and self._scope.is_index(place.url):
             self.generated += 1
             yield from self._bridge(place, None, bridge)
-        elif document.record.get("noindex") or page.robots & {"noindex", "none"}:
+        elif page.leads_on:
             yield from self._bridge(place, None, bridge)
         elif preferred and self._prefers(place.url, preferred):
             yield from self._bridge(place, held, bridge._replace(to=preferred))

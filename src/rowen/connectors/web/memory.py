@@ -61,7 +61,8 @@ class _StoredSiteCursor:
     known: bool = True
     pages: int | None = None
     claims: str | None = None
-    select: str | None = None
+    select: str | None = None  # of earlier cursors, which had no `reading`
+    reading: str | None = None
 
 
 @dataclass(slots=True)
@@ -71,8 +72,8 @@ class SiteCursor:
     `known` tells that all bridges are in it: without them, an outage may hide the way to pages that we hold.
     `studied` tells that all that we hold was read with this boilerplate. Where the last walk had
     another one than the walk before, `pages` tells how many it read: if we hold more, some were kept unread (they
-    failed, or their deletion was held back), and nothing was studied. `select` is the part that was looked for: a page
-    without it was a bridge.
+    failed, or their deletion was held back), and nothing was studied. `reading` is what decided whether a page was a
+    bridge, and which links it has (`WebOptions.leading`).
     """
 
     bridges: dict[str, Bridge] = field(default_factory=dict)
@@ -83,23 +84,23 @@ class SiteCursor:
     studied: bool = False
     known: bool = False
     pages: int | None = None
-    select: str | None = None
+    reading: str | None = None
 
     @classmethod
-    def of(cls, cursor: Cursor, *, select: str | None = None) -> "SiteCursor":
-        """What a cursor says for a walk with this selector; nothing, where there is none or it is not ours."""
+    def of(cls, cursor: Cursor, *, reading: str | None = None) -> "SiteCursor":
+        """Return what a cursor says for a walk that reads pages in this way; nothing, where it cannot be used."""
         written = remembered(cursor, _StoredSiteCursor)
         try:
-            return cls(select=select) if written is None else cls._of(written, select)
+            return cls(reading=reading) if written is None else cls._of(written, reading)
         except ValueError as problem:
             log.warning("dropped a cursor that cannot be read; the site is walked from its beginning: %s", problem)
-            return cls(select=select)
+            return cls(reading=reading)
 
     @classmethod
-    def _of(cls, written: "_StoredSiteCursor", select: str | None) -> "SiteCursor":
+    def _of(cls, written: "_StoredSiteCursor", reading: str | None) -> "SiteCursor":
         bridges = {url: Bridge.of(*(bridge or [None])) for url, bridge in written.bridges.items()}
-        if written.claims != claims() or written.select != select:
-            # What could not be read, or lacked that part, may be a page by now, although it has not changed.
+        if written.claims != claims() or written.reading != reading:
+            # Read in another way, a bridge may be a page or have other links, although it has not changed.
             bridges = {url: bridge._replace(etag=None, last_modified=None) for url, bridge in bridges.items()}
         return cls(
             bridges,
@@ -110,19 +111,19 @@ class SiteCursor:
             studied=written.edges is not None,
             known=written.known,
             pages=written.pages,
-            select=select,
+            reading=reading,
         )
 
     def to_cursor(self) -> dict[str, Any]:
         """The memory as a cursor. Of more bridges than a cursor can hold, it tells that they are not all in it."""
         pages = {} if self.pages is None else {"pages": self.pages}
         readers = {} if claims() is None else {"claims": claims()}
-        selected = {} if self.select is None else {"select": self.select}
+        reading = {} if self.reading is None else {"reading": self.reading}
         bridges = dict(_first(sorted(self.bridges.items())))
         return {
             **pages,
             **readers,
-            **selected,
+            **reading,
             "bridges": {url: bridge.to_json() for url, bridge in bridges.items()},
             "as_of": self.as_of,
             "sitemap_trust": self.sitemap_trust,

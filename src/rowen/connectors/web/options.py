@@ -26,6 +26,10 @@ def _split(value: Any) -> Any:
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
+LINKS_VERSION = 2
+"""Raised when other links would be read from the same page. Pages that only lead on are then read again."""
+
+
 class WebOptions(Options):
     """Options of a site."""
 
@@ -52,6 +56,9 @@ class WebOptions(Options):
     ignore: str | None = Field(default=None, description="CSS selector of parts to leave out")
     rdfa: StatementsWanted | None = Field(
         default=None, description="also read what pages state in RDFa: those that are documents, or all"
+    )
+    overviews: Literal["keep", "follow"] = Field(
+        default="keep", description="with rdfa: index pages that are no documents (keep), or only follow their links"
     )
     shapes: ProfileShapes = Field(default=None, description="SHACL shapes in Turtle, or file:PATH, for rdfa")
     nonconforming: ProfileAction = Field(
@@ -84,6 +91,12 @@ class WebOptions(Options):
             raise ValueError("hash_routes needs render=auto or render=always: only a browser sees what follows a #")
         return self
 
+    @model_validator(mode="after")
+    def _classifies_overviews(self) -> Self:
+        if self.overviews == "follow" and self.rdfa is None:
+            raise ValueError("overviews=follow needs rdfa=documents or rdfa=all: RDFa tells which pages are documents")
+        return self
+
     @cached_property
     def included(self) -> re.Pattern[str] | None:
         """What a URL must match, if anything."""
@@ -99,7 +112,13 @@ class WebOptions(Options):
         chosen = self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
         judged = profile_read_by(self.shapes, self.nonconforming)
         stated = {"rdfa": [self.rdfa, STATEMENTS_VERSION], **judged} if self.rdfa else {}
+        chosen |= {"overviews": self.overviews} if self.overviews != "keep" else {}
         return {**chosen, "titles": "own", **stated}
+
+    @property
+    def leading(self) -> str:
+        """Return what decides which pages only lead on, and where pages lead to."""
+        return f"{LINKS_VERSION} {self.overviews} {self.select or ''}"
 
     def listing(self) -> dict[str, Any]:
         """None: what is remembered of a site holds whatever is chosen from it."""

@@ -105,7 +105,7 @@ class PageLook:
         document = page.document
         if document.links and page.robots & {"nofollow", "none"}:
             document = replace(document, links=())
-        if self._is_reshaped(held, document, page.robots):
+        if page.leads_on or self._is_reshaped(held, document):
             yield Skipped(held.url, _NO_PAGE)
             return
         stored = self._boilerplate.strip(document)
@@ -118,14 +118,11 @@ class PageLook:
         for member in refused:
             yield Skipped(member.url, self._front.why or "")
 
-    def _is_reshaped(self, held: Held, document: Document, robots: frozenset[str]) -> bool:
+    def _is_reshaped(self, held: Held, document: Document) -> bool:
         """Whether a page would be no page of ours on a walk, or none that is stored under this address."""
-        record = document.record
-        preferred = record.get("canonical")
+        preferred = document.record.get("canonical")
         return bool(
             (self._options.select and not document.text)
             or (held.depth and self._scope.is_index(held.url))
-            or record.get("noindex")
-            or robots & {"noindex", "none"}
             or (isinstance(preferred, str) and self._scope.is_variant(held.url, preferred))
         )

@@ -125,8 +125,7 @@ async def _edges(
 
 def _leads_on_only(url: str, depth: int, page: FetchedPage, scope: SiteScope) -> bool:
     """Whether a page tells by itself that it is none of ours."""
-    record = page.document.record
-    if record.get("noindex") or page.robots & {"noindex", "none"} or (depth and scope.is_index(url)):
+    if page.leads_on or (depth and scope.is_index(url)):
         return True
-    preferred = record.get("canonical")
+    preferred = page.document.record.get("canonical")
     return isinstance(preferred, str) and scope.is_variant(url, preferred)

@@ -22,6 +22,7 @@ from rowen.model.hashes import Hash, body_hash
 from rowen.model.item import Document, Failed, Observation, Raw, Skipped, Validators
 from rowen.model.media import can_be_read, media_type_of
 from rowen.model.outside import UNREADABLE
+from rowen.model.statements import RDFA
 
 __all__ = [
     "Answer",
@@ -53,10 +54,14 @@ _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "m
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A page that is not the one we hold; `robots` are the words of its X-Robots-Tag."""
+    """A page that is not the one we hold.
+
+    `robots` are the words of its X-Robots-Tag. One that `leads_on` has links to follow, and is no item.
+    """
 
     document: Document
     robots: frozenset[str] = frozenset()
+    leads_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +227,7 @@ class Visitor:
             return Missing(response.status)
         if document.validators != validators:
             document = replace(document, validators=validators)
-        return FetchedPage(document, robots)
+        return FetchedPage(document, robots, self._leads_on(document, robots))
 
     async def _render(self, renderer: Renderer, raw: Raw, response: Response, held: Held | None) -> Answer:
         """What a page says once it is rendered. No validator is kept: its data comes from elsewhere."""
@@ -240,7 +245,17 @@ class Visitor:
             return Same(held.links, seen)
         if await self._soft.is_missing(rendered):
             return Missing(response.status)
-        return FetchedPage(replace(rendered, validators=Validators(body_hash=seen)), robots)
+        document = replace(rendered, validators=Validators(body_hash=seen))
+        return FetchedPage(document, robots, self._leads_on(document, robots))
+
+    def _leads_on(self, document: Document, robots: frozenset[str]) -> bool:
+        """Whether a page asks not to be indexed, or is an overview where those are not wanted."""
+        if document.record.get("noindex") or robots & {"noindex", "none"}:
+            return True
+        if self._options.overviews == "keep" or document.media_type != "text/html":
+            return False
+        stated = document.record.get(RDFA) or {}
+        return bool(stated.get("type", "overview") == "overview")
 
     async def _read_plainly(self, url: str) -> Document | None:
         """What a URL says, if it answers with a page at all."""

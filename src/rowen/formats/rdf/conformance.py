@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rowen.formats.rdf.profile import ProfileShape, PropertyRule
+from rowen.formats.rdf.profile import ProfileShape, PropertyRule, TermKind
+from rowen.formats.rdf.skolem import GENID
 
 __all__ = ["Conformance", "judge"]
 
@@ -105,7 +106,7 @@ class _Judging:
     def _broken(self, term: str, rule: PropertyRule) -> str | None:
         """By which constraint a value does not conform; None if it does."""
         is_name = term.startswith("<")
-        if rule.kind is not None and not rule.kind[0 if is_name else 1]:
+        if rule.kind is not None and _kind(term) not in rule.kind:
             return "nodeKind"
         if rule.datatype is not None and (is_name or _datatype(term) != rule.datatype):
             return "datatype"
@@ -122,6 +123,12 @@ class _Judging:
             return False
         known = self._types.get(term)
         return not known or f"<{of_class}>" in known
+
+
+def _kind(term: str) -> TermKind:
+    if not term.startswith("<"):
+        return "literal"
+    return "blank" if GENID in term else "iri"
 
 
 def _datatype(term: str) -> str:

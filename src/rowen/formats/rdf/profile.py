@@ -7,6 +7,7 @@ shapes file says beyond that is refused when it is declared: to pass over a cons
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal as OneOf
 from typing import TypeAlias
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -31,14 +32,16 @@ _OF_NODES = _WORDS | {"targetClass", "property", "closed", "ignoredProperties"}
 _OF_PROPERTIES = _WORDS | {
     *("path", "datatype", "class", "nodeKind", "minCount", "maxCount", "pattern", "flags", "in"),
 }
-_KINDS: Mapping[str, tuple[bool, bool]] = {
-    # Whether names are allowed, and whether literals are. Statements about nodes without a name are not kept.
-    "IRI": (True, False),
-    "Literal": (False, True),
-    "BlankNode": (False, False),
-    "IRIOrLiteral": (True, True),
-    "BlankNodeOrIRI": (True, False),
-    "BlankNodeOrLiteral": (False, True),
+TermKind: TypeAlias = OneOf["iri", "blank", "literal"]
+"""What a value is. A skolem IRI stands for a blank node."""
+
+_KINDS: Mapping[str, frozenset[TermKind]] = {
+    "IRI": frozenset({"iri"}),
+    "Literal": frozenset({"literal"}),
+    "BlankNode": frozenset({"blank"}),
+    "IRIOrLiteral": frozenset({"iri", "literal"}),
+    "BlankNodeOrIRI": frozenset({"blank", "iri"}),
+    "BlankNodeOrLiteral": frozenset({"blank", "literal"}),
 }
 
 Term: TypeAlias = NamedNode | BlankNode | Literal
@@ -52,7 +55,7 @@ class PropertyRule:
     path: str
     datatype: str | None = None
     of_class: str | None = None
-    kind: tuple[bool, bool] | None = None
+    kind: frozenset[TermKind] | None = None
     at_least: int = 0
     at_most: int | None = None
     pattern: Matches | None = None
@@ -160,7 +163,7 @@ class _Shapes:
         value = self._one(node, name)
         return None if value is None else _iri(value, node, name)
 
-    def _kind(self, node: Term) -> tuple[bool, bool] | None:
+    def _kind(self, node: Term) -> frozenset[TermKind] | None:
         value = self._iri(node, "nodeKind")
         if value is None:
             return None

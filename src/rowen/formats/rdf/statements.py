@@ -1,8 +1,7 @@
-"""What a page says in RDFa becomes statements that can be kept, compared and handed on.
+"""RDFa of a page becomes RDF statements that can be stored, compared and published.
 
-Broken names, dates and languages are repaired where it is clear what was meant, and left out otherwise; both are
-counted by reason. Nodes without a name are left out: their labels mean nothing from one reading to the next, so that
-nobody who follows the differences could tell which one is gone.
+Broken IRIs, dates and languages are repaired where the meaning is clear, and left out otherwise; both are counted by
+reason. Blank nodes get skolem IRIs, so that consumers of the differences can tell which node is gone.
 """
 
 import re
@@ -20,6 +19,7 @@ from rowen.formats.rdf.conformance import judge
 from rowen.formats.rdf.graph import Blank, Literal
 from rowen.formats.rdf.profile import profile_in
 from rowen.formats.rdf.rdfa import XSD, RdfaTriple
+from rowen.formats.rdf.skolem import skolemize
 from rowen.model.statements import StatementProfile
 
 __all__ = ["DERIVED", "UUID", "Statements", "kept_statements"]
@@ -65,9 +65,7 @@ def kept_statements(triples: Iterable[RdfaTriple], page: str, profile: Statement
     made = Statements()
     origin = _named(page, made)
     kept: set[str] = set()
-    for triple in dict.fromkeys(triples):
-        if triple[1] == _USES:
-            continue
+    for triple in skolemize([triple for triple in dict.fromkeys(triples) if triple[1] != _USES], page):
         try:
             kept.add(_statement(triple, made))
         except _UnfitError as problem:
@@ -95,7 +93,7 @@ def _conforming(lines: set[str], profile: StatementProfile, made: Statements) ->
 def _statement(triple: RdfaTriple, made: Statements) -> str:
     """A statement as a line."""
     subject, predicate, value = triple
-    if isinstance(subject, Blank) or isinstance(predicate, Blank) or isinstance(value, Blank):
+    if isinstance(predicate, Blank):
         raise _UnfitError("blank")
     named = _named(subject, made)
     told = str(_literal(value, made)) if isinstance(value, Literal) else _named(value, made)
