@@ -160,6 +160,7 @@ def test_the_public_surface_is_a_decision() -> None:
         "QueueDepth",
         "Raw",
         "Reach",
+        "Redirected",
         "RefusedError",
         "RepeatedAnswer",
         "Revision",

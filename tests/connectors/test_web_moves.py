@@ -1,12 +1,15 @@
 """Pages that have moved, pages under several names, and pages that prefer another name."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
+from rowen.model.url import canonical
 from tests.conftest import House
 from tests.connectors.test_web import names, paths
 from tests.logical import contents, index_of
+from tests.portals.council import Paper
 from tests.portals.site import Page, Site, html, keep
 
 __all__ = ["names"]
@@ -46,7 +49,7 @@ async def test_pages_that_redirect_are_kept_under_their_final_urls(
         run = await r.sync("site")
         again = await r.sync("site")
 
-    assert (run.tally.created, run.tally.deleted, run.tally.unchanged) == (5, 5, 8)
+    assert (run.tally.moved, run.tally.created, run.tally.deleted, run.tally.unchanged) == (5, 0, 0, 8)
     assert (again.tally.unchanged, again.tally.not_modified, again.tally.rows_written) == (13, 13, 0)
     assert index_of(house) == index_of(await rebuilt(new_house, site))
 
@@ -166,7 +169,7 @@ async def test_a_page_that_moved_to_where_nothing_answers_yet_is_kept_until_it_d
         moved = await r.sync("site")
 
     assert (waiting.tally.failed, waiting.tally.deleted, len(held)) == (2, 0, 13)
-    assert (moved.tally.created, moved.tally.deleted, moved.tally.chunks_written) == (1, 1, 1)
+    assert (moved.tally.moved, moved.tally.created, moved.tally.deleted, moved.tally.chunks_written) == (1, 0, 0, 1)
     assert index_of(house) == index_of(await rebuilt(new_house, site))
 
 
@@ -322,3 +325,103 @@ async def test_a_start_that_is_no_item_itself_still_is_where_every_run_starts(
 
     assert (first.status, "/p1" in paths(house, site), "/" in paths(house, site)) == ("completed", True, False)
     assert (again.status, again.tally.rows_written, site.bodies()) == ("completed", 0, [])
+
+
+async def test_a_page_that_redirects_stays_the_same_item_with_its_history_and_its_vectors(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    async with house.open(embedder="hash") as r:
+        await keep(r, site)
+        old, new = f"{site.url}/p5", f"{site.url}/new/5"
+        site.put("/p5", "Page 5", "Hay is made in June.")
+        await r.sync("site")
+        [(item_id,)] = house.query("select id from item where url = %s", canonical(old))
+        site.put("/new/5", "Page 5", "Hay is made in July.")
+        site.pages["/p5"] = redirect("/new/5")
+        rehearsed = await r.sync("site", dry_run=True)
+        run = await r.sync("site")
+        changes = [change for change in await r.changes(limit=1000) if change.run == run.id]
+        versions = await r.history(new)
+        again = await r.sync("site")
+
+    assert house.query("select id from item where url = %s", canonical(new)) == [(item_id,)]
+    assert (run.tally.moved, run.tally.updated, run.tally.created, run.tally.deleted) == (1, 1, 0, 0)
+    assert (rehearsed.tally.moved, rehearsed.tally.updated, rehearsed.tally.deleted) == (1, 1, 0)
+    assert [(change.kind, change.moved_from) for change in changes] == [("created", None), ("moved", canonical(old))]
+    assert len(versions) == 3
+    assert again.tally.rows_written == 0
+    assert index_of(house) == index_of(await rebuilt(new_house, site))
+
+
+async def test_a_rearranged_site_whose_old_addresses_redirect_keeps_its_items(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        ids = dict(house.query("select title, id from item"))
+        for path in [path for path in site.pages if path.startswith("/p")]:
+            site.pages[f"/v2{path}"] = rewritten(site.pages[path])
+            site.pages[path] = redirect(f"/v2{path}")
+        site.pages["/"] = rewritten(site.pages["/"])
+        run = await r.sync("site")
+        asked = list(site.log)
+        site.log.clear()
+        again = await r.sync("site")
+
+    assert dict(house.query("select title, id from item")) == ids
+    assert (run.status, run.tally.moved, run.tally.deleted) == ("completed", 12, 0)
+    assert {line.path for line in asked if line.status == 301} == {f"/p{number}" for number in range(1, 13)}
+    assert (again.tally.rows_written, [line.status for line in site.log if line.status == 301]) == (0, [])
+    assert index_of(house) == index_of(await rebuilt(new_house, site))
+
+
+async def test_pages_that_vanish_cost_no_request_where_nothing_is_new(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages = {
+            path: Page(html("Alone", "Nothing below.")) if path == "/" else page for path, page in site.pages.items()
+        }
+        site.log.clear()
+        run = await r.sync("site", accept_deletions=True)
+
+    assert (run.tally.deleted, [line.path for line in site.log if line.path.startswith("/p")]) == (12, [])
+
+
+async def test_of_several_pages_that_redirect_to_one_the_one_with_its_content_moves(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        [(kept,)] = house.query("select id from item where title = 'Page 3'")
+        site.pages |= {"/one": site.pages["/p3"], "/p2": redirect("/one"), "/p3": redirect("/one")}
+        site.put("/other", "Other", "Says something else.")
+        site.pages |= {"/p4": redirect("/other"), "/p5": redirect("/other")}
+        run = await r.sync("site", accept_deletions=True)
+
+    assert (run.tally.moved, run.tally.created) == (1, 1)
+    assert house.query("select id from item where url = %s", canonical(f"{site.url}/one")) == [(kept,)]
+    assert not paths(house, site) & {"/p2", "/p3", "/p4", "/p5"}
+
+
+async def test_rdf_statements_of_a_page_that_moved_leave_its_old_address(house: House) -> None:
+    site = Site()
+    site.pages["/"] = Page(Paper("Start", links=("/a",)).html("/"))
+    site.pages["/a"] = Page(Paper("Cameras").html("/a"))
+    try:
+        async with house.open() as r:
+            await r.add(f"{site.url}/", name="council", options={"rdfa": "documents"})
+            await r.sync("council")
+            site.pages |= {"/b": site.pages["/a"], "/a": redirect("/b")}
+            run = await r.sync("council")
+    finally:
+        site.close()
+
+    deltas = house.query(
+        "select right(page, 2), cardinality(added), cardinality(removed) from statement_change"
+        " where run_id = %s order by number",
+        run.id,
+    )
+    assert run.tally.moved == 1
+    assert deltas == [("/b", 5, 0), ("/a", 0, 5)]
+
+
+def rewritten(page: Page) -> Page:
+    return replace(page, body=page.body.replace(b'href="/p', b'href="/v2/p'))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -97,6 +97,7 @@ class Planner:
         recipe: Recipes,
         workers: Workers,
         quarantined: set[Hash],
+        redirects: Mapping[Hash, Hash],
         gone: Iterable[int] = (),
         pending: Pending,
         chronological: bool = False,
@@ -109,6 +110,7 @@ class Planner:
         self.pending = pending
         self.states = states
         self.failed: set[Hash] = set()
+        self.redirects = redirects
         self._database = database
         self._source = source
         self._known = known
@@ -119,6 +121,7 @@ class Planner:
         self._unsettled: set[Hash] = set()
         self._arriving: set[Hash] = set()
         self._arrivals: dict[Hash, Arrival] = {}
+        self._contents: dict[Hash, Hash] = {}
 
     def settle(self, plan: Plan) -> None:
         """Note that a plan was committed."""
@@ -136,10 +139,17 @@ class Planner:
         return [item_id for item_id in self.pending.held if item_id in self.seen]
 
     def note_arrivals(self, plan: Plan) -> None:
-        """Note what would be created, and is not: it may be what moved."""
+        """Note what a dry run would create: it may be what moved."""
         for write in plan.writes:
             if write.stored is None and write.document.media_type == DATASET:
                 self._arrivals[write.key] = arrival(write.document)
+            elif write.stored is None:
+                self._contents[write.key] = write.document.content_hash
+
+    @property
+    def redirected_arrivals(self) -> Sequence[tuple[Hash, Hash]]:
+        """Return the keys that lead to what a dry run would create, each with the content hash of that."""
+        return [(old, self._contents[new]) for old, new in self.redirects.items() if new in self._contents]
 
     @property
     def arrivals(self) -> Sequence[Arrival]:

@@ -28,6 +28,7 @@ from rowen.harvest.sample import first_documents
 from rowen.harvest.seen import Seen
 from rowen.harvest.stages import together
 from rowen.harvest.sweep import Guard, Swept, rehearse, sweep
+from rowen.model.hashes import Hash
 from rowen.model.item import (
     Checkpoint,
     Complete,
@@ -39,12 +40,14 @@ from rowen.model.item import (
     Incomplete,
     Namesakes,
     Observation,
+    Redirected,
     Skipped,
     Unchanged,
 )
 from rowen.model.outside import message
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
+from rowen.model.url import key as key_of
 from rowen.settings import Settings
 from rowen.store import gone, items, quarantine, runs, sources, statements, twins, withdrawn
 from rowen.store import held as held_store
@@ -65,7 +68,7 @@ RENEWAL_S = 5.0
 LOOK_S = 30.0
 
 _ENDINGS = frozenset({Complete, Incomplete})
-_NOTES = frozenset({FellBack, Namesakes})
+_NOTES = frozenset({FellBack, Namesakes, Redirected})
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +130,7 @@ class Harvest:
         self._words = WordIndex(database)
         self._complete: Complete | None = None
         self._pulling: asyncio.Task[None] | None = None
+        self._redirects: dict[Hash, Hash] = {}
         self._stopped = self._crashed = False
         self._trouble: RowenError | None = None
 
@@ -253,6 +257,7 @@ class Harvest:
             self._database,
             self._source,
             known=known,
+            redirects=self._redirects,
             recipe=self._recipe,
             workers=self._workers,
             quarantined={one.key for one in quarantined},
@@ -325,6 +330,8 @@ class Harvest:
         match told:
             case Namesakes(shared, dropped):
                 self.tally.add({"shared": shared, "dropped": dropped})
+            case Redirected(url, to):
+                self._redirects[key_of(url)] = key_of(to)
             case FellBack(why):
                 log.warning("fell back to a whole walk of %s: %s", self._source.name, why)
                 self.tally.fell_back += 1

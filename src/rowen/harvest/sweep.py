@@ -104,7 +104,7 @@ async def sweep(
         await runs.fence(c, run_id)
         if swept.moved:
             async for moved in moves.made(c):
-                await changes.append(c, source, run_id, [changes.LogLine("moved", *move) for move in moved])
+                await changes.append(c, source, run_id, [move.line for move in moved])
         if swept.deleted:
             unstated = 0
             async for dropped in missing.deleted(c):
@@ -139,7 +139,14 @@ async def _decide(
     absent = await _note_missing(c, source, planner, whole=whole)
     if not absent:
         return Swept()
-    found = await moves.find(c, source.id, arrivals=planner.arrivals, is_created=is_created)
+    found = await moves.find(
+        c,
+        source.id,
+        arrivals=planner.arrivals,
+        redirects=planner.redirects,
+        redirected_arrivals=planner.redirected_arrivals,
+        is_created=is_created,
+    )
     absent -= found.moved
     # What came and went within this run was never shown to anybody: it is no loss.
     doomed = await missing.doom_those(c, (item_id for item_id in planner.gone if is_created(item_id)))

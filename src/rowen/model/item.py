@@ -35,6 +35,7 @@ __all__ = [
     "NoteName",
     "Observation",
     "Raw",
+    "Redirected",
     "Skipped",
     "Unchanged",
     "Validators",
@@ -186,6 +187,14 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Redirected:
+    """An item that is stored under `url` is now found at `to`. If that is a new item, it is the same one, moved."""
+
+    url: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The item is there but could not be read: its last good copy stays, the error is kept in quarantine."""
 
@@ -271,7 +280,17 @@ class Namesakes:
 
 
 Observation: TypeAlias = (
-    Fetched | Unchanged | Gone | Failed | Skipped | Checkpoint | FellBack | Namesakes | Complete | Incomplete
+    Fetched
+    | Unchanged
+    | Gone
+    | Redirected
+    | Failed
+    | Skipped
+    | Checkpoint
+    | FellBack
+    | Namesakes
+    | Complete
+    | Incomplete
 )
 
 

@@ -45,7 +45,7 @@ select pg_notify('rowen_due', '') where exists (select from webhook where state 
 
 
 class LogLine(NamedTuple):
-    """A change about to be logged; `statements` tell how those of a page differ."""
+    """A change about to be logged; `statements` tell how those of a page differ, of a move those of the old address."""
 
     kind: ChangeKind
     key: Hash
@@ -80,7 +80,9 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
         """,
         [source.id, source.name, run_id, *columns],
     )
-    deltas = [(place, line.url, line.statements) for place, line in enumerate(lines, 1) if line.statements]
+    deltas = [
+        (place, line.moved_from or line.url, line.statements) for place, line in enumerate(lines, 1) if line.statements
+    ]
     if deltas:
         await statements.append(c, source, run_id, deltas, lines=len(lines))
     await c.execute(_TELL)

@@ -1,22 +1,28 @@
-"""Items that get another key, since their source gave them other identifiers.
+"""Items that get another key: their source gave them other identifiers, or redirects their addresses.
 
 It is decided set-wise, from what is missing and what is new since the source was last seen whole.
 
-Evidence is taken in the order of its strength: the same files, the same title and date of issue, the same words, and in
-the end the same title. A mark decides only where one missing item, one new item and no other item of the source has
-it: namesakes are not swapped. What stronger evidence has decided is out of the way of weaker evidence. So the answer
-depends on the two sets alone, not on the order in which they came.
+A redirect from a missing item to a new one is proof. Of several items that redirect to one, that with the same content
+moves; if there is none or more than one, none does.
 
-Only datasets are matched. Their identifier is a number that the software of a portal gave them; a page or a file is
-known by its address to all who link to it, and at another address it is another one.
+For datasets, evidence is taken in the order of its strength: the same files, the same title and date of issue, the same
+words, and in the end the same title. A mark decides only where one missing item, one new item and no other
+item of the source has it: namesakes are not swapped. What stronger evidence has decided is out of the way of weaker
+evidence. So the answer depends on the two sets alone, not on the order in which they came.
+
+Only datasets are matched by what they say. Their identifier is a number that the software of a portal gave them; a page
+or a file is known by its address to all who link to it, and at another address it is another one, unless the site says
+otherwise by a redirect.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rowen.model.hashes import Hash, canonical_json
 from rowen.model.item import Document
+from rowen.model.statements import StatementDelta
 from rowen.model.twins import DATASET
+from rowen.store.changes import LogLine
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, scalar
 
@@ -56,6 +62,13 @@ class Move(NamedTuple):
     content_hash: Hash
     record_hash: Hash
     moved_from: str
+    stated: list[str] | None = None
+
+    @property
+    def line(self) -> LogLine:
+        """Return the line of the change log, with the RDF statements that the old address no longer makes."""
+        gone = StatementDelta([], self.stated, 0) if self.stated else None
+        return LogLine("moved", *self[:-1], statements=gone)
 
 
 def arrival(document: Document) -> Arrival:
@@ -124,6 +137,28 @@ _EVIDENCE = (
     ),
 )
 
+_FOLLOWED = """
+insert into pair (old_id, new_id, same)
+with redirect as (
+    select old.id as old_id, new.id as new_id, old.content_hash = new.content_hash as same
+      from unnest(%(old)b::bytea[], %(new)b::bytea[]) as led(old_key, new_key)
+      join item old on old.source_id = %(source)s and old.key = old_key
+      join item new on new.source_id = %(source)s and new.key = new_key and new.id > %(since)s
+     where exists (select from missing where missing.id = old.id)
+       and not exists (select from missing where missing.id = new.id)
+     union all
+    select old.id, -1000000000 - ordinal, old.content_hash = arrived.content_hash
+      from unnest(%(keys)b::bytea[], %(contents)b::bytea[])
+           with ordinality as arrived(old_key, content_hash, ordinal)
+      join item old on old.source_id = %(source)s and old.key = old_key
+     where exists (select from missing where missing.id = old.id)
+), judged as (
+    select redirect.*, count(*) over by_target as rivals, count(*) filter (where same) over by_target as alike
+      from redirect window by_target as (partition by new_id)
+)
+select old_id, new_id, same from judged where rivals = 1 or (same and alike = 1)
+"""
+
 _PAIR = """
 insert into pair (old_id, new_id, same)
 select old.id, new.id, old.content_hash = new.content_hash
@@ -146,25 +181,50 @@ def is_arrival(item_id: int) -> bool:
 
 
 async def find(
-    c: Connection, source_id: int, *, arrivals: Sequence[Arrival], is_created: Callable[[int], bool]
+    c: Connection,
+    source_id: int,
+    *,
+    arrivals: Sequence[Arrival],
+    redirects: Mapping[Hash, Hash],
+    redirected_arrivals: Sequence[tuple[Hash, Hash]],
+    is_created: Callable[[int], bool],
 ) -> FoundMoves:
     """Find which of the missing items are known by other keys now; they are missing no longer.
 
-    `arrivals` are datasets that are new, but not stored, as in a dry run.
+    `redirects` lead from old keys to new ones. `arrivals` are datasets that are new, but not stored, as in a dry run;
+    `redirected_arrivals` are old keys with the content hashes of what they lead to, which is not stored either.
     """
     values = {"source": source_id, "dataset": DATASET, "since": await _last_seen_whole(c, source_id)}
-    if not arrivals and not await scalar(c, f"select exists {_ITEMS}{_IS_NEW})".encode(), values):
+    has_datasets = arrivals or await scalar(c, f"select exists {_ITEMS}{_IS_NEW})".encode(), values)
+    if not has_datasets and not redirects:
         return FoundMoves()
     for statement in _TABLES.split(";"):
         await c.execute(statement.encode())
+    if redirects:
+        await _follow(c, values, redirects, redirected_arrivals)
+    if has_datasets:
+        await _match_datasets(c, values, arrivals)
+    await c.execute("delete from missing using pair where id = old_id")
+    return await _count(c, is_created)
+
+
+async def _follow(
+    c: Connection, values: Mapping[str, object], redirects: Mapping[Hash, Hash], arrivals: Sequence[tuple[Hash, Hash]]
+) -> None:
+    """Pair each missing item with the new one that its address redirects to."""
+    keys, contents = zip(*arrivals, strict=True) if arrivals else ((), ())
+    given = {"old": list(redirects), "new": list(redirects.values()), "keys": list(keys), "contents": list(contents)}
+    await c.execute(_FOLLOWED, {**values, **given})
+
+
+async def _match_datasets(c: Connection, values: dict[str, object], arrivals: Sequence[Arrival]) -> None:
+    """Pair missing datasets with new ones by what they say."""
     await _stage(c, f"{_INSERT}{_ITEMS}{_IS_MISSING}) as held", values | {"is_new": False})
     await _stage(c, f"{_INSERT}{_ITEMS}{_IS_NEW}) as held", values | {"is_new": True})
     await _stage(c, _INSERT + _ARRIVALS, _columns(arrivals) | {"is_new": True})
     await c.execute("analyze moving")
     for evidence in _EVIDENCE:
         await _decide(c, evidence, values)
-    await c.execute("delete from missing using pair where id = old_id")
-    return await _count(c, is_created)
 
 
 async def _last_seen_whole(c: Connection, source_id: int) -> int:
@@ -200,7 +260,10 @@ async def _count(c: Connection, is_created: Callable[[int], bool]) -> FoundMoves
 _MAKE_MOVES = (
     """
     create temporary table moved on commit drop as
-    select pair.*, old.url as moved_from, old.revision as before, not same or new.revision > 1 as revised,
+    select pair.*, old.url as moved_from, old.revision as before,
+           case when old.record ? 'rdfa'
+                then array(select jsonb_array_elements_text(old.record -> 'rdfa' -> 'statements')) end as stated,
+           not same or new.revision > 1 as revised,
            same and old.language is not distinct from new.language and old.chunker = new.chunker as alike
       from pair join item old on old.id = old_id join item new on new.id = new_id
     """,
@@ -248,7 +311,7 @@ async def made(c: Connection) -> AsyncIterator[list[Move]]:
     after = 0
     while rows := await all_rows(
         c,
-        "select old_id, key, url, title, content_hash, record_hash, moved_from"
+        "select old_id, key, url, title, content_hash, record_hash, moved_from, stated"
         " from moved join item on id = old_id where old_id > %s order by old_id limit %s",
         [after, _LINES_AT_ONCE],
     ):

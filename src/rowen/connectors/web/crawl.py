@@ -36,7 +36,7 @@ from rowen.connectors.web.visit import (
 )
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.robots import Robots
-from rowen.model.item import Checkpoint, Document, Fetched, Gone, Observation, Skipped, Unchanged
+from rowen.model.item import Checkpoint, Document, Fetched, Gone, Observation, Redirected, Skipped, Unchanged
 from rowen.model.url import canonical
 
 __all__ = ["Crawl"]
@@ -50,6 +50,8 @@ LEAST_AHEAD = 8
 LOOKED_UP = 128
 # Half of the 20 that browsers follow: each is a request.
 MOST_REDIRECTS = 10
+# Requests: a site of ten thousand pages that is rearranged is asked for a tenth more, once.
+MOST_VANISHED = 1000
 # URLs that may be asked for, for each page that is allowed: redirects and second names lead to pages, but some lead on
 # without end. A walk that is cut off here is not complete, and deletes nothing.
 ASKS_PER_PAGE = 20
@@ -116,6 +118,7 @@ class Crawl:
         self._troubles: dict[str, BrokenPage | Closed] = {}
         self._count = 0
         self._read = 0
+        self._new = 0
         self._asked = 0
         self._study = Study(trusted=memory.boilerplate == Boilerplate())
         self._front = Interstitials(known.losable if known.losable < known.count else None)
@@ -165,6 +168,8 @@ class Crawl:
             for visit in under_way:
                 visit.answer.cancel()
             await asyncio.gather(*(visit.answer for visit in under_way), return_exceptions=True)
+        async for redirected in self._redirects_of_vanished():
+            yield redirected
         # Who asks for one page watches it, and wants no other.
         self.beyond = len(under_way) + len(self._queue) if self._options.max_pages > 1 else 0
         for document in self._front.rest():
@@ -179,6 +184,38 @@ class Crawl:
         self.unproven = self._front.why or self.unproven
         if self._asked > LEAST_DOUBTED and 2 * len(self._troubles) > self._asked:
             self.unproven = f"{len(self._troubles)} of {self._asked} pages could not be read."
+
+    async def _redirects_of_vanished(self) -> AsyncGenerator[Observation]:
+        """Ask pages that nothing links to any more where they are now: a site that was rearranged redirects them.
+
+        Nothing is asked unless there are new pages, and no more pages than are new.
+        """
+        if not self._new or self.unproven or self._troubles or self._options.max_pages == 1:
+            return
+        left = min(self._new, MOST_VANISHED)
+        async for batch in self._known.everything():
+            vanished = [held for held in batch if canonical(held.url) not in self._met][:left]
+            left -= len(vanished)
+            for start in range(0, len(vanished), self._ahead):
+                asked = vanished[start : start + self._ahead]
+                async with asyncio.TaskGroup() as asking:
+                    targets = [asking.create_task(self._target(held)) for held in asked]
+                for held, target in zip(asked, targets, strict=True):
+                    if (page := target.result()) is not None:
+                        yield Redirected(held.url, page.url)
+            if not left:
+                return
+
+    async def _target(self, held: Held) -> PageUrl | None:
+        """Return the page of this walk that an address leads to, over any number of redirects."""
+        url = held.url
+        for _ in range(MOST_REDIRECTS):
+            answer = await self._ask(_Place(url, held.depth or 1), None, None)
+            page = self._scope.page(answer.to) if isinstance(answer, Moved) else None
+            if page is None or page.name in self._met:
+                return page
+            url = page.url
+        return None
 
     def _is_enough(self) -> bool:
         """Whether the walk has its pages; one that finds hardly any among endless places is cut off."""
@@ -349,6 +386,7 @@ class Crawl:
         else:
             self._count += 1
             self._read += 1
+            self._new += held is None
             stored = self._study.boilerplate.strip(document)
             self._follow(document.links, place.depth)
         if held is None or replaced:
@@ -459,6 +497,8 @@ class Crawl:
                 yield from self._keep(place, moved, trouble)
         else:
             self._movers.setdefault(page.name, []).extend(movers)
+            for moved in movers:
+                yield Redirected(moved.url, page.url)
 
     def _follow(self, links: Iterable[str], depth: int) -> None:
         if depth < self._options.max_depth:
