@@ -10,6 +10,7 @@ async def test_the_view_tells_mode_status_start_count_and_cursor_of_the_last_syn
     try:
         async with house.open() as r:
             first = await r.sync(site.address)
+            [counts] = house.query("select datasets_synced, datasets from portal_sync_status")
             site.down = True
             second = await r.sync(site.address)
     finally:
@@ -17,7 +18,10 @@ async def test_the_view_tells_mode_status_start_count_and_cursor_of_the_last_syn
 
     [row] = house.query(
         "select portal_url, last_successful_sync, last_sync_mode, sync_status, last_sync_started, datasets_synced,"
+        " datasets,"
         " cursor ->> 'items' from portal_sync_status"
     )
     assert (first.status, second.status) == ("completed", "failed")
-    assert row == (site.address, first.started_at, "incremental", "failed", second.started_at, 3, "3")
+    assert counts == (3, 3)
+    assert first.to_json()["total_found"] == 3
+    assert row == (site.address, first.started_at, "incremental", "failed", second.started_at, 0, 3, "3")

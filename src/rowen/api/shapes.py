@@ -142,7 +142,7 @@ def _all_shapes() -> dict[str, Shape]:
     run = _made(
         "Run",
         Run.__doc__,
-        {"run": int, **_fields(Run, without=("id", "tally")), **_fields(Tally)},
+        {"run": int, "total_found": int, **_fields(Run, without=("id", "tally")), **_fields(Tally)},
     )
     plain = (
         *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),

@@ -140,6 +140,7 @@ class Run:
             "mode": self.mode,
             "status": self.status,
             "complete": self.complete,
+            "total_found": self.tally.seen,
             **self.tally.to_json(),
             "started_at": self.started_at.isoformat(),
             "finished_at": self.finished_at.isoformat() if self.finished_at else None,
