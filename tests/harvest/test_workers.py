@@ -2,13 +2,20 @@
 
 import asyncio
 import pickle
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from rowen import ItemError, Raw
+from rowen import Checkpoint, Complete, Fetched, ItemError, Raw, programs
 from rowen.harvest import prepare, worker
+from rowen.harvest.answers import unpickle
 from rowen.harvest.prepare import Workers, _Worker
-from rowen.harvest.worker import LENGTH, Prepared, Refused
+from rowen.harvest.worker import HEAD, Answer, Prepared, Refused, Task
+from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
+from tests.conftest import House
+from tests.portals.scripted import Scripted, shows
 
 
 def markdown(number: int, size: int = 20_000) -> Raw:
@@ -91,33 +98,223 @@ async def test_a_connector_may_have_one_body_read() -> None:
         await workers.read(Raw("https://example.org/b", bytes(range(256)) * 10, name="b.txt"))
 
 
-async def test_cancelling_leaves_no_process_behind() -> None:
-    workers = Workers(1)
+async def test_cancelling_leaves_no_process_behind(processes: list[Process]) -> None:
+    workers = Workers(2)
     task = asyncio.create_task(workers.prepare([markdown(number, 200_000) for number in range(30)]))
-    await asyncio.sleep(0.3)
+    await started(processes)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    processes = [each._process for each in workers._all if each._process is not None]
 
     await workers.close()
 
+    assert processes
     assert all(process.returncode is not None for process in processes)
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """All worker processes that are started."""
+    seen: list[Process] = []
+
+    async def noted(*command: Any, **how: Any) -> Process:
+        seen.append(await programs.start(*command, **how))
+        return seen[-1]
+
+    monkeypatch.setattr(prepare, "start", noted)
+    return seen
+
+
+async def started(processes: list[Process]) -> None:
+    async with asyncio.timeout(60):
+        while not processes:
+            await asyncio.sleep(0.01)
+
+
+async def assert_each_gets_its_own(workers: Workers, note: object = "") -> None:
+    for number in range(3):
+        raw = Raw(f"https://example.org/next/{number}", f"# Next {number}\n\n{'word ' * 4000}".encode(), name="n.md")
+        document = await workers.read(raw)
+        assert (document.url, document.title) == (raw.url, f"Next {number}"), note
+
+
+async def test_after_a_cancelled_question_the_next_ones_get_their_own_answers(processes: list[Process]) -> None:
+    workers = Workers(1)
+    waits = 0
+    try:
+        async for number in cancelled_at_each_wait(lambda: workers._ask([markdown(1, 600_000)])):
+            waits = number
+            await assert_each_gets_its_own(workers, number)
+    finally:
+        await workers.close()
+
+    assert waits > 2
+    assert all(process.returncode is not None for process in processes)
+
+
+async def test_a_worker_that_is_starting_can_be_cancelled(processes: list[Process]) -> None:
+    workers = Workers(1)
+    try:
+        for _ in range(3):
+            assert await cancelled_at_wait(workers._ask([markdown(1)]), 1)
+        await assert_each_gets_its_own(workers)
+    finally:
+        await workers.close()
+
+    assert len(processes) == 4
+    assert all(process.returncode is not None for process in processes)
+
+
+async def test_an_answer_that_comes_too_late_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "COMMAND", hostile("time.sleep(1)"))
+    workers = Workers(1)
+    try:
+        await assert_each_gets_its_own(workers)
+        workers._time_limit_s = 0.1
+        with pytest.raises(ItemError, match="took longer"):
+            await workers.read(Raw("https://example.org/bad", b"HOSTILE " * 2000, name="bad.md"))
+        workers._time_limit_s = 60
+        await assert_each_gets_its_own(workers)
+    finally:
+        await workers.close()
+
+
+@pytest.mark.parametrize("failure", [MemoryError, KeyboardInterrupt, GeneratorExit])
+async def test_a_question_that_fails_in_any_way_leaves_no_answer_behind(
+    failure: type[BaseException], monkeypatch: pytest.MonkeyPatch, processes: list[Process]
+) -> None:
+    workers = Workers(1)
+
+    def fail(*_: Any) -> None:
+        raise failure
+
+    try:
+        monkeypatch.setattr(prepare, "unpickle", fail)
+        with pytest.raises(failure):
+            await workers._ask([markdown(1)])
+        monkeypatch.setattr(prepare, "unpickle", unpickle)
+        await assert_each_gets_its_own(workers)
+    finally:
+        await workers.close()
+
+    assert [process.returncode is not None for process in processes] == [True, True]
+
+
+async def test_a_worker_that_died_between_two_questions_costs_no_item(processes: list[Process]) -> None:
+    workers = Workers(1)
+    try:
+        await assert_each_gets_its_own(workers)
+        processes[0].kill()
+        await processes[0].wait()
+        await assert_each_gets_its_own(workers)
+    finally:
+        await workers.close()
+
+
+async def test_an_answer_with_the_number_of_another_question_is_refused(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    late = """
+from rowen.harvest import worker
+class Head:
+    size, unpack, real = worker.HEAD.size, worker.HEAD.unpack, worker.HEAD
+    @classmethod
+    def pack(cls, number, size):
+        return cls.real.pack(number - 1, size)
+worker.HEAD = Head
+worker.main()
+"""
+    monkeypatch.setattr(prepare, "COMMAND", late)
+    workers = Workers(1)
+    try:
+        with pytest.raises(ItemError, match="crashed"):
+            await workers.read(markdown(1))
+    finally:
+        await workers.close()
+
+    assert "answered question 0 when it was asked question 1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "import dataclasses; return dataclasses.replace(real(raw), url='https://example.org/other')",
+        "return 'no document'",
+    ],
+)
+async def test_an_answer_about_another_page_is_refused(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "COMMAND", hostile(answer))
+    workers = Workers(1)
+    try:
+        raws = [markdown(1), Raw("https://example.org/bad", b"HOSTILE " * 2000, name="bad.md"), markdown(2)]
+        answers = await workers.prepare(raws)
+    finally:
+        await workers.close()
+
+    assert [type(answer) for answer in answers] == [Prepared, Refused, Prepared]
+
+
+async def test_closing_in_the_middle_of_a_question_ends_it(processes: list[Process]) -> None:
+    workers = Workers(1)
+    asking = asyncio.create_task(workers.read(markdown(1, 2_000_000)))
+    waiting = asyncio.create_task(workers.read(markdown(2)))
+    await started(processes)
+
+    await workers.close()
+
+    results = await asyncio.gather(asking, waiting, return_exceptions=True)
+    assert [str(result) for result in results] == ["The parse workers were closed while a body was read."] * 2
+    assert all(process.returncode is not None for process in processes)
+    await assert_each_gets_its_own(workers)
+    await workers.close()
+
+
+async def test_closing_that_is_cancelled_leaves_no_process_behind(processes: list[Process]) -> None:
+    workers = Workers(2)
+    await workers.prepare([markdown(number) for number in range(40)])
+
+    assert await cancelled_at_wait(workers.close(), 1)
+
+    assert processes
+    async with asyncio.timeout(60):
+        for process in processes:
+            await process.wait()
+    await assert_each_gets_its_own(workers)
+    await workers.close()
 
 
 async def test_a_worker_whose_answer_nobody_reads_can_be_stopped() -> None:
     worker = _Worker()
-    asking = asyncio.create_task(worker.ask([markdown(1, 2_000_000)]))
-    while worker._process is None:
-        await asyncio.sleep(0.01)
+    asking = asyncio.create_task(worker.ask([markdown(1)]))
+    await asking
     process = worker._process
-    asking.cancel()
+    assert process is not None and process.stdin is not None and process.stdout is not None  # noqa: PT018
     question = pickle.dumps([markdown(1, 2_000_000)])
-    assert process.stdin is not None
-    process.stdin.write(LENGTH.pack(len(question)) + question)
-    while not process.stdout._paused:  # type: ignore[union-attr]
-        await asyncio.sleep(0.01)
-
+    process.stdin.write(HEAD.pack(2, len(question)) + question)
     async with asyncio.timeout(60):
-        await worker.stop()
+        while not process.stdout._paused:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+        worker.close()
+        await worker.gone()
 
     assert process.returncode is not None
+
+
+async def test_an_answer_about_another_page_fails_the_run_and_is_not_stored(
+    house: House, kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds(Scripted)
+    prepared = Workers.prepare
+
+    async def swapped(workers: Workers, tasks: list[Task]) -> list[Answer]:
+        return (await prepared(workers, tasks))[::-1]
+
+    monkeypatch.setattr(Workers, "prepare", swapped)
+    shows(Fetched(markdown(1)), Fetched(markdown(2)), Checkpoint("end"), Complete())
+    async with house.open() as r:
+        await r.add("scripted:one", name="one")
+        with pytest.raises(RuntimeError, match=r"answer to https://example.org/1 is about https://example.org/2"):
+            await r.sync("one")
+
+        [run] = await r.runs()
+        assert (run.status, "is about https://example.org/2" in (run.error or "")) == ("failed", True)
+    assert house.query("select count(*) from item") == [(0,)]

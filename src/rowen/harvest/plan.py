@@ -13,7 +13,7 @@ from rowen.harvest.known import StoredKnown
 from rowen.harvest.prepare import Workers
 from rowen.harvest.recipes import Recipes
 from rowen.harvest.seen import Seen
-from rowen.harvest.worker import Passages, Prepared, Refused, Text
+from rowen.harvest.worker import Passages, Prepared, Refused, Text, check_url
 from rowen.model.hashes import Hash
 from rowen.model.item import Checkpoint, Document, Failed, Raw, Unchanged
 from rowen.model.run import Outcome
@@ -259,6 +259,7 @@ class Planner:
         for (key, raw), answer in zip(unread, answers, strict=True):
             match answer:
                 case Prepared(document, chunks):
+                    check_url(document.url, raw.url)
                     documents.append((key, document, chunks))
                 case Refused(error, hint):
                     self._fail(key, Failed(raw.url, error, hint, raw.body), stored, plan)
@@ -284,11 +285,12 @@ class Planner:
                     uncut.append(write)
             if verdict.write_check and row is not None and own is None:
                 plan.checks.append(check_of(row.id, document, self._recipes))
-        texts = [Text(write.document.text) for write in uncut]
+        texts = [Text(write.document.url, write.document.text) for write in uncut]
         for write, answer in zip(uncut, await self._workers.prepare(texts), strict=True):
             if isinstance(answer, Refused):
                 self._refuse(write, answer, stored, plan)
             elif isinstance(answer, Passages):
+                check_url(answer.url, write.document.url)
                 write.chunks.extend(answer.chunks)
 
     async def _same_records(

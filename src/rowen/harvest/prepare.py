@@ -5,16 +5,34 @@ says; all else has a process of its own around it, with limits of time, memory a
 """
 
 import asyncio
+import logging
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from rowen.concurrency import together
 from rowen.content import readers
 from rowen.errors import ItemError
 from rowen.harvest.answers import unpickle
-from rowen.harvest.worker import LENGTH, Answer, Call, Prepared, Raised, Refused, Result, Task, Text, Uncut, prepare_all
+from rowen.harvest.worker import (
+    HEAD,
+    Answer,
+    Call,
+    Passages,
+    Prepared,
+    Raised,
+    Refused,
+    Result,
+    Task,
+    Text,
+    Uncut,
+    check_url,
+    prepare_all,
+)
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Document, Raw
 from rowen.programs import environment, isolated_python, start
@@ -37,16 +55,22 @@ TIME_LIMIT_S = 60.0
 LEAST_BYTES_PER_S = 500_000
 # The largest honest answer is that of a body of 64 MB in which every byte becomes an object.
 MOST_ANSWER_BYTES = 1 << 30
+# The system ends a killed process in milliseconds; one that it cannot end, such as one that waits for a broken disk, is
+# left to it.
+FAREWELL_S = 10.0
 COMMAND = "from rowen.harvest.worker import main; main(places)"
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class Workers:
     """A few processes that prepare items. They start when first needed and are replaced when they die.
 
     A body that hangs, crashes or exhausts a worker costs that item alone: the batch it came with is tried again
-    one by one.
+    one by one. All sources of an engine share the processes: one whose answer was not read to its end, as after a
+    cancellation, is replaced before anybody else uses it.
     """
 
     def __init__(self, count: int | None = None, *, time_limit_s: float = TIME_LIMIT_S) -> None:
@@ -59,15 +83,15 @@ class Workers:
         """Each task's document and passages, in order."""
         if not self._count or _is_harmless(tasks):
             return prepare_all(list(tasks))
-        async with asyncio.TaskGroup() as asking:
-            asked = [asking.create_task(self._ask(batch)) for batch in _batches(tasks)]
-        return [answer for task in asked for answer in task.result()]
+        answered = await together(*map(self._ask, _batches(tasks)))
+        return [answer for answers in answered for answer in answers]
 
     async def read(self, raw: Raw) -> Document:
         """One body's document, for a connector that needs its links."""
         [answer] = await self.prepare([Uncut(raw)])
         match answer:
             case Prepared(document, _):
+                check_url(document.url, raw.url)
                 return document
             case Refused(error, hint):
                 raise ItemError(error, hint=hint)
@@ -91,27 +115,31 @@ class Workers:
         raise TypeError(answer)
 
     async def close(self) -> None:
-        """End the processes."""
-        await asyncio.gather(*(worker.stop() for worker in self._all))
-        self._all.clear()
-        self._idle = None
+        """End the processes; who still waits for an answer gets an error."""
+        workers, self._all, self._idle = self._all, [], None
+        for worker in workers:
+            worker.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_S):
+                for worker in workers:
+                    await worker.gone()
 
     async def _ask(self, batch: list[Task]) -> list[Answer]:
-        worker = await self._free_worker()
         limit_s = self._time_limit_s + sum(map(_weight, batch)) / LEAST_BYTES_PER_S
+        idle = self._idle_workers()
+        worker = await idle.get()
         try:
             async with asyncio.timeout(limit_s):
                 return await worker.ask(batch)
         except (TimeoutError, OSError, EOFError, pickle.UnpicklingError) as problem:
-            await worker.stop()
+            if worker.closed:
+                raise _closed() from problem
             if len(batch) == 1:
                 return [_blame(problem, limit_s)]
         finally:
-            self._idle_workers().put_nowait(worker)
+            # Nothing is awaited between the question's end and this: the pool never loses a worker.
+            idle.put_nowait(worker)
         return [answer for task in batch for answer in await self._ask([task])]
-
-    async def _free_worker(self) -> "_Worker":
-        return await self._idle_workers().get()
 
     def _idle_workers(self) -> "asyncio.Queue[_Worker]":
         if self._idle is None:
@@ -146,55 +174,142 @@ class FactWorkers(Workers):
 
 
 class _Worker:
-    """One process, started again after its death."""
+    """One process, started again after its death.
+
+    A question has a number, which its answer repeats. Where a conversation does not end well, for whatever reason, the
+    process is killed: an answer that nobody read would be taken for that to the next question. Nothing is awaited for
+    that, so that no second cancellation can come between.
+    """
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
+        self.closed = False
+        self._process: Process | None = None
+        self._asked = 0
+        self._endings: set[asyncio.Task[None]] = set()
+        self._silent = asyncio.Event()
+        self._silent.set()
 
     async def ask(self, batch: list[Task]) -> list[Answer]:
-        if self._process is None:
-            await self._start()
-        assert self._process is not None  # noqa: S101 (it was just started)
-        requests, answers = self._process.stdin, self._process.stdout
+        """The answers to a batch; kills the process where they were not read to their end, or are not its own."""
+        if self.closed:
+            raise _closed()
+        self._silent.clear()
+        try:
+            return await self._converse(batch)
+        except BaseException:
+            self._kill()
+            raise
+        finally:
+            self._silent.set()
+
+    def close(self) -> None:
+        """Kill the process for good. Who waits for its answer reads the end of its pipe."""
+        self.closed = True
+        if self._silent.is_set():
+            self._kill()
+        elif self._process is not None:
+            _kill(self._process)
+
+    async def gone(self) -> None:
+        """Wait until no process is left."""
+        await self._silent.wait()
+        if self._endings:
+            await asyncio.wait(self._endings)
+
+    async def _converse(self, batch: list[Task]) -> list[Answer]:
+        process = await self._running()
+        requests, answers = process.stdin, process.stdout
         assert requests is not None and answers is not None  # noqa: S101, PT018 (both are pipes)
+        self._asked += 1
         question = pickle.dumps(batch, protocol=5)
-        requests.write(LENGTH.pack(len(question)) + question)
+        requests.write(HEAD.pack(self._asked, len(question)) + question)
         await requests.drain()
-        (size,) = LENGTH.unpack(await answers.readexactly(LENGTH.size))
+        number, size = HEAD.unpack(await answers.readexactly(HEAD.size))
+        if number != self._asked:
+            log.error("a parse worker answered question %d when it was asked question %d", number, self._asked)
+            raise pickle.UnpicklingError("an answer to another question")
         if size > MOST_ANSWER_BYTES:
             raise pickle.UnpicklingError(f"an answer of {size:,} bytes")
         result = unpickle(await answers.readexactly(size), "rowen", *map(_package, batch))
-        if not isinstance(result, list) or len(result) != len(batch):
+        if not isinstance(result, list) or len(result) != len(batch) or not all(map(_belongs, result, batch)):
             raise pickle.UnpicklingError("no answers to what was asked")
         return result
 
-    async def _start(self) -> None:
-        """Start the process; a cancellation in the middle must not lose sight of it."""
-        pipe = asyncio.subprocess.PIPE
-        starting = asyncio.ensure_future(
-            start(
-                isolated_python(f"places = {readers.places()!r}\n{COMMAND}"),
-                environment=environment(),
-                stdin=pipe,
-                stdout=pipe,
-            )
-        )
-        try:
-            self._process = await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            self._process = await starting
-            raise
+    async def _running(self) -> Process:
+        """The process; one that died since its last answer is replaced, and nobody is blamed for it."""
+        if self._process is not None and self._process.returncode is not None:
+            self._kill()
+        if self._process is None:
+            starting = asyncio.ensure_future(_started())
+            try:
+                self._process = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                self._see_off(_end_when_started(starting))
+                raise
+            if self.closed:
+                raise _closed()
+        return self._process
 
-    async def stop(self) -> None:
+    def _kill(self) -> None:
         process, self._process = self._process, None
-        if process is None:
+        if process is not None:
+            _kill(process)
+            self._see_off(_end(process))
+
+    def _see_off(self, ending: Coroutine[Any, Any, None]) -> None:
+        try:
+            task = asyncio.get_running_loop().create_task(ending)
+        except RuntimeError:
+            # The loop was closed in the middle of a question, and its pipes with it.
+            ending.close()
             return
-        if process.returncode is None:
-            process.kill()
-        if process.stdin is not None:
-            process.stdin.close()
-        # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
-        await process.communicate()
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+
+
+async def _started() -> Process:
+    code = f"places = {readers.places()!r}\n{COMMAND}"
+    return await start(isolated_python(code), environment=environment(), stdin=PIPE, stdout=PIPE)
+
+
+async def _end_when_started(starting: asyncio.Future[Process]) -> None:
+    """End a process that nobody waits for any more."""
+    with suppress(OSError):
+        await _end(await starting)
+
+
+def _kill(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+
+
+async def _end(process: Process) -> None:
+    """Kill a process, if that was not done, and close its pipes."""
+    _kill(process)
+    if process.stdin is not None and not process.stdin.transport.is_closing():
+        process.stdin.transport.abort()
+    # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
+    await process.communicate()
+
+
+def _closed() -> RuntimeError:
+    return RuntimeError("The parse workers were closed while a body was read.")
+
+
+def _belongs(answer: Any, task: Task) -> bool:
+    """Whether an answer is of the kind of its task, and of the same page."""
+    match task, answer:
+        case _, Refused():
+            return True
+        case Uncut(raw), Prepared(Document(url=url), _):
+            return bool(url == raw.url)
+        case Raw(url=asked), Prepared(Document(url=url), _):
+            return bool(url == asked)
+        case Text(asked, _), Passages(url, _):
+            return bool(url == asked)
+        case Call(), Result() | Raised():
+            return True
+    return False
 
 
 def _blame(problem: Exception, time_limit_s: float) -> Refused:
@@ -226,7 +341,7 @@ def _weight(task: Task) -> int:
             from rowen.content.read import is_document
 
             return max(len(task.body), BATCH_BYTES) if is_document(task) else len(task.body)
-        case Text(text):
+        case Text(_, text):
             return len(text) // CUTTING_SHARE
         case Call(_, arguments):
             return _size(arguments)

@@ -1,9 +1,10 @@
 """A worker process: reads bodies and cuts texts, for a parent that speaks to it through its pipes.
 
 Not `multiprocessing`: its start methods import the caller's main
-module again, which breaks scripts without a guard. A frame is a length and a pickle, in both directions; the
-process ends with its input, so it never outlives a killed parent. The parent unpickles nothing but facts
-(`harvest/answers.py`): a worker that was taken over by what it read must not get out through its answer.
+module again, which breaks scripts without a guard. A frame is the number of a question, a length and a pickle, in both
+directions: an answer repeats the number of its question. The process ends with its input, so it never outlives a killed
+parent. The parent unpickles nothing but facts (`harvest/answers.py`): a worker that was taken over by what it read must
+not get out through its answer.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rowen.model.chunk import Chunk
 
 __all__ = [
-    "LENGTH",
+    "HEAD",
     "Answer",
     "Call",
     "Passages",
@@ -35,11 +36,13 @@ __all__ = [
     "Task",
     "Text",
     "Uncut",
+    "check_url",
     "main",
     "prepare_all",
 ]
 
-LENGTH = struct.Struct("<I")
+HEAD = struct.Struct("<QI")
+"""The number of a question, and the length of the pickle that follows."""
 
 
 class Prepared(NamedTuple):
@@ -56,14 +59,16 @@ class Uncut(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A text that was read already and is only to be cut."""
+    """The text of a page that was read already and is only to be cut."""
 
+    url: str
     text: str
 
 
 class Passages(NamedTuple):
-    """The passages of a text."""
+    """The passages of the text of a page."""
 
+    url: str
     chunks: list[Chunk]
 
 
@@ -99,6 +104,14 @@ class Refused(NamedTuple):
 Answer = Prepared | Passages | Result | Raised | Refused
 
 
+def check_url(answered: str, asked: str) -> None:
+    """Raise `RuntimeError` where an answer is about another page than the one that was asked for."""
+    if answered != asked:
+        raise RuntimeError(
+            f"The answer to {asked} is about {answered}. Nothing of it was stored; this is a bug, please report it."
+        )
+
+
 def prepare_all(tasks: list[Task]) -> list[Answer]:
     """Read what is raw, cut what is read."""
     return [_prepare(task) for task in tasks]
@@ -111,8 +124,8 @@ def _prepare(task: Task) -> Answer:
 
     try:
         match task:
-            case Text(text):
-                return Passages(chunker.split(text))
+            case Text(url, text):
+                return Passages(url, chunker.split(text))
             case Uncut(raw):
                 return Prepared(reader.read(raw), [])
             case Raw():
@@ -134,10 +147,11 @@ def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Answer:
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    while head := requests.read(LENGTH.size):
-        tasks = pickle.loads(requests.read(*LENGTH.unpack(head)))  # noqa: S301 (from our own parent)
+    while head := requests.read(HEAD.size):
+        number, size = HEAD.unpack(head)
+        tasks = pickle.loads(requests.read(size))  # noqa: S301 (from our own parent)
         answer = _written(prepare_all(tasks))
-        answers.write(LENGTH.pack(len(answer)) + answer)
+        answers.write(HEAD.pack(number, len(answer)) + answer)
         answers.flush()
 
 
