@@ -1,27 +1,74 @@
-"""Work side by side whose parts end together: no task outlives the failure of its sibling."""
+"""Work side by side whose parts end together, and work that a cancellation does not break off."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["together"]
+__all__ = ["end", "finish", "together"]
+
+# A task that has not ended by then has lost its cancellation (python/cpython#86296); a transaction ends in a fraction
+# of it.
+PERSISTENCE_S = 5.0
 
 T = TypeVar("T")
 
 
-async def together(*works: Coroutine[Any, Any, T]) -> list[T]:
-    """Run coroutines side by side and return their results in order.
+async def together(*works: Awaitable[T]) -> list[T]:
+    """Run awaitables side by side and return their results in order.
 
-    The first failure cancels the others, waits until they have ended, and is raised as it came: unlike
-    `asyncio.gather`, which leaves them running, and `asyncio.TaskGroup`, which wraps it.
+    The first failure cancels the others, waits until they have ended, and is raised as it came. `asyncio.gather` leaves
+    them running; `asyncio.TaskGroup` wraps the failure, and in Python 3.11 leaves the task marked as being cancelled.
     """
-    failure: BaseException | None = None
-    tasks: list[asyncio.Task[T]] = []
+    if not works:
+        return []
+    tasks = [asyncio.create_task(_result(work)) for work in works]
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in works]
-    except BaseExceptionGroup as failures:
-        failure = failures.exceptions[0]
-    if failure is not None:
-        raise failure
-    return [task.result() for task in tasks]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        failed = [task for task in tasks if task.done() and not task.cancelled() and task.exception() is not None]
+    finally:
+        await end(tasks)
+    return [task.result() for task in failed or tasks]
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until they are over: a cancellation can get lost in code that is not ours.
+
+    Whoever is cancelled while waiting for them goes on waiting, and raises the cancellation then.
+    """
+    tasks = list(tasks)
+    left = {task for task in tasks if not task.done()}
+    cancelled: asyncio.CancelledError | None = None
+    for task in left:
+        task.cancel()
+    while left:
+        try:
+            _, left = await asyncio.wait(left, timeout=PERSISTENCE_S)
+        except asyncio.CancelledError as problem:
+            cancelled, left = problem, {task for task in left if not task.done()}
+            continue
+        for task in left:
+            task.cancel()
+    for task in tasks:
+        # An exception that nobody asks for is told by asyncio.
+        _ = task.cancelled() or task.exception()
+    if cancelled is not None:
+        raise cancelled
+
+
+async def finish(work: Awaitable[T]) -> T:
+    """Await work that must not break off in the middle; a cancellation is raised as soon as it is done."""
+    task = asyncio.create_task(_result(work))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as problem:
+            cancelled = problem
+    if cancelled is not None:
+        _ = task.cancelled() or task.exception()
+        raise cancelled
+    return task.result()
+
+
+async def _result(work: Awaitable[T]) -> T:
+    return await work

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from rowen import Checkpoint, Fetched, Known, Observation
+from rowen import Checkpoint, Fetched, Known, Observation, concurrency
 from rowen.errors import StoreUnavailableError
-from rowen.harvest import stages
 from rowen.settings import Settings
 from rowen.store.database import Database
 from tests.conftest import House
@@ -40,7 +39,7 @@ async def test_a_source_that_is_deaf_to_a_cancellation_does_not_hang_a_failed_ru
     house: House, kinds: Any, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
     kinds(Deaf)
-    monkeypatch.setattr(stages, "PERSISTENCE_S", 0.1)
+    monkeypatch.setattr(concurrency, "PERSISTENCE_S", 0.1)
     async with house.open() as r:
         await r.add("scripted:one", name="one")
         with failing_at(statement), pytest.raises(StoreUnavailableError):

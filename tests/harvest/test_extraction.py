@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rowen.errors import NotFoundError, UsageError
+from rowen.errors import NotFoundError, StoreUnavailableError, UsageError
 from rowen.harvest import extraction
+from rowen.store import extractions
 from tests.conftest import House
 from tests.harvest.shop import LAMP, market, stock
 from tests.portals.language_model import cut_off, fenced, says, status
@@ -328,3 +329,33 @@ async def test_a_pass_that_stops_in_its_second_batch_goes_on_there(
     assert (rest.created, rest.pending, model.calls) == (4, 0, 8)
     assert 0 < begun < last <= upto
     assert sum("int8send" in statement for statement in statements) == 1
+
+
+async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = extractions.save
+
+    async def lost(*what: Any, **more: Any) -> Any:
+        raise StoreUnavailableError("The database went away.")
+
+    with market(12) as (shop, model):
+        async with house.open(**model.settings, llm_concurrency=4) as r:
+            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sync("shop")
+            await r.add_schema("lamp@1.0.0", LAMP)
+            await r.carry_schema("shop", "lamp@1")
+            monkeypatch.setattr(extractions, "save", lost)
+            model.latency_s = 0.2
+            with pytest.raises(StoreUnavailableError):
+                await r.extract_source("shop", everything=True)
+            left = [task for task in asyncio.all_tasks() if "ExtractionPass" in repr(task)]
+            asked = model.calls
+            monkeypatch.setattr(extractions, "save", save)
+            model.latency_s = 0
+
+            assert left == []
+            # Four at a time; those that waited behind them may have begun while the first answer was being stored.
+            assert 0 < asked <= 8
+            assert (await r.extract_source("shop"))[0].failed == 0
+            assert len(await facts(r)) == 12

@@ -10,7 +10,7 @@ from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Observation, Rowe
 from rowen.harvest.plan import Plan, Planner
 from rowen.model.hashes import Hash
 from rowen.model.run import Run
-from rowen.store import items
+from rowen.store import database, items
 from rowen.store.items import Stored
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
@@ -69,6 +69,20 @@ async def test_the_cursor_never_passes_a_group_that_is_not_committed(house: Hous
             assert cursor is None or held > cursor
             await asyncio.sleep(0.01)
         assert (await run).status == "completed"
+
+
+async def test_a_commit_that_stalls_does_not_fail_those_that_wait_for_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The server throws out a session that is idle inside a transaction for so long.
+    monkeypatch.setattr(database, "SHORTEST_IDLE_S", 0.6)
+    async with house.open(lease_s=0.6) as r:
+        await r.add(ADDRESS)
+        house.execute(SLOW.replace("0.5", "2.5"))
+        run = await groups(r, *(Fetched(page(number)) for number in range(1, 5)))
+
+    assert (run.status, run.tally.created) == ("completed", 4)
+    assert numbers(house) == ["1", "2", "3", "4"]
 
 
 async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(house: House) -> None:

@@ -1,10 +1,16 @@
 """Connections of the pool: one that was just used is not asked whether it lives, and one that died is replaced."""
 
+import asyncio
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
+from rowen import Raw
 from rowen.store import database as database_module
 from rowen.store.database import Database
 from rowen.store.rows import scalar
+from tests.cancelling import cancelled_at_each_wait
 from tests.conftest import House
 
 PID = "select pg_backend_pid()"
@@ -52,3 +58,67 @@ async def test_a_session_that_the_server_ended_is_replaced_before_anybody_uses_i
 
     assert len(before) > 1
     assert before.isdisjoint(after)
+
+
+async def test_a_task_that_was_cancelled_and_goes_on_is_lent_a_connection(house: House) -> None:
+    async def fail() -> None:
+        raise LookupError
+
+    database = Database(house.settings())
+    await database.open()
+    try:
+        # In Python 3.11 the task of a group that failed counts as being cancelled from then on.
+        with pytest.raises(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
+        caught = asyncio.create_task(_cancelled_and_going_on(database))
+        await asyncio.sleep(0)
+        caught.cancel()
+
+        assert await _pid(database)
+        assert await caught
+    finally:
+        await database.close()
+
+
+async def _cancelled_and_going_on(database: Database) -> int:
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    return await _pid(database)
+
+
+async def test_all_is_closed_although_a_part_cannot_be(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: Any) -> None:
+        raise LookupError("no way to close")
+
+    async with house.open(workers=1) as r:
+        await r.sources()
+        engine = r._engine
+        await engine.workers.read(Raw("https://example.org/1", b"word " * 10_000, name="page.md"))
+        [worker] = engine.workers._all
+        process = worker._process
+        with monkeypatch.context() as broken:
+            broken.setattr(type(engine.embedders), "close", fail)
+            with pytest.raises(LookupError):
+                await engine.close()
+
+    assert process is not None
+    assert process.returncode is not None
+    assert engine.database._pool is None
+
+
+async def test_closing_a_database_that_is_cancelled_leaves_no_task_behind(house: House) -> None:
+    async def opened_and_closed() -> None:
+        database = Database(house.settings())
+        await database.open()
+        try:
+            await _pid(database)
+        finally:
+            await database.close()
+
+    waits = 0
+    async for number in cancelled_at_each_wait(opened_and_closed):
+        waits = number
+        assert not [task for task in asyncio.all_tasks() if "pool" in task.get_name()], number
+
+    assert waits > 5

@@ -151,7 +151,7 @@ class Committer:
         await quarantine.release(c, self.source.id, plan.released)
         lines = list(_lines(plan, stated))
         counts.update(_statement_counts(lines))
-        await turn.before.wait()
+        await self.database.wait_inside(c, turn.before)
         await runs.fence(c, self.run_id)
         if plan.checkpoint is not None:
             checkpoint = plan.checkpoint

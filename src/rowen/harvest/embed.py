@@ -19,6 +19,7 @@ from rowen.errors import (
     CircuitOpenError,
     EmbedderDownError,
     EmbeddingError,
+    StoreError,
     TextsRefusedError,
 )
 from rowen.harvest.embedder import EmbeddedTexts, Embedders
@@ -194,15 +195,24 @@ class Embedding:
         return await wanted.pending(c, self.model, limit=most, without=self._over_budget)
 
     async def _embed(self, passages: list[PendingText]) -> None:
-        """One batch: requests side by side, all of them awaited, the first failure raised."""
+        """One batch: requests side by side, all that were sent awaited, the first failure raised.
+
+        None is sent after the store failed: what would be paid for could not be kept.
+        """
         limits = self._embedder.limits
+        is_lost = False
         places = asyncio.Semaphore(1 if limits.heavy and self._harvesting() else limits.concurrency)
 
         async def one(part: list[PendingText]) -> None:
+            nonlocal is_lost
             async with places:
-                if not self._stopped.is_set() and part[0].source_id not in self._over_budget:
+                if not (self._stopped.is_set() or is_lost) and part[0].source_id not in self._over_budget:
                     with charged_to(source_id=part[0].source_id):
-                        await self._embed_within_budget(part)
+                        try:
+                            await self._embed_within_budget(part)
+                        except StoreError:
+                            is_lost = True
+                            raise
 
         by_source = groupby(sorted(passages, key=lambda one: one.source_id), key=lambda one: one.source_id)
         parts = [batches(list(those), texts=limits.texts, tokens=limits.tokens) for _, those in by_source]

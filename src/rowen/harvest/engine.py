@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -69,16 +69,17 @@ class Engine:
         await self.database.open()
 
     async def close(self) -> None:
-        """End worker processes and embedding, and close the database."""
+        """End worker processes and embedding, and close the database: all of them, even where one fails."""
         made = vars(self)
-        if "listener" in made:
-            await self.listener.close()
-        if self._pace is not None:
-            await self._pace.close()
-        for name in ("workers", "embedding", "embedders", "language_models"):
-            if name in made:
-                await made[name].close()
-        await self.database.close()
+        async with AsyncExitStack() as parts:
+            parts.push_async_callback(self.database.close)
+            for name in ("language_models", "embedders", "embedding", "workers"):
+                if name in made:
+                    parts.push_async_callback(made[name].close)
+            if self._pace is not None:
+                parts.push_async_callback(self._pace.close)
+            if "listener" in made:
+                parts.push_async_callback(self.listener.close)
 
     @cached_property
     def workers(self) -> Workers:

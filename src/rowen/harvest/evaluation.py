@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rowen.concurrency import together
 from rowen.enrich.ledger import Purse, charged_to, paid_from
 from rowen.errors import (
     AnswerInvalidError,
@@ -52,7 +53,7 @@ async def evaluate(
         model = str(engine.language_models.of(name or None).spec)
         asked = reading._replace(model=name or None)
         with charged_to(subject=reading.schema.name):
-            pages = await asyncio.gather(*(_score(reader, one, asked, Purse(within=purse)) for one in fixtures))
+            pages = await together(*(_score(reader, one, asked, Purse(within=purse)) for one in fixtures))
         priced = engine.language_models.of(name or None).price is not None
         scores.append(ModelScore(model, tuple(page if priced else _unpriced(page) for page in pages)))
     return scores

@@ -5,7 +5,6 @@ a crash repeats at most what was in flight, and an answer that came is never pai
 the budget stops the pass, which then waits; what is wrong with one item costs that item.
 """
 
-import asyncio
 import logging
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from rowen.concurrency import together
 from rowen.enrich.ledger import Purse, charged_to, paid_from
 from rowen.enrich.llm.base import LanguageModel
 from rowen.errors import (
@@ -155,7 +155,11 @@ class ExtractionPass:
         return self._trouble is not None or self._is_stopped()
 
     async def _batch(self, batch: list[PendingItem]) -> None:
-        """Several items at a time; after trouble that is not an item's, none is begun."""
+        """Several items at a time.
+
+        After trouble that is not an item's, none is begun. An error of the store ends also those that are under way:
+        their answers could not be kept.
+        """
         waiting = iter(batch)
 
         async def work() -> None:
@@ -168,7 +172,7 @@ class ExtractionPass:
         for item in first:
             # What is learned from one page holds for those after it.
             await self._one(item)
-        await asyncio.gather(*(work() for _ in range(min(self._places, len(batch)))))
+        await together(*(work() for _ in range(min(self._places, len(batch)))))
 
     async def _one(self, item: PendingItem) -> None:
         try:

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Coroutine
 
-__all__ = ["together"]
+from rowen.concurrency import end
 
-# A task that has not ended by then has lost its cancellation; a transaction ends in a fraction of it.
-PERSISTENCE_S = 5.0
+__all__ = ["together"]
 
 
 async def together(*stages: Coroutine[None, None, None], watch: asyncio.Task[None] | None = None) -> None:
@@ -19,14 +18,4 @@ async def together(*stages: Coroutine[None, None, None], watch: asyncio.Task[Non
             for task in done:
                 task.result()
     finally:
-        await _end(tasks)
-
-
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they are over: a cancellation can get lost in code that is not ours."""
-    left = set(tasks)
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=PERSISTENCE_S)
-    await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)

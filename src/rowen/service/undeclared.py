@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from rowen.concurrency import together
 from rowen.connectors import registry
 from rowen.errors import RowenError
 from rowen.model.source import Source
@@ -25,7 +26,7 @@ async def look_at(declared: Sequence[Declared], held: Sequence[Source], settings
         async with places:
             return entry.url, await _find(entry.url, by_name.get(entry.name), settings)
 
-    return dict(await asyncio.gather(*(one(entry) for entry in declared)))
+    return dict(await together(*(one(entry) for entry in declared)))
 
 
 async def _find(address: str, kept: Source | None, settings: Settings) -> Found:

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from rowen.concurrency import finish
 from rowen.errors import (
     ConfigurationError,
     Hint,
@@ -160,12 +161,15 @@ class Database:
 
     async def close(self) -> None:
         """Give the connections back, and leave the embedded server."""
-        if self._pool is not None:
-            await self._pool.close()
-            self._pool = None
-        if self.embedded is not None:
-            await asyncio.to_thread(self.embedded.leave)
-            self.embedded = None
+        pool, self._pool = self._pool, None
+        embedded, self.embedded = self.embedded, None
+        try:
+            if pool is not None:
+                # A pool that is half closed has tasks that hear no cancellation: the process would never end.
+                await finish(pool.close())
+        finally:
+            if embedded is not None:
+                await finish(asyncio.to_thread(embedded.leave))
 
     @property
     def place(self) -> str:
@@ -209,12 +213,26 @@ class Database:
 
         The locks of that transaction would otherwise keep the run from being taken over.
         """
-        idle_s = max(self.settings.lease_s, SHORTEST_IDLE_S)
+        idle_s = self._idle_limit_s
         await connection.set_autocommit(True)
         await connection.execute(f"set search_path to {SCHEMA}, public")
         await connection.execute(
             f"set timezone to 'UTC'; set idle_in_transaction_session_timeout to '{int(idle_s * 1000)}ms'".encode()
         )
+
+    @property
+    def _idle_limit_s(self) -> float:
+        return max(self.settings.lease_s, SHORTEST_IDLE_S)
+
+    async def wait_inside(self, connection: Connection, event: asyncio.Event) -> None:
+        """Wait for something inside of a transaction, however long: its session is not thrown out as a frozen one."""
+        while not event.is_set():
+            try:
+                # A quarter: a busy machine may let one time pass.
+                async with asyncio.timeout(self._idle_limit_s / 4):
+                    await event.wait()
+            except TimeoutError:
+                await connection.execute("select")
 
     async def _connected(self) -> Connection:
         """A new connection; where the server has none left, one is waited for."""
@@ -246,6 +264,7 @@ class Database:
         """
         if self._pool is None:
             raise StoreUnavailableError("The database is not open.")
+        before = _cancellations()
         with in_our_words(self.place), _cancellable():
             await self._places.acquire()
             try:
@@ -254,20 +273,18 @@ class Database:
                 self._places.release()
                 raise
         try:
-            _mind_cancellation()
+            _mind_cancellation(before)
         except asyncio.CancelledError:
             await self.give_back(connection)
             raise
         return connection
 
     async def give_back(self, connection: Connection) -> None:
-        """Return what was borrowed; the caller has freed its locks, or closed it."""
+        """Return what was borrowed, also when cancelled; the caller has freed its locks, or closed it."""
         self._places.release()
         self._used_at[connection] = asyncio.get_running_loop().time()
-        if self._pool is None:
-            await connection.close()
-        else:
-            await self._pool.putconn(connection)
+        # A connection that is lost on its way back would be missing in the pool for ever.
+        await finish(connection.close() if self._pool is None else self._pool.putconn(connection))
 
     async def _check(self, connection: Connection) -> None:
         """Make sure that a connection of the pool is alive; one that was just used is, unless its server hung up."""
@@ -297,17 +314,25 @@ async def _lent(pool: AsyncConnectionPool[Connection]) -> Connection:
 @contextmanager
 def _cancellable() -> Iterator[None]:
     """Let a pending cancellation win over the error of a broken connection."""
+    before = _cancellations()
     try:
         yield
     except (psycopg.Error, PoolTimeout):
-        _mind_cancellation()
+        _mind_cancellation(before)
         raise
 
 
-def _mind_cancellation() -> None:
-    """Raise the cancellation that the pool loses when a connection comes at the same moment (python/cpython#86296)."""
+def _cancellations() -> int:
+    """How often this task was cancelled so far. It may go on after that: in Python 3.11 a `TaskGroup` that failed says
+    that its task is being cancelled, for ever.
+    """
     task = asyncio.current_task()
-    if task is not None and task.cancelling():
+    return task.cancelling() if task is not None else 0
+
+
+def _mind_cancellation(before: int) -> None:
+    """Raise the cancellation that the pool loses when a connection comes at the same moment (python/cpython#86296)."""
+    if _cancellations() > before:
         raise asyncio.CancelledError
 
 

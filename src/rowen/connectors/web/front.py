@@ -1,9 +1,9 @@
 """Before a walk: whether something stands in front of a site, told by the root and what it led to."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from rowen.concurrency import together
 from rowen.connectors.base import Held, Known
 from rowen.connectors.web.interstitial import LEAST, PERHAPS, PageMark, mark_of
 from rowen.connectors.web.memory import SiteCursor
@@ -42,7 +42,7 @@ class Front:
         behind = await self._behind(held, answer)
         if len(behind) < LEAST - 1:
             return None
-        others = await asyncio.gather(*(self._ask(url) for url in behind))
+        others = await together(*(self._ask(url) for url in behind))
         if not all(self._is_alike(arrived, answer, other) for other in others):
             return None
         return (
@@ -110,7 +110,7 @@ class Front:
 async def hides(mark: PageMark, links: Sequence[str], known: Known, look: Ask) -> bool:
     """Whether pages that we hold, and that pages with a mark led to, have this mark themselves now."""
     found = await known.look_up(list(dict.fromkeys(links))[:LINKS]) if links else {}
-    answers = await asyncio.gather(*(look(url, 1, True) for url in list(found)[:PROBES]))
+    answers = await together(*(look(url, 1, True) for url in list(found)[:PROBES]))
     return len(answers) >= LEAST - 1 and all(_has(mark, answer) for answer in answers)
 
 

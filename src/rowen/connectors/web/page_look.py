@@ -5,10 +5,10 @@ asks not to be indexed. Other boilerplate is, too: the walk notices by the bodie
 pages anew.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 
+from rowen.concurrency import together
 from rowen.connectors.base import Held, Known
 from rowen.connectors.web.boilerplate import Boilerplate
 from rowen.connectors.web.interstitial import Interstitials, Member, mark_of
@@ -70,7 +70,7 @@ class PageLook:
         wanted = [held[url] for url in urls if url in held]
         for start in range(0, len(wanted), self._concurrency):
             some = wanted[start : start + self._concurrency]
-            answers = await asyncio.gather(*(self._ask(one) for one in some))
+            answers = await together(*(self._ask(one) for one in some))
             for one, answer in zip(some, answers, strict=True):
                 for observation in self._take(one, answer):
                     yield observation

@@ -1,9 +1,9 @@
 """Before a walk: a look at the site's first pages, to learn its boilerplate."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from rowen.concurrency import together
 from rowen.connectors.web.boilerplate import LEAST_PAGES, SAMPLE, Boilerplate, Edge, learn
 from rowen.connectors.web.memory import SiteCursor
 from rowen.connectors.web.scope import SiteScope
@@ -50,7 +50,7 @@ async def study(
     depths = {url: 0}
     for level in range(1, min(depth, MOST_LEVELS) + 1):
         urls = _next_links(depths, answers, scope(url), min(SAMPLE, pages))
-        others = await asyncio.gather(*(look(each, level, before.studied) for each in urls))
+        others = await together(*(look(each, level, before.studied) for each in urls))
         answers.update(zip(urls, others, strict=True))
         depths.update(dict.fromkeys(urls, level))
         if before.studied and any(isinstance(got, BrokenPage | Closed) for got in others):

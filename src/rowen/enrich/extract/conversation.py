@@ -138,13 +138,8 @@ def _read(schema: Schema, reply: ModelReply, *, partial: bool) -> tuple[dict[str
         data = without_nulls(parsed(reply.text), schema.definition)
     except AnswerInvalidError as problem:
         return {}, [str(problem)]
-    wrong: list[Any] = [one for one in violations(schema, data) if not (partial and _is_absence(one))]
+    wrong: list[Any] = [*violations(schema, data, partial=partial)]
     return data, wrong
-
-
-def _is_absence(wrong: Violation) -> bool:
-    """Whether only something is missing: another part of the page may have it."""
-    return "required property" in wrong.what or wrong.what.startswith("null is not")
 
 
 def _mismatch(wrong: list[Any]) -> AnswerMismatchError:

@@ -58,10 +58,16 @@ def check_definition(definition: Any) -> Mapping[str, Any]:
     return definition
 
 
-def violations(schema: Schema, data: Any) -> list[Violation]:
-    """What is wrong with data, at most ten things; nothing if it satisfies the schema."""
+def violations(schema: Schema, data: Any, *, partial: bool = False) -> list[Violation]:
+    """What is wrong with data, at most ten things; nothing if it satisfies the schema.
+
+    What is missing in a `partial` answer is not wrong: another part of the page may have it.
+    """
     found = []
     for error in _validator(schema).iter_errors(data):
+        is_absence = error.kind.name == "required" or error.instance is None
+        if is_absence and partial:
+            continue
         found.append(Violation(_pointer(error), error.message[:300]))
         if len(found) == MOST_VIOLATIONS:
             break
