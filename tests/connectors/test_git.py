@@ -13,7 +13,7 @@ from aiohttp import web
 
 from rowen import Run, SourceError, UsageError
 from rowen.connectors import registry
-from rowen.connectors.git import Git
+from rowen.connectors.git import Git, mirror
 from rowen.connectors.git.listing import Proof
 from rowen.connectors.git.program import Program
 from rowen.connectors.git.remote import Remote, configuration
@@ -448,3 +448,17 @@ def test_wrong_options_are_refused_when_they_are_given(options: dict[str, str]) 
 )
 def test_a_cursor_that_cannot_be_read_proves_nothing(cursor: Any) -> None:
     assert Proof.from_json(cursor) is None
+
+
+async def test_a_run_that_is_cancelled_while_it_waits_for_a_mirror_does_not_get_it_later(tmp_path: Path) -> None:
+    held = await mirror._locked(tmp_path, "field")
+    waiting = asyncio.create_task(mirror._locked(tmp_path, "field"))
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    held.close()
+
+    async with asyncio.timeout(30):
+        (await mirror._locked(tmp_path, "field")).close()

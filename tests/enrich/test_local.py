@@ -145,3 +145,15 @@ async def test_a_fresh_house_finds_by_meaning_with_no_key_and_no_network(
     assert (run.tally.embedded, run.tally.embeddings_pending) == (6, 0)
     assert (facts.name, facts.state, facts.dimensions) == ("minilm-l6-v2:dynamic-int8:256", "active", 384)
     assert {hit.url for hit in hits[:2]} == {"https://example.org/0", "https://example.org/2"}
+
+
+async def test_a_batch_that_was_cancelled_is_not_taken_for_the_next_one() -> None:
+    async with local() as embedder:
+        alone = [(await embedder.embed([text])).vectors[0].tolist() for text in TEXTS]
+        for _ in range(3):
+            cancelled = asyncio.create_task(embedder.embed([f"{number} {TEXTS[0]}" for number in range(20)]))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            assert [vector.tolist() for vector in (await embedder.embed(TEXTS)).vectors] == alone
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rowen.enrich.ledger import NoLedger, charged_to
+from rowen.enrich.ledger import NoLedger, Purse, charged_to, paid_from
 from rowen.enrich.provider import Key, PaidCall, Provider
 from rowen.errors import (
     BudgetExceededError,
@@ -25,6 +25,7 @@ from rowen.errors import (
 )
 from rowen.fetch.client import Client
 from rowen.model.ledger import Charge, LedgerEntry, Price, SpentUsd, TokenUsage
+from tests.cancelling import cancelled_at_each_wait
 from tests.fetch.world import FakeTime, serve, settings
 
 NOW = datetime(2026, 5, 4, 10, 30, tzinfo=UTC)
@@ -313,3 +314,22 @@ async def test_an_answer_that_was_paid_for_survives_a_ledger_that_fails(caplog: 
         assert await at.ask() == OK
 
     assert "missing in the ledger" in caplog.text
+
+
+async def test_a_call_that_is_cancelled_anywhere_is_counted_once_and_reserves_nothing_for_good() -> None:
+    purse = Purse(usd=1.0)
+    async with desk(OK, budget_day_usd=100.0) as one:
+        with paid_from(purse):
+            async for number in cancelled_at_each_wait(one.ask):
+                await one.provider.close()
+                spent = sum(entry.usd or 0.0 for entry in one.ledger.entries)
+                assert purse.spent_usd == pytest.approx(spent), number
+                assert (one.provider._begun_usd, one.provider._begun_tokens) == (
+                    pytest.approx(one.provider._settled_usd),
+                    one.provider._settled_tokens,
+                )
+                assert await one.ask() == OK
+        results = [result for result, _ in one.results]
+
+    assert "cancelled" in results
+    assert set(results) == {"cancelled", "answered"}

@@ -16,6 +16,7 @@ from rowen.errors import FetchError, ItemError, SourceError, UsageError
 from rowen.fetch import render, rendering
 from rowen.fetch.client import Client
 from rowen.fetch.render import Browser, Rendered, find_chromium
+from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
 from tests.fetch.world import Counts, settings
 from tests.portals.app import App, needs_chromium
 from tests.portals.site import Page
@@ -291,3 +292,34 @@ async def test_a_browser_that_does_not_start_is_a_clear_error(app: App, tmp_path
     with pytest.raises(SourceError, match="chromium could not be started"):
         async with browser(app, browser=str(broken)) as render_page:
             await render_page("/well")
+
+
+async def test_after_a_cancelled_page_the_next_one_is_rendered_and_nothing_is_left(app: App) -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    app.script("/other", "document.body.innerHTML = '<p>Another page.</p>'")
+    async with browser(app) as render_page:
+        waits = 0
+        async for number in cancelled_at_each_wait(lambda: render_page("/other")):
+            waits = number
+            async with asyncio.timeout(60):
+                assert OK in (await render_page("/well")).html, number
+    assert waits > 3
+    assert {child.pid for child in psutil.Process().children(recursive=True)} == before
+
+
+async def test_a_browser_whose_start_or_end_is_cancelled_leaves_no_process(app: App) -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+
+    async def once() -> None:
+        async with browser(app) as render_page:
+            await render_page("/well")
+
+    # A start takes a second; each third wait is cancelled.
+    waits = 2
+    while await cancelled_at_wait(once(), waits):
+        waits += 3
+        async with asyncio.timeout(60):
+            while left := {child.pid for child in psutil.Process().children(recursive=True)} - before:
+                await asyncio.sleep(0.05)
+        assert not left
+    assert waits > 5

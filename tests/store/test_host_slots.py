@@ -14,6 +14,7 @@ import pytest
 from rowen.fetch.shared_pace import HostAnswer, HostNews, HostReport, SharedThrottle
 from rowen.store.database import Database
 from rowen.store.host_slots import HostSlotTable, forget_idle
+from tests.cancelling import cancelled_at_each_wait
 from tests.conftest import House
 
 HOST = "host.example"
@@ -295,3 +296,24 @@ async def test_one_of_several_takes_its_share_while_the_database_is_away(house: 
 async def _meeting(pace: SharedThrottle, others: int) -> None:
     while pace._posts[HOST].others != others:
         await asyncio.sleep(0.01)
+
+
+async def test_a_request_that_is_cancelled_before_it_begins_gives_its_place_back(house: House) -> None:
+    async with paces(house, 2, delay_s=0, concurrency=1) as made:
+        (one, _), (other, _) = made
+        waits = 0
+
+        async def ask() -> None:
+            permit = await one.enter(HOST)
+            try:
+                permit.sent()
+                await asyncio.sleep(0)
+            finally:
+                permit.release()
+
+        async for number in cancelled_at_each_wait(ask):
+            waits = number
+            async with asyncio.timeout(30):
+                await requests(one, 1)
+                await requests(other, 1)
+        assert waits > 3

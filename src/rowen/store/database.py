@@ -139,7 +139,8 @@ class Database:
                 user=self.settings.embedded_user,
                 linger_s=self.settings.embedded_linger_s,
             )
-            self._conninfo = await asyncio.to_thread(self.embedded.join)
+            # What is left behind halfway would be joined by a thread after it was left.
+            self._conninfo = await finish(asyncio.to_thread(self.embedded.join))
         with in_our_words(self.place):
             async with await self.connect() as connection:
                 await migrate(connection)

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from rowen.concurrency import end
 from rowen.errors import FetchError
 from rowen.fetch.response import Response
 
@@ -35,6 +36,7 @@ class Ahead:
         self._ask = ask
         self._is_good = is_good
         self._coming: dict[PageRequest, asyncio.Task[Response]] = {}
+        self._left: list[asyncio.Task[Response]] = []
         self.most = most
 
     def want(self, pages: Sequence[PageRequest]) -> None:
@@ -43,7 +45,7 @@ class Ahead:
             return self._give_up()
         for page in pages[: self.most]:
             if page not in self._coming:
-                self._coming[page] = asyncio.ensure_future(self._answer(page))
+                self._coming[page] = asyncio.create_task(self._answer(page))
         return None
 
     async def take(self, page: PageRequest) -> Response | None:
@@ -64,9 +66,8 @@ class Ahead:
 
     async def close(self) -> None:
         """Leave what is still on its way."""
-        coming = [*self._coming.values()]
         self._give_up()
-        await asyncio.gather(*coming, return_exceptions=True)
+        await end(self._left)
 
     async def _answer(self, page: PageRequest) -> Response:
         return await self._ask(page)
@@ -75,4 +76,5 @@ class Ahead:
         self.most = 0
         for coming in self._coming.values():
             coming.cancel()
+        self._left += self._coming.values()
         self._coming.clear()

@@ -29,6 +29,8 @@ __all__ = ["Mirror", "Tip", "open_mirror"]
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # For one file of a mirror on this machine's disk.
 _READ_LIMIT_S = 60.0
+# Another run holds a mirror for seconds to minutes; to ask ten times a second costs nothing.
+_LOCK_POLL_S = 0.1
 _SIZES = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
 
 
@@ -58,7 +60,7 @@ async def open_mirror(
         root = cache or Path(stack.enter_context(TemporaryDirectory(prefix="rowen-git-")))
         name = sha256(os.fsencode(remote.url)).hexdigest()[:24]
         if cache is not None:
-            stack.push_async_callback(asyncio.to_thread, (await asyncio.to_thread(_lock, cache, name)).close)
+            stack.enter_context(await _locked(cache, name))
         folder = root / f"{name}.git"
         if cache is not None and await asyncio.to_thread(folder_bytes, folder) > most_bytes:
             # What has grown over many runs may be much smaller if it is fetched anew.
@@ -66,12 +68,22 @@ async def open_mirror(
         yield Mirror(folder, remote, program, tools.meter)
 
 
-def _lock(cache: Path, name: str) -> IO[bytes]:
-    """The right to a mirror that other runs may share; closing the file gives it back."""
-    cache.mkdir(parents=True, exist_ok=True)
+async def _locked(cache: Path, name: str) -> IO[bytes]:
+    """The right to a mirror that other runs may share; closing the file gives it back.
+
+    A thread that waits for it could not be cancelled: it would get the lock when nobody wants it any more.
+    """
+    await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
     file = (cache / f"{name}.lock").open("wb")
-    fcntl.flock(file, fcntl.LOCK_EX)
-    return file
+    try:
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return file
+            await asyncio.sleep(_LOCK_POLL_S)
+    except BaseException:
+        file.close()
+        raise
 
 
 class Mirror:

@@ -135,7 +135,9 @@ class Web:
         if self._options.render != "never":
             renderer = Renderer(client, self._options, self._tools, robots=robots, credentials=credentials)
             await closing.enter_async_context(renderer)
-        return Visitor(client, self._options, self._tools, credentials=credentials, renderer=renderer)
+        visitor = Visitor(client, self._options, self._tools, credentials=credentials, renderer=renderer)
+        closing.push_async_callback(visitor.close)
+        return visitor
 
     async def _rules(self, client: Client, robots: Robots) -> RobotsRules:
         rules = await robots.rules(self._url)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from difflib import SequenceMatcher
 from hashlib import sha256
 
+from rowen.concurrency import end
 from rowen.fetch.target import parse
 from rowen.model.item import Document
 
@@ -33,6 +34,10 @@ class SoftMissing:
     def __init__(self, read: Callable[[str], Awaitable[Document | None]]) -> None:
         self._read = read
         self._answers: dict[str, asyncio.Task[Document | None]] = {}
+
+    async def close(self) -> None:
+        """Leave what is still being asked: whoever wanted to know may have been cancelled."""
+        await end(self._answers.values())
 
     async def is_missing(self, document: Document) -> bool:
         """Whether this is the site's way to say that there is no such page."""

@@ -257,6 +257,10 @@ class Visitor:
         stated = document.record.get(RDFA) or {}
         return bool(stated.get("type", "overview") == "overview")
 
+    async def close(self) -> None:
+        """Leave what is still being asked."""
+        await self._soft.close()
+
     async def _read_plainly(self, url: str) -> Document | None:
         """What a URL says, if it answers with a page at all."""
         try:
