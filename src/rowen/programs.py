@@ -8,16 +8,34 @@ import asyncio
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NEUTRAL_FOLDER", "environment", "find", "isolated_python", "leave_behind", "run", "start", "trusted_path"]
+from rowen.concurrency import finish
+
+__all__ = [
+    "NEUTRAL_FOLDER",
+    "end",
+    "environment",
+    "find",
+    "isolated_python",
+    "leave_behind",
+    "run",
+    "start",
+    "trusted_path",
+]
 
 NEUTRAL_FOLDER = "/"
 """Where programs run: nobody but root writes there."""
+
+# The system ends a killed process in milliseconds; one that it cannot end, such as one that waits for a broken disk, is
+# left to it.
+_FAREWELL_S = 10.0
 
 # What most programs need to find others, to speak, and to write their temporary files; never a key.
 _KEPT = ("LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
@@ -40,10 +58,42 @@ def find(name: str | Path) -> str | None:
 async def start(
     command: Sequence[str], *, environment: Mapping[str, str], folder: str | Path = NEUTRAL_FOLDER, **pipes: Any
 ) -> asyncio.subprocess.Process:
-    """Start a program in a session of its own, so that Ctrl-C is ours to handle."""
-    return await asyncio.create_subprocess_exec(
-        *command, env=dict(environment), cwd=folder, start_new_session=True, **pipes
+    """Start a program in a session of its own, so that Ctrl-C is ours to handle.
+
+    A start that is cancelled is finished, which takes milliseconds, and the program is ended: asyncio would wait for
+    it, now and then for ever.
+    """
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(*command, env=dict(environment), cwd=folder, start_new_session=True, **pipes)
     )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await finish(_end_started(starting))
+        raise
+
+
+async def _end_started(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    await end(await starting)
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Kill a program that `start` started, with all that it started, and close its pipes."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.stdin is not None and not process.stdin.transport.is_closing():
+        process.stdin.transport.abort()
+    await finish(_wait_for_end(process))
+
+
+async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
+    """Wait until a process has ended and its pipes are closed, which somebody whom we did not start may hold open."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FAREWELL_S):
+            # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
+            await process.communicate()
 
 
 def run(

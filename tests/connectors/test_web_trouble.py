@@ -5,12 +5,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from rowen.connectors.web.soft404 import SoftMissing
 from tests.conftest import House
 from tests.connectors.test_web import names, paths
 from tests.logical import contents, index_of
+from tests.portals.scripted import page
 from tests.portals.site import Page, Site, hang, html, keep
 
 __all__ = ["names"]
@@ -235,3 +238,25 @@ async def test_keys_in_an_address_are_not_repeated_in_errors(house: House, site:
         [case] = await r.quarantine()
 
     assert SECRET not in case.error
+
+
+async def test_the_question_whether_a_page_is_an_error_page_ends_with_the_walk() -> None:
+    asked: list[asyncio.Task[Any] | None] = []
+
+    async def read(_: str) -> None:
+        asked.append(asyncio.current_task())
+        await asyncio.Event().wait()
+
+    soft = SoftMissing(read)
+    visit = asyncio.create_task(soft.is_missing(page(1, "Sorry, not found.")))
+    while not asked:
+        await asyncio.sleep(0)
+    visit.cancel()
+    await asyncio.gather(visit, return_exceptions=True)
+    [asking] = asked
+    assert asking is not None
+    assert not asking.done()
+
+    await soft.close()
+
+    assert asking.cancelled()

@@ -141,7 +141,7 @@ async def test_after_a_cancelled_question_the_next_ones_get_their_own_answers(pr
     workers = Workers(1)
     waits = 0
     try:
-        async for number in cancelled_at_each_wait(lambda: workers._ask([markdown(1, 600_000)])):
+        async for number in cancelled_at_each_wait(lambda: workers._ask([markdown(1, 150_000)])):
             waits = number
             await assert_each_gets_its_own(workers, number)
     finally:
@@ -160,7 +160,7 @@ async def test_a_worker_that_is_starting_can_be_cancelled(processes: list[Proces
     finally:
         await workers.close()
 
-    assert len(processes) == 4
+    assert len(processes) == 1
     assert all(process.returncode is not None for process in processes)
 
 

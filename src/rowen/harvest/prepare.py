@@ -9,7 +9,7 @@ import logging
 import os
 import pickle
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ from rowen.harvest.worker import (
 )
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Document, Raw
-from rowen.programs import environment, isolated_python, start
+from rowen.programs import end, environment, isolated_python, start
 
 __all__ = ["FactWorkers", "Workers"]
 
@@ -55,9 +55,6 @@ TIME_LIMIT_S = 60.0
 LEAST_BYTES_PER_S = 500_000
 # The largest honest answer is that of a body of 64 MB in which every byte becomes an object.
 MOST_ANSWER_BYTES = 1 << 30
-# The system ends a killed process in milliseconds; one that it cannot end, such as one that waits for a broken disk, is
-# left to it.
-FAREWELL_S = 10.0
 COMMAND = "from rowen.harvest.worker import main; main(places)"
 
 T = TypeVar("T")
@@ -119,10 +116,8 @@ class Workers:
         workers, self._all, self._idle = self._all, [], None
         for worker in workers:
             worker.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL_S):
-                for worker in workers:
-                    await worker.gone()
+        for worker in workers:
+            await worker.gone()
 
     async def _ask(self, batch: list[Task]) -> list[Answer]:
         limit_s = self._time_limit_s + sum(map(_weight, batch)) / LEAST_BYTES_PER_S
@@ -240,23 +235,19 @@ class _Worker:
         if self._process is not None and self._process.returncode is not None:
             self._kill()
         if self._process is None:
-            starting = asyncio.ensure_future(_started())
-            try:
-                self._process = await asyncio.shield(starting)
-            except asyncio.CancelledError:
-                self._see_off(_end_when_started(starting))
-                raise
+            code = f"places = {readers.places()!r}\n{COMMAND}"
+            command = isolated_python(code)
+            self._process = await start(command, environment=environment(), stdin=PIPE, stdout=PIPE)
             if self.closed:
                 raise _closed()
         return self._process
 
     def _kill(self) -> None:
         process, self._process = self._process, None
-        if process is not None:
-            _kill(process)
-            self._see_off(_end(process))
-
-    def _see_off(self, ending: Coroutine[Any, Any, None]) -> None:
+        if process is None:
+            return
+        _kill(process)
+        ending = end(process)
         try:
             task = asyncio.get_running_loop().create_task(ending)
         except RuntimeError:
@@ -267,29 +258,9 @@ class _Worker:
         task.add_done_callback(self._endings.discard)
 
 
-async def _started() -> Process:
-    code = f"places = {readers.places()!r}\n{COMMAND}"
-    return await start(isolated_python(code), environment=environment(), stdin=PIPE, stdout=PIPE)
-
-
-async def _end_when_started(starting: asyncio.Future[Process]) -> None:
-    """End a process that nobody waits for any more."""
-    with suppress(OSError):
-        await _end(await starting)
-
-
 def _kill(process: Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
-
-
-async def _end(process: Process) -> None:
-    """Kill a process, if that was not done, and close its pipes."""
-    _kill(process)
-    if process.stdin is not None and not process.stdin.transport.is_closing():
-        process.stdin.transport.abort()
-    # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
-    await process.communicate()
 
 
 def _closed() -> RuntimeError:

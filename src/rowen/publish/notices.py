@@ -64,9 +64,7 @@ async def send(
     except TimeoutError:
         raise FetchError(f"The message was not sent within {limit_s:.0f} s.") from None
     finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
+        await programs.end(child)
     match answer.decode().strip():
         case "sent":
             return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rowen.errors import SourceError, SourceGoneError
 from rowen.fetch.sessions import USER_AGENT
-from rowen.programs import NEUTRAL_FOLDER, environment, find, start
+from rowen.programs import NEUTRAL_FOLDER, end, environment, find, start
 
 __all__ = ["MOST_MIRROR_BYTES", "Program", "folder_bytes"]
 
@@ -165,7 +165,7 @@ class Program:
         try:
             yield process
         finally:
-            await _end(process)
+            await end(process)
 
     def _environment(self, network: bool) -> dict[str, str]:
         """Settings go by the environment: a command line is there for all to read, and would show secrets."""
@@ -207,13 +207,3 @@ async def _tell(pipe: asyncio.StreamWriter, told: bytes) -> None:
         pipe.write(told)
         await pipe.drain()
     pipe.close()
-
-
-async def _end(process: Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    if process.stdin is not None:
-        process.stdin.close()
-    # Not wait(), which never ends while a pipe is full of what nobody reads (python/cpython#119710).
-    await process.communicate()
