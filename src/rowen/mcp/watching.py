@@ -16,6 +16,7 @@ import mcp_types as types
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
+from rowen import concurrency
 from rowen.errors import NotFoundError, RowenError
 from rowen.mcp.addresses import ResourceAddress
 from rowen.model.hashes import Hash
@@ -43,6 +44,7 @@ class ChangeWatch:
         self._watchers: Counter[str] = Counter()
         self._subscribed: dict[str, Callable[[], None]] = {}
         self._reader: asyncio.Task[None] | None = None
+        self._left: set[asyncio.Task[None]] = set()
         self._reading = asyncio.Event()
 
     async def listen(
@@ -116,6 +118,8 @@ class ChangeWatch:
                     del self._watched[uri], self._watchers[uri]
             if not self._watched and self._reader is not None:
                 self._reader.cancel()
+                self._left.add(self._reader)
+                self._reader.add_done_callback(self._left.discard)
                 self._reader = None
 
     async def _ready(self) -> None:
@@ -150,10 +154,8 @@ class ChangeWatch:
             await self._bus.publish(ResourceUpdated(uri))
 
     async def _stop(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
-            self._reader = None
+        reader, self._reader = self._reader, None
+        await concurrency.end([*self._left, *([reader] if reader else [])])
 
 
 async def _told(ctx: ServerRequestContext[Any, Any], uri: str) -> None:
