@@ -9,9 +9,10 @@ import pytest
 
 from rowen.errors import BusyError
 from rowen.model.run import Tally
-from rowen.store import carried_schemas, embeddings, runs, sources
+from rowen.store import embeddings, runs, sources
 from rowen.store.database import Database
 from rowen.store.embeddings import Claim
+from rowen.store.locks import Lock
 from rowen.store.rows import scalar
 from tests.cancelling import cancelled_at_each_wait
 from tests.conftest import House
@@ -119,7 +120,7 @@ async def test_a_claim_of_one_who_is_cancelled_is_free_again(house: House, what:
     async with opened(house) as database:
 
         async def extract() -> bool:
-            async with carried_schemas.exclusive(database, 7) as is_mine:
+            async with database.alone(Lock.EXTRACTION, 7) as is_mine:
                 await asyncio.sleep(0)
                 return is_mine
 
