@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -41,6 +42,8 @@ class Portal(Site):
         self.after_page: Callable[[int], None] | None = None
         self.failures: list[web.Response] = []
         self.ailing: dict[str, tuple[Any, Any]] = {}
+        self.stuck: set[str] = set()
+        self.stuck_how = "status 500"
 
     def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, **more: Any) -> Any:
         """A record as it is from now on; a `licence` stands where this kind of portal has it."""
@@ -95,7 +98,7 @@ class Portal(Site):
         return [dict(asked.headers) for asked in self.log if path in asked.path]
 
     async def _answer_for(self, request: web.Request) -> web.StreamResponse:
-        response = await self._reply(request)
+        response = self.stumbled(await self._reply(request))
         asked = self._noted(request)
         self.log.append(Asked(request.path, response.status, False, response.content_length or 0, asked))
         response.headers["Date"] = format_datetime(self.clock, usegmt=True)
@@ -103,6 +106,18 @@ class Portal(Site):
 
     def _noted(self, request: web.Request) -> dict[str, Any]:
         return {**request.query, **{f"header:{name}": value for name, value in request.headers.items()}}
+
+    def stumbled(self, response: web.Response) -> web.Response:
+        """The answer, unless it names a record over which every page fails that would hold it."""
+        body = response.body if isinstance(response.body, bytes) else b""
+        if not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)".encode(), body) for name in self.stuck):
+            return response
+        match self.stuck_how:
+            case "truncated":
+                return web.Response(body=body[: len(body) // 2], content_type=response.content_type)
+            case "garbage":
+                return web.Response(body=b"<html>Out of order</html>", content_type="text/html")
+        return web.Response(status=int(self.stuck_how.removeprefix("status ")), text="Internal error")
 
     async def _reply(self, request: web.Request) -> web.Response:
         return self.trouble() or await self._search(request)
@@ -285,7 +300,20 @@ class Changing(Portal):
             # Something else is edited so long after that nobody asks for what was before.
             self.make("always", tick_h=self.pause_h)
 
+    def stick(self, chance: Random) -> None:
+        """Let every answer fail, from now on, that would hold some records; they may be new, edited, or as they were."""
+        self.calm()
+        for name in chance.sample([f"n{number}" for number in range(14)], chance.choice([1, 1, 2])):
+            if name not in self.names() or chance.random() < 0.3:
+                self.write(chance, name)
+            self.stuck.add(name)
+        self.stuck_how = chance.choice(["status 500", "status 500", "status 400", "garbage", "truncated"])
+        if chance.random() < 0.7:
+            # Something else is edited so long after that nobody asks for what was before.
+            self.make("always", tick_h=self.pause_h)
+
     def recover(self) -> None:
+        self.stuck.clear()
         for name, (whole, broken) in self.ailing.items():
             if self.records.get(name) is broken:
                 self.records[name] = whole

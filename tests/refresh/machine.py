@@ -94,6 +94,7 @@ class Machine:
         "the_database_is_killed": lambda c: {"statement": c.randint(1, 60)},
         "a_record_fails_for_a_while": lambda c: {"seed": c.randrange(SEEDS), "runs": c.randint(1, 4)},
         "a_narrow_look": lambda c: {"seed": c.randrange(SEEDS), "items": c.randint(1, 5), "full": c.random() < 0.2},
+        "a_page_fails_for_a_while": lambda c: {"seed": c.randrange(SEEDS), "runs": c.randint(1, 4)},
     }
     most_steps: ClassVar[int] = MOST_STEPS
 
@@ -159,6 +160,17 @@ class Machine:
         for _ in range(runs):
             run = self._sync()
             self.counts["failed records"] += run.tally.failed if run else 0
+        self.world.recover()
+
+    def a_page_fails_for_a_while(self, *, seed: int, runs: int) -> None:
+        """Every answer fails that would hold some records, in some runs, and then no more; worlds of single items pass."""
+        if (stick := getattr(self.world, "stick", None)) is None:
+            return
+        stick(Random(seed))
+        for _ in range(runs):
+            run = self._sync()
+            if run is not None and run.tally.missing:
+                self.counts["runs with missing records"] += 1
         self.world.recover()
 
     def a_narrow_look(self, *, seed: int, items: int, full: bool) -> None:

@@ -1,6 +1,7 @@
 """A run in one line, as a terminal shows it, and the exit code that it stands for."""
 
 from rowen.cli.output import Piece
+from rowen.errors import ItemError
 from rowen.model.run import Run, Tally
 from rowen.service.tally import cost, noun, spared
 from rowen.service.tally import counts as counted
@@ -18,6 +19,7 @@ _STYLES = {
     "failed": "bold red",
     "skipped": "magenta",
     "not_asked": "dim",
+    "missing": "bold red",
     "truncated": "yellow",
 }
 # From the most harmless to what a script must notice first.
@@ -56,8 +58,8 @@ def exit_code(run: Run, *, dry: bool = False) -> int:
         case "completed" if run.tally.deletions_held and not dry:
             return UNDECIDED
         case "completed":
-            return SOME_FAILED if run.tally.failed else DONE
-        case "partial" if run.error is None:
+            return SOME_FAILED if run.tally.failed or run.tally.missing else DONE
+        case "partial" if run.error is None or run.error_code == ItemError.code:
             return SOME_FAILED
     return FAILED
 

@@ -85,7 +85,8 @@ class Planner:
 
     `gone` are the items that are marked: by this run, or by an earlier one and not seen since. `held` is how many items
     there were when the run began, `marked_before` how many marks, `pending` what earlier runs left undecided.
-    `states` tells whether its items were ever seen to state anything.
+    `states` tells whether its items were ever seen to state anything. `failed_before` tells whether some items were in
+    quarantine when the run began.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Planner:
         self.states = states
         self.failed: set[Hash] = set()
         self.redirects = redirects
+        self.failed_before = bool(quarantined)
         self._database = database
         self._source = source
         self._known = known

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rowen.connectors.base import Connector, FailedBefore, Meter
-from rowen.errors import PortionReadError, RowenError, SourceError
+from rowen.errors import ItemError, PortionReadError, RowenError, SourceError
 from rowen.fetch.target import redact
 from rowen.harvest import narrow
 from rowen.harvest.collector import seldom_collecting
@@ -345,8 +345,8 @@ class Harvest:
         match ending:
             case Complete():
                 self._complete = ending
-            case Incomplete(why):
-                self._trouble = SourceError(why)
+            case Incomplete(why, some_failed):
+                self._trouble = ItemError(why) if some_failed else SourceError(why)
 
     async def _hand_over_in_time(self) -> None:
         """Send a group on its way when the source is slow, unless the store is slower."""
@@ -414,6 +414,9 @@ class Harvest:
             if planner.pending.held and not sweeps:
                 self.tally.deletions_held = await self._still_held()
             await self._tidy(run_id, planner, whole=whole)
+            if (planner.failed or planner.failed_before) and not self._order.only:
+                async with self._database.connection() as c:
+                    self.tally.missing = await quarantine.missing(c, self._source.id)
         return self._status()
 
     async def _still_held(self) -> int:

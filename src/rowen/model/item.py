@@ -253,9 +253,13 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """The source could not be seen whole: the run is partial, and deletes nothing that it did not see."""
+    """The source could not be seen whole: the run is partial, and deletes nothing that it did not see.
+
+    `some_failed` tells that no more is wrong than some items that could not be read.
+    """
 
     why: str
+    some_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

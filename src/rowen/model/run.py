@@ -34,9 +34,10 @@ class Tally:
     """A run's counts, its cost, and the cost it avoided.
 
     `not_asked` counts items that the source's own listing spoke for; `truncated` what is known of beyond a limit;
-    `generated` what documentation generators wrote for their own search, and was left out. `only` is how many items the
-    run was asked to look at, if it was a narrow look. `known` grows while a source is walked: how many items it is
-    known to have so far, 0 where only the end of the walk tells.
+    `generated` what documentation generators wrote for their own search, and was left out. `missing` counts records
+    that could not be read so far, and of which no version is held, whether this run tried them or not. `only` is how
+    many items the run was asked to look at, if it was a narrow look. `known` grows while a source is walked: how many
+    items it is known to have so far, 0 where only the end of the walk tells.
     """
 
     created: int = 0
@@ -55,6 +56,7 @@ class Tally:
     not_asked: int = 0
     truncated: int = 0
     generated: int = 0
+    missing: int = 0
     only: int = 0
     known: int = 0
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of
+from rowen.store.rows import all_rows, list_of, scalar
 
 if TYPE_CHECKING:
     from rowen.model.library import Case
 
-__all__ = ["QuarantineRow", "failed", "keys", "put", "read", "release"]
+__all__ = ["QuarantineRow", "failed", "keys", "missing", "put", "read", "release"]
 
 # Enough to see what was wrong with a record; thousands of them in quarantine must not outgrow the items.
 PAYLOAD_KEPT_BYTES = 64 * 1024
@@ -44,6 +44,18 @@ async def failed(c: Connection, source_id: int) -> list[QuarantineRow]:
         [source_id],
     )
     return [QuarantineRow(*row) for row in rows]
+
+
+async def missing(c: Connection, source_id: int) -> int:
+    """How many of what is in quarantine have no item: no version of these is held."""
+    return int(
+        await scalar(
+            c,
+            "select count(*) from quarantine where source_id = %s and not exists"
+            " (select from item where item.source_id = quarantine.source_id and item.key = quarantine.key)",
+            [source_id],
+        )
+    )
 
 
 async def put(c: Connection, source_id: int, cases: Sequence[tuple[Hash, Failed]]) -> None:

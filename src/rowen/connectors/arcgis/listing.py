@@ -8,7 +8,7 @@ from typing import Any
 from rowen.connectors.arcgis.address import ArcGisOptions
 from rowen.connectors.arcgis.dialects import Found, SearchDialect, read
 from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of, steady
-from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, question_at
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
@@ -86,14 +86,19 @@ class ArcGisListing(Listing):
         return await self._portal.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
 
     def _unread_answer(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
-        """The place of an item that cannot be received. Nobody knows which one it is: nothing may be deleted."""
+        """The place of an item that cannot be received. Nobody knows which one it is."""
         second = int(question.after.timestamp()) if question.after else 0
-        row = Row(Failed(unread_url(self._dialect.url, second, question.skip), str(problem)))
-        return DatedAnswer([row], None, None, True, f"An item could not be received: {problem}")
+        failed = Failed(unread_url(self._dialect.url, second, question.skip), str(problem), problem.hint)
+        return DatedAnswer([Row(failed, named=False, received=False)], None, None, True)
 
-    async def _page(self, question: DatedQuestion, rows: int) -> DatedAnswer:
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the item at a place by itself."""
+        answer = await self._page(question_at(place), 1, once=True)
+        return place if any(not row.named for row in answer.rows) else None
+
+    async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
         url = self._dialect.ask(question.after, skip=question.skip, rows=rows)
-        response = await self._portal.get(url, could_be_less=rows > 1)
+        response = await self._portal.get(url, could_be_less=rows > 1, once=once)
         found = self._found(response)
         return DatedAnswer(
             await one_by_one(self._row, found.records), found.total, self._portal.clock(response), found.more

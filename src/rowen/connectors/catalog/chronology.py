@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rowen.connectors.catalog.listing import ListingPage, Row, Unread
 from rowen.model.item import Fetched
 
-__all__ = ["DatedAnswer", "DatedQuestion", "chronology"]
+__all__ = ["DatedAnswer", "DatedQuestion", "chronology", "question_at"]
 
 _CLOSED = "The catalog shows no more than {} records at once."
 
@@ -121,7 +121,8 @@ async def chronology(
     begin = _second(since) if since else None
     spot = _Spot(**place) if place else _Spot(since=begin, after=begin)
     while True:
-        answer = await ask(spot.question(undated_kept=undated_kept))
+        asked = spot.question(undated_kept=undated_kept)
+        answer = await ask(asked)
         if not spot.joined(answer):
             spot = spot.again()
             continue
@@ -131,6 +132,7 @@ async def chronology(
                 spot = replace(spot, last=None)
                 continue
             answer = answer._replace(rows=answer.rows[1:])
+            asked = asked._replace(skip=asked.skip + 1)
         declared = answer.declared if spot.seen == 0 or not spot.ordered else None
         spot = replace(spot, declared=spot.declared if spot.declared is not None else answer.declared)
         moved = spot.moved(answer, wide=wide)
@@ -139,7 +141,7 @@ async def chronology(
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
         ends_by_count = spot.since is not None and not answer.more
         yield ListingPage(
-            answer.rows,
+            _placed(answer.rows, asked),
             place=asdict(following) if following and not (closed or ends_by_count) else None,
             declared=declared,
             clock=answer.clock,
@@ -149,6 +151,27 @@ async def chronology(
         if following is None or closed:
             return
         spot = following
+
+
+def question_at(place: Any) -> DatedQuestion:
+    """The question whose first answer is the record at the place of an unidentified one."""
+    return DatedQuestion(_moment(place["after"]), place["skip"])
+
+
+def _placed(rows: list[Row], asked: DatedQuestion) -> list[Row]:
+    """The rows, those that are not named with their places: how many lie between the last date and them."""
+    if all(row.named for row in rows):
+        return rows
+    placed: list[Row] = []
+    after, skip = _second(asked.after) if asked.after else None, asked.skip
+    for row in rows:
+        placed.append(row if row.named else row._replace(place={"after": after, "skip": skip}))
+        at = _second(row.modified) if row.modified is not None else None
+        if at is not None and (after is None or at > after):
+            after, skip = at, 1
+        else:
+            skip += 1
+    return placed
 
 
 def _is_undated(row: Row) -> bool:

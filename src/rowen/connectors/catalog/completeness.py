@@ -1,17 +1,22 @@
 """Is it all there: what a whole walk proves, and what keeps it from proving anything."""
 
+from collections.abc import Container
+
 from rowen.connectors.catalog.progress import Progress
 from rowen.connectors.catalog.walk import Walk
+from rowen.model.wording import count
 
 __all__ = [
     "doubt",
     "is_second_look_wanted",
+    "lacking",
     "lacks_one",
     "misses",
     "mistakable",
     "mixture",
     "shortfall",
     "shortfall_of",
+    "unreceived",
 ]
 
 # Counts are wrong by one, or by one in a hundred where an index lags; a listing that falls shorter was cut off.
@@ -89,11 +94,31 @@ async def mistakable(run: Progress) -> str | None:
     )
 
 
-async def lacks_one(run: Progress) -> bool:
-    """Whether an item that is held was not shown."""
+async def unreceived(run: Progress) -> str | None:
+    """Why records that were not received leave it open what is gone: any of them may be an item that did not come.
+
+    Those that failed before as well are no reason where every item that is held came, or is known to be gone.
+    """
+    if run.unreceived.keys() <= run.quarantined and not (run.unreceived and await lacks_one(run, absent=run.absent)):
+        return None
+    many = len(run.unreceived)
+    error = next(iter(run.unreceived.values()))
+    return f"{count(many, 'record')} could not be received and may be items that are held: {error}"
+
+
+async def lacks_one(run: Progress, *, absent: Container[str] = ()) -> bool:
+    """Whether an item that is held was not shown, other than those that the source is known not to have."""
     lacks = False
     async for batch in run.known.everything():
-        lacks = lacks or any(held.url not in run.seen for held in batch)
+        lacks = lacks or any(held.url not in run.seen and held.url not in absent for held in batch)
+    return lacks
+
+
+async def lacking(run: Progress) -> int:
+    """How many items that are held were not shown."""
+    lacks = 0
+    async for batch in run.known.everything():
+        lacks += sum(held.url not in run.seen for held in batch)
     return lacks
 
 

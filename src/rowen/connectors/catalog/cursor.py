@@ -44,7 +44,8 @@ class CatalogCursor:
     that are listed, and named in a roll call, but are no items. `page` is how many records its largest page had that
     was not the last, when it was walked whole: only a smaller one proves the end of a list by itself.
 
-    What failed: `handles` are what records in quarantine can be asked for by, by the URLs of their items.
+    What failed: `handles` are what records in quarantine can be asked for by, by the URLs of their items; `holes` are
+    the places of records that could not be identified, by the URLs under which they stand in quarantine.
 
     Where to go on: `place` in an interrupted walk, `since` if that walk lists changes only. `begun` is a moment, by the
     source's own dates, before which nothing was edited since the copy that is held was read, whether this walk showed
@@ -65,6 +66,7 @@ class CatalogCursor:
     passed: list[str] | None = None
     page: int | None = None
     handles: dict[str, str] | None = None
+    holes: dict[str, Any] | None = None
     place: Any = None
     since: str | None = None
     begun: str | None = None

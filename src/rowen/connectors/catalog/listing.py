@@ -54,7 +54,8 @@ class Row(NamedTuple):
     One that is not `named` cannot be read so far as to tell which item it is about, if any. One that is `shared` has
     the identifier of another record, and is an item of its own all the same. `handle` is what the record can be asked
     for by, where the URL of its item does not tell. One that is `absent` failed because the source, asked for it by
-    itself, has no such record.
+    itself, has no such record. One that was not `received` may be any record of the source. The `place` of one that is
+    not named is what `Listing.retry` needs, in plain JSON; None if only a walk tells whether it can be read.
     """
 
     seen: Fetched | Unchanged | Gone | Failed | Unread | Unopened
@@ -63,6 +64,8 @@ class Row(NamedTuple):
     shared: bool = False
     handle: str | None = None
     absent: bool = False
+    received: bool = True
+    place: Any = None
 
     @property
     def observed(self) -> Fetched | Unchanged | Gone | Failed:
@@ -83,7 +86,8 @@ class ListingPage:
 
     `place` is where the next page begins, in plain JSON; None ends the listing. `declared` is how many records the
     source says that this listing has, `clock` its own time if it tells it, `doubt` why reaching the end of this
-    listing would not prove that all was seen. `unshown` records are counted, but were not shown when asked for.
+    listing would not prove that all was seen. `unshown` records are counted, but were not shown when asked for;
+    `unreceived` ones could not be received, and have no row since nothing tells their place.
     `ends_by_count` tells that only the count says that this page is the last: if the walk goes on, the next one is
     asked for all the same.
     """
@@ -94,6 +98,7 @@ class ListingPage:
     clock: datetime | None = None
     doubt: str | None = None
     unshown: int = 0
+    unreceived: int = 0
     ends_by_count: bool = False
 
 
@@ -161,5 +166,12 @@ class Listing(Protocol):
         """The record of one item as the listing would show it, by one question; None if only the listing shows it.
 
         One that the source does not show is a `Failed` row, unless the source itself says that it is gone.
+        """
+        return None
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask again for a record that could not be identified; returns the place where it still cannot be.
+
+        Returns None if it can be, or is no longer there: a walk then reads it. Raises `SourceError` if the place fails.
         """
         return None

@@ -24,6 +24,7 @@ __all__ = ["Progress", "mark_of"]
 _MOST_FAILED = 100
 _SOME_MINUTES = 1000  # between two times of forgetting: 100 kB, and a thousandth of the work of a look at each record
 _MOST_HANDLES = 200  # of some 100 letters are 20 kB of cursor; records without one are seen by whole walks only
+_MOST_HOLES = 100  # of some 100 letters are 10 kB of cursor; a whole walk looks for the others
 _MOST_PASSED = (
     2000  # hashes of 16 letters are 40 kB of cursor; where more is no item, a walk is no large part of the cost
 )
@@ -62,6 +63,10 @@ class Progress:
 
     Of single records that were asked for, `failed_again` could not be read, `unanswered` is how many in a row the
     source gave no answer for. `handles` are what those in quarantine can be asked for by, where their URLs do not tell.
+
+    `holes` are the places of records that could not be identified, in this run or before. Of those that the present
+    walk met, `unreceived` could not be received, each with its error; the others are `unidentified`. `absent` are held
+    items that the source, asked for each, does not have.
     """
 
     listing: Listing
@@ -90,6 +95,9 @@ class Progress:
     failed_again: list[Failed] = field(default_factory=list)
     unanswered: int = 0
     handles: dict[str, str] = field(default_factory=dict)
+    holes: dict[str, Any] = field(default_factory=dict)
+    unreceived: dict[str, str] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
     quarantined: frozenset[str] = frozenset()
 
     @classmethod
@@ -103,6 +111,7 @@ class Progress:
         passed = set(cursor.passed or ())
         run = cls(listing, known, options, now, cursor, bounds, known.count, passed, known.cursor, recent)
         run.handles = dict(cursor.handles or {})
+        run.holes = dict(cursor.holes or {})
         run.quarantined = frozenset(one.url for one in known.failed)
         return run
 
@@ -138,6 +147,7 @@ class Progress:
         """Take what came for not seen: it will come again."""
         self.seen, self.unidentified, self.failed, self.passed = UrlSet(), Unidentified(), [], set()
         self.passing, self.handles, self.failed_again = set(), {}, []
+        self.unreceived, self.absent = {}, set()
         self.kept = self.lost = self.dated = 0
         self.replaced = False
 
@@ -153,6 +163,15 @@ class Progress:
             # The source declares what it lists, also where that is no item.
             self.cursor = replace(self.cursor, surplus=self.cursor.surplus + len(self.passed) - passed)
         return sum(isinstance(row.seen, Fetched) and row.url not in held for row in rows) if counting else 0
+
+    def note_unidentified(self, row: Row) -> None:
+        """Remember a record that could not be identified, and where to ask for it again."""
+        if row.received or not isinstance(row.seen, Failed):
+            self.unidentified.add(row.url)
+        else:
+            self.unreceived[row.url] = row.seen.error
+        if row.place is not None and (row.url in self.holes or len(self.holes) < _MOST_HOLES):
+            self.holes[row.url] = row.place
 
     def _count(self, row: Row, held: Mapping[str, Held]) -> None:
         self._note_handle(row)
@@ -220,6 +239,7 @@ class Progress:
             begun=stamp(begun) if begun else None,
             passed=self.all_passed(),
             handles=self.handles or None,
+            holes=self.holes or None,
             stumbled=None,
         )
 
@@ -244,6 +264,7 @@ class Progress:
             unidentified=self.unidentified.kept(),
             passed=sorted(self.passing) or None,
             handles=self.handles or None,
+            holes={url: place for url, place in self.holes.items() if url in self.seen} or None,
             page=max((walk.followed for walk in self.walks), default=0) or self.cursor.page,
             items=kept,
             tokens=self.listing.tokens if is_remembered else None,
@@ -264,7 +285,8 @@ class Progress:
     def moved(self) -> CatalogCursor:
         """The cursor after reading what changed."""
         modified = max(filter(None, (self.newest_stored(), self.cursor.modified)), default=None)
-        return replace(self.left(), modified=modified, passed=self.all_passed(), handles=self.handles or None)
+        handles, holes = self.handles or None, self.holes or None
+        return replace(self.left(), modified=modified, passed=self.all_passed(), handles=handles, holes=holes)
 
     def left(self) -> CatalogCursor:
         """The cursor without a place to go on at."""

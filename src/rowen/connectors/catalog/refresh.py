@@ -25,11 +25,12 @@ from rowen.connectors.catalog.listing import Listing, Row
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.portal_client import TooMuchError
 from rowen.connectors.catalog.progress import Progress
-from rowen.connectors.catalog.retries import Retries, is_walk_wanted
+from rowen.connectors.catalog.retries import Retries, ask_for_missing, is_walk_wanted
 from rowen.connectors.catalog.roll import Roll
 from rowen.connectors.catalog.walk import Walk
+from rowen.connectors.unread import is_unread
 from rowen.errors import FetchError, SourceError
-from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Incomplete, Observation, Unchanged
+from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Gone, Incomplete, Observation, Unchanged
 from rowen.model.outside import UNREADABLE
 from rowen.model.url import key
 
@@ -69,7 +70,7 @@ class Refresh:
         return (
             not run.listing.dated
             or run.cursor.filters is False
-            or is_walk_wanted(run.known.failed)
+            or is_walk_wanted(run)
             or run.cursor.is_due(run.now(), run.options.reconcile_days)
         )
 
@@ -145,7 +146,9 @@ class Refresh:
         was edited. Records that cannot be identified have no names.
         """
         run = self._run
-        if run.listing.roll is None or is_walk_wanted(run.known.failed):
+        if run.listing.roll is None or any(is_unread(one.url) for one in run.known.failed):
+            return False
+        if len(run.unidentified) or run.unreceived:
             return False
         await trust.probe(run, rest.declared)
         edited = await run.listing.count(begun - timedelta(hours=run.options.overlap_h)) if run.cursor.filters else None
@@ -234,10 +237,18 @@ class Refresh:
             yield Checkpoint(replace(run.left(), walked=None, short=short).to_json())
             yield Incomplete(why)
             return
+        if run.unreceived and run.unreceived.keys() <= run.quarantined:
+            # They may stay so for ever, and deletions are not to wait for them.
+            async for observation in ask_for_missing(run):
+                yield observation
+        if why := await completeness.unreceived(run):
+            async for observation in self._leave_open(walk, why):
+                yield observation
+            return
         if why := await completeness.mistakable(run):
             # The next run is another walk, will meet the same ones, and is believed.
             yield Checkpoint(replace(run.left(), walked=None, unidentified=run.unidentified.kept()).to_json())
-            yield Incomplete(why)
+            yield Incomplete(why, some_failed=True)
             return
         await trust.probe(run, walk.declared)
         # More records than are declared: some went while we looked, which only another walk can tell, or it is a habit.
@@ -246,6 +257,22 @@ class Refresh:
         cursor = run.settled(walk.declared, kept=run.kept, proved=proved)
         yield Checkpoint((await changes.with_overlap(run, cursor)).to_json())
         yield Complete(expected=None if resumed else run.kept + run.lost)
+
+    async def _leave_open(self, walk: Walk, why: str) -> AsyncGenerator[Observation]:
+        """The end of a walk that could not receive some records, and so cannot tell what is gone.
+
+        Another walk would prove no more: the next runs read what changes, and ask for the places of these records.
+        """
+        run = self._run
+        for one in run.known.failed:
+            # What cannot be received stands at the places that this walk met, and nowhere else.
+            if is_unread(one.url) and one.url not in run.seen:
+                yield Gone(one.url)
+        await trust.probe(run, walk.declared)
+        kept = run.kept + await completeness.lacking(run)
+        cursor = run.settled(walk.declared, kept=kept, proved=True)
+        yield Checkpoint((await changes.with_overlap(run, cursor)).to_json())
+        yield Incomplete(why, some_failed=True)
 
     async def _look_again(self, walk: Walk) -> AsyncGenerator[Observation]:
         """A second look for what slipped past: by names where there is a roll call, else by another walk."""
@@ -280,7 +307,10 @@ class Refresh:
             yield Checkpoint(run.left().to_json())
             yield Incomplete(run.endless)
             return
-        if why := await roll.is_too_little():
+        retries = Retries(run)
+        async for observation in retries.places(all_of_them=True):
+            yield observation
+        if why := retries.walk_wanted or await roll.is_too_little():
             yield FellBack(why)
             async for observation in self._whole():
                 yield observation
@@ -315,7 +345,12 @@ class Refresh:
             trust.distrusted(run)
             yield FellBack("The catalog ignores the modified filter: it was walked whole instead.")
             parts = self._whole()
-        elif walk.doubt or walk.repeated or walk.distinct < (walk.declared or 0) - (run.cursor.short or 0):
+        elif (
+            walk.doubt
+            or walk.repeated
+            or walk.distinct < (walk.declared or 0) - (run.cursor.short or 0)
+            or walk.unreceived > len(run.holes)
+        ):
             yield FellBack(walk.doubt or "The list of what was modified is not whole: the catalog was walked instead.")
             parts = self._whole()
         else:
@@ -384,7 +419,7 @@ class Refresh:
                     yield Checkpoint(run.cursor.to_json())
                 for row in (*rows, *walk.again):
                     if not row.named:
-                        run.unidentified.add(row.url)
+                        run.note_unidentified(row)
                     yield row.observed
                 run.endless = run.bounds.exceeded(walk.received, walk.declared)
                 if run.endless:

@@ -8,6 +8,11 @@ all the others are asked for as well.
 
 No more than a hundred are asked for at a time, the one that was tried longest ago first. If some of them have recovered
 and there are still more than that, the catalog is walked whole, which costs less. The reconciliation reads all others.
+
+A record that could not be identified has no URL to ask for. Its place in the listing is asked for instead: one request
+as long as the place fails. Once the place can be read, the catalog is walked, which tells what is there. Where a kind
+has no places, only a walk tells. Every run walks in the first hour; later a run walks when the record has waited for as
+long as it had failed.
 """
 
 import logging
@@ -24,8 +29,9 @@ from rowen.connectors.catalog.rows import settled
 from rowen.connectors.unread import is_unread
 from rowen.errors import FetchError, SourceError
 from rowen.model.item import Failed, Observation
+from rowen.model.outside import UNREADABLE
 
-__all__ = ["MOST_ASKED", "Retries", "ask_for", "is_walk_wanted"]
+__all__ = ["MOST_ASKED", "Retries", "ask_for", "ask_for_missing", "is_walk_wanted"]
 
 MOST_ASKED = 100
 """Requests: a whole walk over 10,000 records costs as many where a page has a hundred of them, as in most kinds."""
@@ -34,6 +40,9 @@ _YOUNG = timedelta(days=1)  # most outages are over by then, and nobody wants to
 # Of the time that it has failed: in a month of daily runs a record costs 26 requests, in a year about 100, of which the
 # reconciliations are half. With a tenth it is half as many, and what recovers is late by twice as long.
 _WAIT_SHARE = 0.05
+# A walk costs hundreds of requests. Waiting for as long as a record has failed makes eight walks of the week between
+# two reconciliations; with a twentieth they would be a hundred. Most moments of trouble are over within the hour.
+_WALK_SHARE, _WALK_YOUNG = 1.0, timedelta(hours=1)
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +58,10 @@ class Retries:
 
     async def rows(self) -> AsyncGenerator[Observation]:
         """What can be read again; what still cannot is left in the run's `failed_again` until it proves to be there."""
+        async for failed in self.places():
+            yield failed
+        if self.walk_wanted:
+            return
         waiting = [one for one in self.run.known.failed if not is_unread(one.url) and one.url not in self.run.seen]
         async for observation in self._ask((await self._due(waiting))[:MOST_ASKED]):
             yield observation
@@ -60,6 +73,35 @@ class Retries:
             return
         async for observation in self._ask(left):
             yield observation
+
+    async def places(self, *, all_of_them: bool = False) -> AsyncGenerator[Observation]:
+        """Records that could not be identified and still cannot be; those that are due, or all of them."""
+        run = self.run
+        for one in run.known.failed:
+            if not is_unread(one.url) or one.url in run.seen or not (all_of_them or _is_due(run, one)):
+                continue
+            place = run.holes.get(one.url)
+            if place is None and not all_of_them:
+                continue
+            why = "The record still cannot be received."
+            try:
+                still = None if place is None else await run.listing.retry(place)
+            except SourceError as problem:
+                if isinstance(problem, NOT_THERE) and not all_of_them:
+                    log.info("the catalog is too busy to be asked for what failed before: %s", problem)
+                    self._is_over = True
+                    return
+                still, why = place, str(problem)
+            except UNREADABLE as problem:
+                # The place is one that nobody wrote, or another version did.
+                log.warning("dropped a place that cannot be read: %r", problem)
+                still = None
+            if still is None:
+                self.walk_wanted = "A record that could not be identified may be readable now."
+                return
+            run.holes[one.url] = still
+            run.seen.add(one.url)
+            yield Failed(one.url, why)
 
     async def _due(self, waiting: Sequence[FailedBefore]) -> list[str]:
         """Those that have waited long enough, and those that the count would be wrong without."""
@@ -97,6 +139,11 @@ async def ask_for(run: Progress, url: str) -> Row | None:
 
     Raises what is no fault of the record: the source is not there, or too busy.
     """
+    row = await _answer_for(run, url)
+    return None if row is None else await _taken(run, url, row)
+
+
+async def _answer_for(run: Progress, url: str) -> Row | None:
     try:
         row = await run.listing.record(url, run.handles.get(url))
         run.unanswered = 0
@@ -105,12 +152,42 @@ async def ask_for(run: Progress, url: str) -> Row | None:
             raise
         row = Row(Failed(url, str(problem), problem.hint))
         run.unanswered = run.unanswered + 1 if isinstance(problem, TooMuchError | FetchError) else 0
-    if row is None:
-        return None
+    return row
+
+
+async def _taken(run: Progress, url: str, row: Row) -> Row:
+    """A single record, counted."""
     [row] = await settled([row], run.known)
     run.seen.add(url)
     await run.take([row], counting=True)
     return row
+
+
+async def ask_for_missing(run: Progress) -> AsyncGenerator[Observation]:
+    """The held items that did not come, asked for one by one: a record that was not identified may be one of them.
+
+    What the source has no record of is noted in the run's `absent`. Where more than `MOST_ASKED` are missing, or the
+    source does not answer, the rest stays unexplained.
+    """
+    missing: list[str] = []
+    async for batch in run.known.everything():
+        missing += [held.url for held in batch if held.url not in run.seen]
+        if len(missing) > MOST_ASKED:
+            return
+    for url in missing:
+        try:
+            row = await _answer_for(run, url)
+        except SourceError as problem:
+            log.info("the catalog is too busy to be asked for what did not come: %s", problem)
+            return
+        if row is None:
+            return
+        if row.absent:
+            run.absent.add(url)
+        else:
+            yield (await _taken(run, url, row)).observed
+        if run.unanswered >= MOST_UNREAD:
+            return
 
 
 def _is_due(run: Progress, one: FailedBefore) -> bool:
@@ -118,6 +195,11 @@ def _is_due(run: Progress, one: FailedBefore) -> bool:
     return failing < _YOUNG or run.now() - one.last_at >= failing * _WAIT_SHARE
 
 
-def is_walk_wanted(failed: Iterable[FailedBefore]) -> bool:
-    """Whether a record failed that cannot be identified, and was not tried again since: only a whole walk shows it."""
-    return any(one.tries == 1 and is_unread(one.url) for one in failed)
+def is_walk_wanted(run: Progress) -> bool:
+    """Whether a record failed that cannot be identified, and that only a whole walk shows."""
+    for one in run.known.failed:
+        if is_unread(one.url) and one.url not in run.holes:
+            failing = one.last_at - one.first_at
+            if failing < _WALK_YOUNG or run.now() - one.last_at >= failing * _WALK_SHARE:
+                return True
+    return False

@@ -9,6 +9,7 @@ from rowen.connectors.catalog.hash_sets import UrlSet
 from rowen.connectors.catalog.listing import Names, RollCall
 from rowen.connectors.catalog.progress import Progress, mark_of
 from rowen.connectors.catalog.retries import ask_for
+from rowen.connectors.unread import is_unread
 from rowen.model.item import Failed, Observation, Unchanged
 
 __all__ = ["MOST_MISSING", "Roll"]
@@ -76,7 +77,8 @@ class Roll:
 
     async def is_too_little(self) -> str | None:
         """Why names do not suffice: one without may be an item that did not come, or too much was never read."""
-        if self.unnamed > len(self.run.cursor.unidentified or ()) and await lacks_one(self.run):
+        before = sum(is_unread(one.url) for one in self.run.known.failed)
+        if self.unnamed > max(before, len(self.run.cursor.unidentified or ())) and await lacks_one(self.run):
             return f"{self.unnamed} records have no identifier, and an item that is held did not come."
         if len(self.missing) > MOST_MISSING:
             return f"{len(self.missing)} records are listed that are not held, although they are not new."

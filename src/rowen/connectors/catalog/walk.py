@@ -33,13 +33,13 @@ class Walk:
     """The pages of a listing, and what is known of them so far.
 
     `received` counts records, `distinct` those of them that are not the same, `unshown` those that are counted and were
-    not shown when asked for, `fresh` those that this run had not seen, `shared` those that share their identifiers,
-    `dropped` those that came again and say something else than the first. `repeated` tells that pages came again,
-    `restarted` that a page began with all of the first one, `disobeyed` that records are older than what was asked for;
-    `newest` is the latest date among them. `ascending` tells that the oldest came first, `shrank` that the source
-    declared fewer records on the way than before, `refused` that not even a first page came. `reached` is the last
-    place to go on at, `again` are the records of the last page that this walk has shown before, `beginning` are the
-    URLs of the first page.
+    not shown when asked for, `unreceived` those that have no row since they could not be received, `fresh` those that
+    this run had not seen, `shared` those that share their identifiers, `dropped` those that came again and say
+    something else than the first. `repeated` tells that pages came again, `restarted` that a page began with all of the
+    first one, `disobeyed` that records are older than what was asked for; `newest` is the latest date among them.
+    `ascending` tells that the oldest came first, `shrank` that the source declared fewer records on the way than
+    before, `refused` that not even a first page came. `reached` is the last place to go on at, `again` are the records
+    of the last page that this walk has shown before, `beginning` are the URLs of the first page.
 
     `most` is the largest number that the source declared on the way.
 
@@ -62,6 +62,7 @@ class Walk:
     received: int = 0
     followed: int = 0
     unshown: int = 0
+    unreceived: int = 0
     fresh: int = 0
     shared: int = 0
     dropped: int = 0
@@ -127,6 +128,7 @@ class Walk:
         if page.rows:
             self.followed, self._before = max(self.followed, self._before), len(page.rows)
         self.unshown += page.unshown
+        self.unreceived += page.unreceived
         is_new = [self.seen.add(row.url) for row in page.rows]
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
         self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_again(row, new=new)]

@@ -1,7 +1,7 @@
 """The datasets of a CKAN portal in the order of identifiers, what was modified, and the identifiers alone."""
 
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
@@ -96,16 +96,19 @@ class CkanListing(Listing):
     ) -> AsyncGenerator[ListingPage]:
         """The datasets in the order of identifiers."""
         course = Course(since=stamp(since) if since else None, **(place or {}))
+        behind, further = ("" if course.after is None or course.after.startswith("?") else course.after), 0
         async with aclosing(self._follow(course)) as parts:
             async for rows, page in parts:
+                places, behind, further = _places(page, behind, further, course.since)
+                row_of = partial(self._placed, places)
                 *earlier, last = _parted(rows, page)
                 for part in earlier:
                     place = {"position": part.end, "after": part.after}
                     yield ListingPage(
-                        await one_by_one(self._row, part.rows), place=place, declared=page.total, clock=page.clock
+                        await one_by_one(row_of, part.rows), place=place, declared=page.total, clock=page.clock
                     )
                 yield ListingPage(
-                    await one_by_one(self._row, last.rows),
+                    await one_by_one(row_of, last.rows),
                     place=None if course.at_end else {"position": course.position, "after": course.after},
                     declared=page.total,
                     clock=page.clock,
@@ -145,6 +148,45 @@ class CkanListing(Listing):
             absent = not refused and (record is None or id_of(record) == name)
             return Row(Failed(url, "The portal lists this dataset, but does not show it."), absent=absent)
         return self._row(record)
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the row at a position, together with the one before, which tells whether rows have moved meanwhile.
+
+        Where they have, the row that follows the same identifier is looked for.
+        """
+        position, behind, since = int(place["position"]), str(place["behind"]), place["since"]
+        start = max(position - 1, 0)
+        page = await self._search(start, position - start + 1, since=since, once=True)
+        names = [*map(id_of, page.rows)]
+        if len(names) == position - start + 1 and names[:-1] == ([behind] if position else []):
+            return None if names[-1] else place
+        moved = await self._position_behind(behind, position, since)
+        return None if moved is None else {**place, "position": moved}
+
+    async def _position_behind(self, name: str, position: int, since: str | None) -> int | None:
+        """The position behind an identifier, if the row there cannot be received or has no identifier."""
+
+        async def is_behind(at: int) -> bool | None:
+            """Whether the row at a position comes later; None if it is the one that is looked for."""
+            try:
+                page = await self._search(at, 1, since=since, ids=True, once=True)
+            except _UNRECEIVED:
+                return None
+            names = [*map(id_of, page.rows)]
+            return True if not names else (names[0] > name) if names[0] else None
+
+        low, high, at, step = -1, None, position, 1
+        while high is None or high - low > 1:
+            behind = await is_behind(at)
+            if behind is None:
+                return at
+            low, high = (low, at) if behind else (at, high)
+            if high is not None and low >= 0:
+                at = (low + high) // 2
+            else:
+                at = low + step if high is None else max(high - step, 0)
+            step *= 2
+        return None
 
     async def _shown(self, name: str) -> Any:
         url = f"{self._address.action}/package_show?id={quoted(name)}"
@@ -226,12 +268,19 @@ class CkanListing(Listing):
         return page._replace(start=start, rows=[Unreceived(name, str(problem)) for name in names])
 
     async def _search(
-        self, start: int, rows: int, *, since: str | None = None, ids: bool = False, could_be_less: bool = False
+        self,
+        start: int,
+        rows: int,
+        *,
+        since: str | None = None,
+        ids: bool = False,
+        could_be_less: bool = False,
+        once: bool = False,
     ) -> SearchPage:
         """One page in the order of identifiers; with `ids`, of nothing but these."""
         url = self._search_url(start, rows, since=since, ids=ids)
         try:
-            return self._found(await self._portal.get(url, could_be_less=could_be_less), start, rows)
+            return self._found(await self._portal.get(url, could_be_less=could_be_less, once=once), start, rows)
         except SourceError as problem:
             problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
             raise
@@ -294,6 +343,18 @@ class CkanListing(Listing):
     def _read(self, row: Any) -> Any:
         return read_json(bytes(row.raw), self._address.action) if isinstance(row, UnreadRow) else row
 
+    def _placed(self, places: Mapping[int, Mapping[str, Any]], row: Any) -> Row:
+        """A row; one without an identifier is known by the row that it stands behind, if it could not be received."""
+        made = self._row(row)
+        place = places.get(id(row))
+        if place is None:
+            return made
+        if made.received:
+            return made._replace(place=place)
+        since = (place["since"],) if place["since"] else ()
+        url = unread_url(self._address.site, *since, "behind", place["behind"], place["further"])
+        return Row(Failed(url, row.error), named=False, received=False, place=place)
+
     def _row(self, row: Any) -> Row:
         if not isinstance(row, UnreadRow) or not row.is_listed:
             return self._opened(row)
@@ -305,7 +366,7 @@ class CkanListing(Listing):
         name, row = id_of(row), self._read(row)
         url = self._address.item(name) if name else unread_url(self._address.site, mark_of(row)[1:])
         if isinstance(row, Unreceived):
-            return Row(Failed(url, row.error), named=bool(name))
+            return Row(Failed(url, row.error), named=bool(name), received=bool(name))
         if not name:
             return Row(Failed(url, "The record has no identifier.", payload=payload_of(row)), named=False)
         modified = _modified(row.get("metadata_modified"))
@@ -324,6 +385,20 @@ class CkanListing(Listing):
             mark=mark,
         )
         return Row(seen, modified)
+
+
+def _places(
+    page: SearchPage, behind: str, further: int, since: str | None
+) -> tuple[dict[int, dict[str, Any]], str, int]:
+    """The places of the rows without an identifier; the last identifier so far, and how many such rows followed it."""
+    places: dict[int, dict[str, Any]] = {}
+    for position, row in enumerate(page.rows, page.start):
+        if name := id_of(row):
+            behind, further = name, 0
+        else:
+            places[id(row)] = {"position": position, "behind": behind, "further": further, "since": since}
+            further += 1
+    return places, behind, further
 
 
 class PagePart(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 from rowen.connectors.catalog import chronology
 from rowen.connectors.catalog.ahead import PageRequest
+from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, Unread
 from rowen.connectors.catalog.notes import Noted
@@ -56,7 +57,6 @@ class _Window:
     rows: list[Row]
     matched: int | None
     asked: int
-    doubt: str | None = None
     unshown: int = 0
 
 
@@ -241,17 +241,18 @@ class Catalogue(Listing):
                     raise
                 yield ListingPage([], doubt=str(problem))
                 return
+            rows = _placed(window.rows, at, since)
             at, matched = at + len(window.rows), window.matched
             is_full = len(window.rows) >= min(window.asked, largest or window.asked)
             largest = max(largest, len(window.rows))
             ends_by_count = matched is not None and at > matched and not is_full
             is_over = not window.rows or (ends_by_count and since is None)
             yield ListingPage(
-                window.rows,
+                rows,
                 place=None if is_over or ends_by_count else {"at": at},
                 declared=None if doubt else matched,
                 clock=self._clock,
-                doubt=doubt or window.doubt,
+                doubt=doubt,
                 unshown=window.unshown,
                 ends_by_count=ends_by_count,
             )
@@ -273,7 +274,6 @@ class Catalogue(Listing):
         async def answer(question: chronology.DatedQuestion) -> chronology.DatedAnswer:
             window = await self._window(CswQuestion(question.skip + 1, since=question.after or FAR_PAST, by_date=True))
             more = window.matched is None or question.skip + len(window.rows) < window.matched
-            doubts.extend([window.doubt] if window.doubt else [])
             return chronology.DatedAnswer(window.rows, None, self._clock or FAR_PAST, more)
 
         doubts: list[str] = []
@@ -324,10 +324,22 @@ class Catalogue(Listing):
         self._holes += not identifier
         if not identifier and (question.at == 1 or self._holes >= MOST_HOLES):
             raise problem
-        url = item_url(self._url, identifier) if identifier else unread_url(self._url, question.at)
-        doubt = None if identifier else "A record can neither be read nor named."
-        row = Row(Failed(url, f"The record cannot be read: {problem}", payload=payload or None), named=bool(identifier))
-        return _Window([row], answer.matched, 1, doubt)
+        since = (stamp(question.since),) if question.since else ()
+        url = item_url(self._url, identifier) if identifier else unread_url(self._url, *since, question.at)
+        failed = Failed(url, f"The record cannot be read: {problem}", payload=payload or None)
+        return _Window([Row(failed, named=bool(identifier), received=bool(identifier))], answer.matched, 1)
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the record at a place by itself: one by number, or by date."""
+        if self._dialect is None:
+            return None
+        if "skip" in place:
+            dated = chronology.question_at(place)
+            question = CswQuestion(dated.skip + 1, size=1, since=dated.after or FAR_PAST, by_date=True)
+        else:
+            question = CswQuestion(place["at"], size=1, since=moment(place.get("since")))
+        answer = await self._ask(question, once=True)
+        return place if any(not self._row(one).named for one in answer.records) else None
 
     async def _is_end(self, question: CswQuestion) -> bool:
         """Whether the record before this place is the last one, whatever is counted behind it.
@@ -344,7 +356,7 @@ class Catalogue(Listing):
         names = [identifier_of(_tree(one)) for one in answer.records]
         return bool(names and names[0]) and item_url(self._url, names[0]) == self._last
 
-    async def _ask(self, question: CswQuestion) -> CswAnswer:
+    async def _ask(self, question: CswQuestion, *, once: bool = False) -> CswAnswer:
         dialect = self._dialect
         if dialect is None:
             raise SourceError(f"{self._url} was not asked yet what it can do.")
@@ -352,9 +364,11 @@ class Catalogue(Listing):
         self._answer = b""
         url, body = self._request_for(question, dialect)
         if body is None:
-            response = await self._portal.get(url, accept=_ACCEPT, could_be_less=slow)
+            response = await self._portal.get(url, accept=_ACCEPT, could_be_less=slow, once=once)
         else:
-            response = await self._portal.post(url, body, media_type=_SENT, accept=_ACCEPT, could_be_less=slow)
+            response = await self._portal.post(
+                url, body, media_type=_SENT, accept=_ACCEPT, could_be_less=slow, once=once
+            )
         self._clock = self._portal.clock(response)
         self._answer = response.body[:_PAYLOAD_BYTES]
         return await read(response, self._url)
@@ -398,6 +412,14 @@ class Catalogue(Listing):
             return Fetched(dataset.document(validators=validators, language=language, landing_page=page))
 
         return attempt(read, lambda why: Failed(url, f"The record cannot be read: {why}.", payload=written(found.tree)))
+
+
+def _placed(rows: list[Row], at: int, since: datetime | None) -> list[Row]:
+    """The rows from a position on, those that cannot be identified with their places."""
+    told = stamp(since) if since else None
+    return [
+        row if row.named else row._replace(place={"at": number, "since": told}) for number, row in enumerate(rows, at)
+    ]
 
 
 def _tree(found: CutRecord | FoundElement) -> Element:

@@ -75,6 +75,9 @@ class _Slice(NamedTuple):
         size = next((size for size in range(most, most // 2, -1) if self.start % size == 0), most)
         return with_parameters(self.url, page=self.start // size + 1, page_size=size)
 
+    def first(self) -> "_Slice":
+        return _Slice(with_parameters(self.url, page=self.start + 1, page_size=1), self.start, 1)
+
     def behind_first(self) -> "_Slice":
         return _Slice(with_parameters(self.url, page=self.start + 2, page_size=1), self.start + 1, 1)
 
@@ -94,7 +97,7 @@ class RdfListing(Listing):
         self._options = options
         self._parse = parse
         self._asked = 0
-        self._unread: list[Failed] = []
+        self._unread: list[Row] = []
         # A walk that went on in the middle is followed by one of the part before, which ends where the other began.
         self._left: list[RecordPart] = []
         self._resumed: Any = None
@@ -166,6 +169,11 @@ class RdfListing(Listing):
             following = page.contents.paging.following
         return None
 
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the record at a place by itself, where the size of a page is ours to choose."""
+        page = await self._page(_Next(_string(place)), None, once=True)
+        return place if page is not None and page.contents.broken else None
+
     def _first(self, since: datetime | None) -> str:
         url = self._url
         if _UDATA in url:
@@ -185,7 +193,9 @@ class RdfListing(Listing):
             except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
                 if self._portal.unread >= MOST_UNREAD:
                     raise
-                self._unread.append(Failed(unread_url(self._url, part.start), str(problem), problem.hint))
+                failed = Failed(unread_url(self._url, part.start), str(problem), problem.hint)
+                place = part.first().url
+                self._unread.append(Row(failed, named=False, received=False, place=place))
                 part = part.behind_first()
         return await self._page(wanted, tokens)
 
@@ -259,8 +269,6 @@ class RdfListing(Listing):
 
     def _doubt(self, answer: _RdfPage, before: _RdfPage | None, *, repeated: bool) -> str | None:
         """Why having read to the end may not mean to have read all."""
-        if self._unread:
-            return f"A record could not be received: {self._unread[0].error}"
         if answer.contents.broken:
             return f"{len(answer.contents.broken)} statements of {answer.asked} cannot be read."
         if repeated:
@@ -284,7 +292,7 @@ class RdfListing(Listing):
         rows = [self._row(part, contents) for part in parts]
         found = Counter(row.url for row in rows)
         rows = [row._replace(seen=row.observed) if found[row.url] > 1 else row for row in rows]
-        broken = [*map(Row, self._unread), *(unread(one, self._url) for one in contents.broken)]
+        broken = [*self._unread, *(unread(one, self._url) for one in contents.broken)]
         return [*broken, *sorted(rows, key=lambda row: (row.url, _written(row)))]
 
     def _row(self, part: RecordPart, contents: Contents) -> Row:
@@ -314,6 +322,12 @@ def _place(following: _Next | None, joining: Joining) -> dict[str, str] | None:
         return None
     begin = joining.begin
     return {"url": following.url, "from": begin} if begin else {"url": following.url}
+
+
+def _string(place: Any) -> str:
+    if not isinstance(place, str):
+        raise ValueError("the place of a record is an address")
+    return place
 
 
 def _address_in(place: Any) -> str | None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, question_at
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
@@ -84,14 +84,14 @@ class OpenDataSoftListing(Listing):
                 raise
             return await self._unread(question, problem)
 
-    async def _page(self, question: DatedQuestion, rows: int) -> DatedAnswer:
-        response = await self._portal.get(self._question(question, rows), could_be_less=rows > 1)
+    async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
+        response = await self._portal.get(self._question(question, rows), could_be_less=rows > 1, once=once)
         return await self._answer(response, question, [])
 
     async def _unread(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
         """The place of a record that cannot be received: its identifier alone mostly can.
 
-        If not, though the portal answers, nobody knows which one it is, and nothing may be deleted.
+        If not, though the portal answers, nobody knows which one it is.
         """
         try:
             response = await self._portal.get(self._question(question, 1, select="dataset_id"))
@@ -100,8 +100,13 @@ class OpenDataSoftListing(Listing):
             if self._portal.unread >= MOST_UNREAD or await self.count() is None:
                 raise
         second = int(question.after.timestamp()) if question.after else 0
-        row = Row(Failed(unread_url(self._address.site, second, question.skip), str(problem)))
-        return DatedAnswer([row], None, None, True, f"A dataset could not be received: {problem}")
+        failed = Failed(unread_url(self._address.site, second, question.skip), str(problem), problem.hint)
+        return DatedAnswer([Row(failed, named=False, received=False)], None, None, True)
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the dataset at a place by itself."""
+        answer = await self._page(question_at(place), 1, once=True)
+        return place if any(not row.named for row in answer.rows) else None
 
     async def _answer(self, response: Response, question: DatedQuestion, problems: list[str]) -> DatedAnswer:
         data = self._read(response, "a list of datasets")

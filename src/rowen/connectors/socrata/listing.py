@@ -39,7 +39,6 @@ class _Assets(NamedTuple):
     rows: list[Row]
     total: int | None
     clock: datetime | None
-    doubt: str | None = None
 
 
 class SocrataListing(Listing):
@@ -94,6 +93,7 @@ class SocrataListing(Listing):
                 # The portal does not mind from which identifier on it was asked.
                 seen, by_number = 0, True
                 continue
+            answer = _placed(answer, after, seen, by_number=by_number)
             seen += len(answer.rows)
             after = answer.names[-1] if answer.names else after
             closed = by_number and seen >= WINDOW
@@ -105,7 +105,7 @@ class SocrataListing(Listing):
                 place=None if ended or closed else place,
                 declared=answer.total if by_number or seen == len(answer.rows) else None,
                 clock=answer.clock,
-                doubt=answer.doubt or (_CLOSED.format(WINDOW) if closed else None),
+                doubt=_CLOSED.format(WINDOW) if closed else None,
             )
             if closed or ended:
                 return
@@ -114,7 +114,7 @@ class SocrataListing(Listing):
         """The place of an asset that cannot be received, where assets are asked for by number."""
         if self._portal.unread >= MOST_UNREAD:
             raise problem
-        return _Assets([], [self._unread(str(seen), problem)], None, None, _doubt(problem))
+        return _Assets([], [self._unread(str(seen), problem, {"offset": seen})], None, None)
 
     async def _pass(self, after: str, seen: int, problem: SourceError) -> _Assets:
         """The same where they are scrolled through, with the next one, from which on that is possible again.
@@ -125,20 +125,30 @@ class SocrataListing(Listing):
             raise problem
         if seen and (await self._numbered(seen - 1)).names != [after]:
             raise problem
-        failed = [self._unread(f"after/{after}", problem)]
+        failed = [self._unread(f"after/{after}", problem, {"after": after, "skip": 0})]
         for number in range(seen + 1, seen + MOST_UNREAD):
             try:
                 answer = await self._numbered(number)
             except (*_UNREAD, FetchTimeoutError) as another:
-                failed.append(self._unread(f"after/{after}/{number - seen}", another))
+                place = {"after": after, "skip": number - seen}
+                failed.append(self._unread(f"after/{after}/{number - seen}", another, place))
                 continue
             if answer.names and answer.names[0] <= after:
                 raise problem
-            return answer._replace(rows=[*failed, *answer.rows], doubt=_doubt(problem))
+            return answer._replace(rows=[*failed, *answer.rows])
         raise problem
 
-    def _unread(self, place: str, problem: SourceError) -> Row:
-        return Row(Failed(unread_url(self._site, place), str(problem), problem.hint))
+    def _unread(self, name: str, problem: SourceError, place: dict[str, Any]) -> Row:
+        failed = Failed(unread_url(self._site, name), str(problem), problem.hint)
+        return Row(failed, named=False, received=False, place=place)
+
+    async def retry(self, place: Any) -> Any | None:
+        """Ask for the asset at a place, with those between the one that is named and it."""
+        if "offset" in place:
+            answer = await self._page(1, once=True, offset=place["offset"], order="createdAt ASC")
+        else:
+            answer = await self._page(place["skip"] + 1, once=True, scroll_id=place["after"])
+        return place if any(not row.named for row in answer.rows) else None
 
     async def _latest(self, since: datetime) -> AsyncGenerator[ListingPage]:
         """The assets in the order of dates, until they are older than asked for."""
@@ -147,8 +157,12 @@ class SocrataListing(Listing):
             try:
                 answer = await self._ask(most=most, offset=offset, order="updatedAt DESC")
             except _UNREAD as problem:
-                yield ListingPage([], doubt=f"One of the latest assets cannot be received: {problem}")
-                return
+                if self._portal.unread >= MOST_UNREAD:
+                    yield ListingPage([], doubt=f"One of the latest assets cannot be received: {problem}")
+                    return
+                offset += 1
+                yield ListingPage([], place={"offset": offset}, unreceived=1)
+                continue
             self._total = answer.total
             dates = [row.modified for row in answer.rows if row.modified is not None]
             older = any(at < since for at in dates)
@@ -210,8 +224,17 @@ class SocrataListing(Listing):
         )
 
 
-def _doubt(problem: SourceError) -> str:
-    return f"An asset could not be received: {problem}"
+def _placed(answer: _Assets, after: str, seen: int, *, by_number: bool) -> _Assets:
+    """The same assets, those that cannot be identified with their places: behind which one they come."""
+    if all(row.named or row.place is not None for row in answer.rows):
+        return answer
+    rows: list[Row] = []
+    skip = 0
+    for number, (row, name) in enumerate(zip(answer.rows, answer.names, strict=True)):
+        place = {"offset": seen + number} if by_number else {"after": after, "skip": skip}
+        rows.append(row if row.named else row._replace(place=place))
+        after, skip = (name, 0) if name else (after, skip + 1)
+    return answer._replace(rows=rows)
 
 
 def _is_rising(names: Sequence[str]) -> bool:
