@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -42,8 +41,6 @@ class Portal(Site):
         self.after_page: Callable[[int], None] | None = None
         self.failures: list[web.Response] = []
         self.ailing: dict[str, tuple[Any, Any]] = {}
-        self.stuck: set[str] = set()
-        self.stuck_how = "status 500"
 
     def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, **more: Any) -> Any:
         """A record as it is from now on; a `licence` stands where this kind of portal has it."""
@@ -106,18 +103,6 @@ class Portal(Site):
 
     def _noted(self, request: web.Request) -> dict[str, Any]:
         return {**request.query, **{f"header:{name}": value for name, value in request.headers.items()}}
-
-    def stumbled(self, response: web.Response) -> web.Response:
-        """The answer, unless it names a record over which every page fails that would hold it."""
-        body = response.body if isinstance(response.body, bytes) else b""
-        if not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)".encode(), body) for name in self.stuck):
-            return response
-        match self.stuck_how:
-            case "truncated":
-                return web.Response(body=body[: len(body) // 2], content_type=response.content_type)
-            case "garbage":
-                return web.Response(body=b"<html>Out of order</html>", content_type="text/html")
-        return web.Response(status=int(self.stuck_how.removeprefix("status ")), text="Internal error")
 
     async def _reply(self, request: web.Request) -> web.Response:
         return self.trouble() or await self._search(request)
@@ -301,7 +286,7 @@ class Changing(Portal):
             self.make("always", tick_h=self.pause_h)
 
     def stick(self, chance: Random) -> None:
-        """Let every answer fail, from now on, that would hold some records; they may be new, edited, or as they were."""
+        """Let every answer fail that would hold some records, which may be new, edited, or as they were."""
         self.calm()
         for name in chance.sample([f"n{number}" for number in range(14)], chance.choice([1, 1, 2])):
             if name not in self.names() or chance.random() < 0.3:

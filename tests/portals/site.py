@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -64,6 +65,8 @@ class Site:
     def __init__(self) -> None:
         self.pages: dict[str, Page] = {}
         self.log: list[Asked] = []
+        self.stuck: set[str] = set()
+        self.stuck_how = "status 500"
         self.down = False
         self.at_once = self.most_at_once = 0
         self.default = Page(b"<html><title>Not found</title>Nothing here.</html>", status=404)
@@ -136,11 +139,23 @@ class Site:
         if page.handler is not None:
             response = await page.handler(request)
         else:
-            response = self._plain(request, page)
+            response = self.stumbled(self._plain(request, page))
         conditional = "If-None-Match" in request.headers or "If-Modified-Since" in request.headers
         size = response.content_length or 0 if response.status != 304 else 0
         self.log.append(Asked(path, response.status, conditional, size, dict(request.headers)))
         return response
+
+    def stumbled(self, response: web.Response) -> web.Response:
+        """The answer, unless it names a record over which every answer fails that would hold it."""
+        body = response.body if isinstance(response.body, bytes) else b""
+        if not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)".encode(), body) for name in self.stuck):
+            return response
+        match self.stuck_how:
+            case "truncated":
+                return web.Response(body=body[: len(body) // 2], content_type=response.content_type)
+            case "garbage":
+                return web.Response(body=b"<html>Out of order</html>", content_type="text/html")
+        return web.Response(status=int(self.stuck_how.removeprefix("status ")), text="Internal error")
 
     def _plain(self, request: web.Request, page: Page) -> web.Response:
         headers = {"Content-Type": "text/html; charset=utf-8", **page.headers}

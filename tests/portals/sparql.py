@@ -69,7 +69,7 @@ class SparqlEndpoint(DcatPortal):
     async def _answer_for(self, request: web.Request) -> web.StreamResponse:
         form = await request.post()
         question = str(form.get("query", ""))
-        response = self.trouble() or self._answer_to(question)
+        response = self.trouble() or self.stumbled(self._answer_to(question))
         response.headers["Date"] = format_datetime(self.clock, usegmt=True)
         self.log.append(Asked(kind_of(question), response.status, False, response.content_length or 0))
         if self.after_question is not None:

@@ -163,7 +163,7 @@ class Machine:
         self.world.recover()
 
     def a_page_fails_for_a_while(self, *, seed: int, runs: int) -> None:
-        """Every answer fails that would hold some records, in some runs, and then no more; worlds of single items pass."""
+        """Every answer that would hold some records fails in some runs; a world that cannot do so stays as it is."""
         if (stick := getattr(self.world, "stick", None)) is None:
             return
         stick(Random(seed))
