@@ -91,4 +91,4 @@ async def test_deletions_held_back_are_not_forgotten_when_the_document_is_unchan
         quiet = await r.sync("portal")
 
     assert (held.tally.deletions_held, again.tally.deletions_held, accepted.tally.deleted) == (20, 20, 20)
-    assert quiet.tally.not_modified == 1
+    assert [run.tally.not_modified for run in (again, accepted, quiet)] == [1, 1, 1]

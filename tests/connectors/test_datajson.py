@@ -276,3 +276,16 @@ async def test_a_large_geometry_is_kept_once(house: House, site: DataJsonSite) -
 
     [(size,)] = house.query("select length(record::text) from item")
     assert 300_000 < size < 400_000
+
+
+async def test_the_same_records_with_their_fields_in_another_order_write_nothing(
+    house: House, site: DataJsonSite
+) -> None:
+    site.fill(30)
+    async with house.open() as r:
+        await keep(r, site)
+        site.records.reverse()
+        site.records[:] = [dict(reversed(record.items())) for record in site.records]
+        run = await r.sync("portal")
+
+    assert (run.status, run.tally.unchanged, run.tally.rows_written) == ("completed", 30, 0)

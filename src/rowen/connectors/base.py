@@ -40,7 +40,10 @@ T = TypeVar("T")
 
 
 class Held(NamedTuple):
-    """What we hold of one item that a connector may need to ask "is it still this?"."""
+    """What we hold of one item that a connector may need to ask "is it still this?".
+
+    One that `is_leaving` was not shown any more, and its deletion is pending.
+    """
 
     url: str
     etag: str | None
@@ -49,6 +52,7 @@ class Held(NamedTuple):
     links: tuple[str, ...]
     depth: int
     content_hash: Hash | None = None
+    is_leaving: bool = False
 
 
 class FailedBefore(NamedTuple):

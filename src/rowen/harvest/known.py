@@ -38,12 +38,14 @@ class StoredKnown:
         count: int,
         failed: Sequence[FailedBefore],
         losable: int,
+        leaving: Sequence[int] = (),
     ) -> None:
         self.mode = mode
         self.cursor: Cursor = source.cursor if mode == "incremental" else None
         self.count = count
         self.failed = failed
         self.losable = losable
+        self._leaving = frozenset(leaving)
         self._database = database
         self._source_id = source.id
         self._url = source.url
@@ -63,7 +65,8 @@ class StoredKnown:
             url = by_key[item_key]
             ids[url] = item_id
             ahead = tuple(links.split("\n")) if links else ()
-            found[url] = make((url, etag, last_modified, body_hash, ahead, depth, content))
+            leaves = item_id in self._leaving
+            found[url] = make((url, etag, last_modified, body_hash, ahead, depth, content, leaves))
         self._ids.settle()
         if self._distrust:
             return {url: held._replace(etag=None, last_modified=None) for url, held in found.items()}
@@ -112,9 +115,9 @@ class StoredKnown:
 
     def _visible(self, row: items.HeldRow) -> Held:
         links = tuple(row.links.split("\n")) if row.links else ()
-        if self._distrust:
-            return Held(row.url, None, None, row.body_hash, links, row.depth, row.content_hash)
-        return Held(row.url, row.etag, row.last_modified, row.body_hash, links, row.depth, row.content_hash)
+        etag, last_modified = (None, None) if self._distrust else (row.etag, row.last_modified)
+        is_leaving = row.id in self._leaving
+        return Held(row.url, etag, last_modified, row.body_hash, links, row.depth, row.content_hash, is_leaving)
 
     def forget(self, url: str) -> None:
         """Forget the id of an item that was looked up: it is needed no more."""

@@ -245,6 +245,7 @@ class Harvest:
             count=held,
             failed=[FailedBefore(*one[1:]) for one in quarantined],
             losable=held if self._order.accept_deletions else self._guard.bound(held),
+            leaving=pending.held,
         )
         self._observations: AsyncGenerator[Observation] = (
             narrow.look(self._connector, known, self._order.only, skip=self._skip)

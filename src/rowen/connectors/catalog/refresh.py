@@ -79,7 +79,10 @@ class Refresh:
         run = self._run
         run.begin_anew()
         cursor, known = run.cursor, run.known
-        is_settled = cursor.place is None and cursor.items == known.count and run.are_failures_explained()
+        is_settled = cursor.place is None and run.are_failures_explained()
+        if is_settled and cursor.tokens is not None and cursor.items != known.count:
+            # What the document does not hold any more, and whose deletion is pending, does not make it another one.
+            is_settled = cursor.items == known.count - await self._leaving()
         walk = run.walk(tokens=cursor.tokens if is_settled else None)
         async for observation in self._read(walk):
             yield observation
@@ -206,11 +209,20 @@ class Refresh:
         keys = {key(one.url) for one in failed}
         for one in failed:
             yield one
+        leaving = 0
         async for batch in self._run.known.everything():
             for held in batch:
-                if not keys or key(held.url) not in keys:
+                leaving += held.is_leaving
+                if not held.is_leaving and (not keys or key(held.url) not in keys):
                     yield Unchanged(held.url)
-        yield Complete(expected=self._run.known.count)
+        yield Complete(expected=self._run.known.count - leaving)
+
+    async def _leaving(self) -> int:
+        """How many items the catalog did not show when it was last seen whole, and are held all the same."""
+        leaving = 0
+        async for batch in self._run.known.everything():
+            leaving += sum(held.is_leaving for held in batch)
+        return leaving
 
     async def _conclude(self, walk: Walk, *, resumed: bool) -> AsyncGenerator[Observation]:
         """What a whole walk proved."""

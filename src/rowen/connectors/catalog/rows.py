@@ -18,7 +18,7 @@ from rowen.model.item import Failed, Fetched, Unchanged, Validators
 from rowen.model.outside import attempt
 from rowen.model.url import address
 
-__all__ = ["listed", "mark_of_bytes", "objects", "one_by_one", "row_of", "settled", "unread", "without"]
+__all__ = ["MARK_BYTES", "listed", "mark_of_bytes", "objects", "one_by_one", "row_of", "settled", "unread", "without"]
 
 Json = Mapping[str, Any]
 T = TypeVar("T")
@@ -26,7 +26,7 @@ T = TypeVar("T")
 # Transactions wait for their turn between two of their statements: with 25 ms a first harvest took 4 % longer. A record
 # that is larger than honest ones takes several times as long.
 _TURN_S = 0.005
-_MARK_BYTES = 16  # no two records of a catalog share so many by chance
+MARK_BYTES = 16  # no two records of a catalog share so many by chance
 
 
 async def one_by_one(make: Callable[[T], Row], records: Iterable[T]) -> list[Row]:
@@ -71,7 +71,7 @@ def _held(url: str, held: Mapping[str, Held]) -> Hash:
 
 def mark_of_bytes(record: bytes) -> Hash:
     """What tells a record from others by its bytes alone."""
-    return body_hash(record)[:_MARK_BYTES]
+    return body_hash(record)[:MARK_BYTES]
 
 
 def row_of(

@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
+import msgspec
+
 from rowen.connectors.base import Known
 from rowen.connectors.catalog.hash_sets import HashSet
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import DocumentOptions
-from rowen.connectors.catalog.rows import one_by_one
+from rowen.connectors.catalog.rows import MARK_BYTES, one_by_one
 from rowen.connectors.datajson.namesakes import REMARK, SharedNames, Traits, base_of, is_variant, traits_of
 from rowen.connectors.datajson.naming import is_record, name_of, names_in
 from rowen.connectors.datajson.record import dataset_of, members_of
@@ -30,7 +32,7 @@ from rowen.fetch.response import Response, Stream, next_link
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
-from rowen.model.hashes import body_hash
+from rowen.model.hashes import Hash, body_hash, unmarked
 from rowen.model.item import Failed, Fetched, Unchanged, Validators
 from rowen.model.outside import attempt
 from rowen.model.url import address
@@ -192,9 +194,10 @@ class DataJsonListing(Listing):
             yield ListingPage(await self._rows(waiting, names, current))
 
     async def _rows(self, records: Sequence[PutAside], names: SharedNames, current: _DocumentPass) -> list[Row]:
-        """What records amount to; none is read that is, by the hash of its bytes, the one that we hold.
+        """What records amount to; none is read that is the one that we hold, by its bytes or by what it says.
 
-        That is settled here: which items were handed on, and which of them cannot be read, decides about others.
+        A publisher's program may write the same record with its fields in another order. That is settled here: which
+        items were handed on, and which of them cannot be read, decides about others.
         """
         known_as = {one.digest: name for one in records if (name := self._known_as(one, names))}
         held = await self._known.look_up([*known_as.values()]) if known_as and self._known.count else {}
@@ -202,12 +205,21 @@ class DataJsonListing(Listing):
         def row(one: PutAside) -> Row:
             name = known_as.get(one.digest, "")
             before = held.get(name)
-            if before is None or before.body_hash != one.digest:
+            if before is None or not self._is_same(one, before.body_hash or b""):
                 return self._row(one, names, current)
             current.emitted.add(name)
             return Row(Unchanged(name, by_body=True), shared=name != address(one.url))
 
         return await one_by_one(row, records)
+
+    def _is_same(self, one: PutAside, before: Hash) -> bool:
+        """Whether a record is the one that a hash was made of."""
+        is_sent_so = before.removeprefix(unmarked(before)) == one.digest[:MARK_BYTES]
+        return is_sent_so or attempt(lambda: self._said(one), lambda why: b"") == unmarked(before)
+
+    def _said(self, one: PutAside) -> Hash:
+        """The hash of what a record says, whatever the order of its fields."""
+        return body_hash(msgspec.json.encode(self._object(one.cut), order="deterministic"))
 
     def _known_as(self, one: PutAside, names: SharedNames) -> str | None:
         """Under which URL a record is known, if it can be read."""
@@ -364,7 +376,9 @@ class DataJsonListing(Listing):
         name = names.name(dataset.url, lambda: traits_of(record))
         is_shared = name != dataset.url
         how: dict[str, Any] = {"language": language, "landing_page": self._options.landing_page}
-        how |= {"remarks": (REMARK,) if is_shared else (), "validators": Validators(body_hash=one.digest)}
+        # The mark of the bytes stands behind it: as long as they are the same, nothing is parsed.
+        validators = Validators(body_hash=self._said(one) + one.digest[:MARK_BYTES])
+        how |= {"remarks": (REMARK,) if is_shared else (), "validators": validators}
         document = replace(dataset, url=name).document(**how)
         return Row(Fetched(document), shared=is_shared)
 
