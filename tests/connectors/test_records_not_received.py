@@ -6,7 +6,7 @@ from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import titles
 from tests.portals.arcgis import GeoPortal, HubSite
-from tests.portals.catalogs import Portal
+from tests.portals.catalogs import Portal, keep
 from tests.portals.ckan import CkanPortal
 from tests.portals.csw import CswService
 from tests.portals.dcat import PagedDcat
@@ -62,3 +62,69 @@ async def test_a_record_that_was_not_received_in_some_runs_is_read_by_the_first_
     assert len(titles(house)) == count
     assert (after.status, after.tally.rows_written) == ("completed", 0)
     assert house.query("select count(*) from quarantine") == [(0,)]
+
+
+@pytest.mark.parametrize("portal", [CkanPortal, CswService, GeoPortal, HubSite, OpenDataSoftPortal], indirect=True)
+async def test_it_costs_one_request_a_run_while_it_fails_and_one_walk_when_it_recovers(
+    house: House, portal: Portal
+) -> None:
+    portal.fill(120)
+    async with house.open(fetch_tries=1) as r:
+        await keep(r, portal)
+        quiet = await r.sync("portal")
+        walked = await r.sync("portal", full=True)
+        portal.make("new", "Written while it failed")
+        portal.stuck = {"new"}
+        broke = await r.sync("portal")
+        portal.make("zz-last", "Much later", tick_h=portal.pause_h)
+        await r.sync("portal")
+        failing = [await r.sync("portal") for _ in range(3)]
+        portal.stuck = set()
+        healed = await r.sync("portal")
+        after = await r.sync("portal")
+
+    assert (broke.tally.failed, broke.tally.missing) == (1, 1)
+    assert [(run.tally.failed, run.tally.missing, run.tally.rows_written) for run in failing] == [(1, 1, 0)] * 3
+    assert [run.tally.requests for run in failing] == [quiet.tally.requests + 1] * 3
+    assert healed.tally.requests <= quiet.tally.requests + 1 + walked.tally.requests
+    assert (healed.status, healed.complete, healed.tally.created, healed.tally.missing) == ("completed", True, 1, 0)
+    assert (after.tally.requests, after.tally.rows_written) == (quiet.tally.requests, 0)
+
+
+@pytest.mark.parametrize("portal", [CkanPortal], indirect=True)
+async def test_rows_that_move_meanwhile_do_not_hide_that_a_record_of_ckan_still_fails(
+    house: House, portal: Portal
+) -> None:
+    portal.fill(60)
+    portal.stuck = {"d00030"}
+    async with house.open(fetch_tries=1) as r:
+        await keep(r, portal)
+        for name in ("c1", "c2", "c3"):
+            portal.make(name)
+        moved = await r.sync("portal")
+        portal.log.clear()
+        known = await r.sync("portal")
+        portal.stuck = set()
+        healed = await r.sync("portal")
+
+    assert (moved.tally.created, moved.tally.missing, moved.tally.fell_back) == (3, 1, 0)
+    assert (known.tally.missing, known.tally.fell_back) == (1, 0)
+    assert (healed.status, healed.complete, healed.tally.missing) == ("completed", True, 0)
+
+
+@pytest.mark.parametrize("portal", [CkanPortal, HubSite, OpenDataSoftPortal, SocrataPortal], indirect=True)
+async def test_what_is_gone_is_deleted_by_a_later_walk_although_a_held_record_still_fails(
+    house: House, portal: Portal
+) -> None:
+    portal.fill(30)
+    async with house.open(fetch_tries=1) as r:
+        await keep(r, portal)
+        portal.stuck = {"d00017"}
+        portal.remove("d00005")
+        first = await r.sync("portal", full=True)
+        held = len(titles(house))
+        second = await r.sync("portal", full=True)
+
+    assert (first.status, first.tally.deleted, held) == ("partial", 0, 31)
+    assert (second.status, second.complete, second.tally.deleted) == ("completed", True, 1)
+    assert "Dataset d00017" in titles(house).values() or len(titles(house)) == 30

@@ -44,7 +44,7 @@ def counts(tally: Tally) -> list[tuple[str, str]]:
     told = [(f"{number:,} {outcome}", str(outcome)) for outcome in Outcome if (number := int(getattr(tally, outcome)))]
     if tally.not_asked:
         told.append((f"{tally.not_asked:,} not asked for one by one", "not_asked"))
-    if tally.missing:
+    if tally.missing and not tally.failed:
         told.append((f"{tally.missing:,} missing", "missing"))
     if tally.truncated:
         told.append((f"{tally.truncated:,} or more beyond the limit", "truncated"))
@@ -127,12 +127,7 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
             f"{name}: {count(tally.failed, items)} could not be read. ", action("quarantine", name), " says why."
         )
     if tally.missing and not dry:
-        absent = count(tally.missing, "record")
-        yield Hint(
-            f"{name}: {absent} of the source missing here, because no version could be read so far. ",
-            action("quarantine", name),
-            " says why; the next syncs try again.",
-        )
+        yield Hint(f"{name}: missing here: {count(tally.missing, items)}, of which no version could be read so far.")
     if tally.extractions_failed:
         unread = count(tally.extractions_failed, items)
         yield Hint(f"{name}: no facts could be had of {unread}. ", action("extract", source=name), " says why.")
