@@ -114,7 +114,7 @@ async def test_d4_one_unreadable_record_is_quarantined_and_the_rest_goes_on(hous
     assert (first.status, first.tally.created, first.tally.failed) == ("completed", 21, 2)
     # What was modified, the count, and the place of the record without an identifier.
     assert again.tally.requests == 3
-    assert (healed.tally.created, healed.tally.failed) == (1, 0)
+    assert (healed.tally.created, healed.tally.failed, healed.tally.missing) == (1, 1, 1)
     [(payload,)] = house.query("select payload from quarantine")
     assert json.loads(bytes(payload))["title"] == "No identifier"
 

@@ -163,8 +163,8 @@ async def test_one_broken_record_is_quarantined_and_the_rest_goes_on(house: Hous
 
     assert (first.status, first.tally.created, first.tally.failed) == ("completed", 21, 2)
     assert (tried.status, tried.tally.failed) == ("completed", 2)
-    # One more than usual: the place of the record without an identifier.
-    assert again.tally.requests == portal.quiet_requests + 1
+    # One more than usual: the place of the record without an identifier, unless it is among the latest.
+    assert portal.quiet_requests <= again.tally.requests <= portal.quiet_requests + 1
     assert (healed.status, healed.tally.created) == ("completed", 1)
     assert house.query("select count(*) from quarantine where payload is not null") == [(1,)]
 

@@ -175,6 +175,7 @@ class Planner:
         self._recheck([*group.rechecked, *unknown], stored, plan)
         plan.gone = {key: stored[key].id for key in gone if key in stored}
         self._release(gone, plan)
+        self._forget(gone, plan)
         await self._look_into([one for one in fetched if one[0] not in arriving or one[0] in stored], stored, plan)
         plan.counts["duplicates"] += sum(key in arriving and key not in stored for key, _ in fetched)
         for failed in group.failed:
@@ -369,6 +370,13 @@ class Planner:
         if self._chronological and key in self.failed:
             self.failed.discard(key)
             self._quarantined.add(key)
+            plan.counts[Outcome.FAILED] -= 1
+
+    def _forget(self, gone: list[Hash], plan: Plan) -> None:
+        """What failed in this run and is then said to be gone has not failed."""
+        for key in self.failed.intersection(gone):
+            self.failed.discard(key)
+            plan.released.append(key)
             plan.counts[Outcome.FAILED] -= 1
 
     def _see(self, row: Stored | None, plan: Plan) -> None:

@@ -3,12 +3,13 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from rowen.connectors.arcgis.address import ArcGisOptions
 from rowen.connectors.arcgis.dialects import Found, SearchDialect, read
 from rowen.connectors.arcgis.record import dataset_of, facts_of, identifier_of, steady
-from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, question_at
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, retried
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_FUTURE, Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
@@ -93,8 +94,7 @@ class ArcGisListing(Listing):
 
     async def retry(self, place: Any) -> Any | None:
         """Ask for the item at a place by itself."""
-        answer = await self._page(question_at(place), 1, once=True)
-        return place if any(not row.named for row in answer.rows) else None
+        return await retried(place, partial(self._page, once=True))
 
     async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
         url = self._dialect.ask(question.after, skip=question.skip, rows=rows)

@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.listing import ListingPage, Row, Unread
-from rowen.model.item import Fetched
+from rowen.model.item import Failed, Fetched
 
-__all__ = ["DatedAnswer", "DatedQuestion", "chronology", "question_at"]
+__all__ = ["DatedAnswer", "DatedQuestion", "chronology", "retried"]
 
+_MOST_TIES = 50  # half of a page; where more records share a second, an edit of one of them costs a walk
 _CLOSED = "The catalog shows no more than {} records at once."
 
 
@@ -141,7 +142,7 @@ async def chronology(
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
         ends_by_count = spot.since is not None and not answer.more
         yield ListingPage(
-            _placed(answer.rows, asked),
+            _placed(answer.rows, asked, since=begin),
             place=asdict(following) if following and not (closed or ends_by_count) else None,
             declared=declared,
             clock=answer.clock,
@@ -153,22 +154,35 @@ async def chronology(
         spot = following
 
 
-def question_at(place: Any) -> DatedQuestion:
-    """The question whose first answer is the record at the place of an unidentified one."""
-    return DatedQuestion(_moment(place["after"]), place["skip"])
+async def retried(place: Any, ask: Callable[[DatedQuestion, int], Awaitable[DatedAnswer]]) -> Any | None:
+    """Ask again for a record that could not be identified, as `Listing.retry` does; `ask` takes a number of rows.
+
+    The records of its second that came before it are asked for as well. Edited ones move to the end of the listing, and
+    the place would then be that of a later record.
+    """
+    skip = place["skip"]
+    begin = max(0, skip - _MOST_TIES)
+    answer = await ask(DatedQuestion(_moment(place["after"]), begin), skip - begin + 1)
+    return place if sum(not row.named for row in answer.rows) >= place["unnamed"] else None
 
 
-def _placed(rows: list[Row], asked: DatedQuestion) -> list[Row]:
-    """The rows, those that are not named with their places: how many lie between the last date and them."""
+def _placed(rows: list[Row], asked: DatedQuestion, *, since: int | None) -> list[Row]:
+    """The rows, those that are not named with their places: how many lie between the last date and them.
+
+    The first of what was modified has no record before it, and one name whatever was asked for.
+    """
     if all(row.named for row in rows):
         return rows
     placed: list[Row] = []
-    after, skip = _second(asked.after) if asked.after else None, asked.skip
+    after, skip, unnamed = _second(asked.after) if asked.after else None, asked.skip, 0
     for row in rows:
-        placed.append(row if row.named else row._replace(place={"after": after, "skip": skip}))
+        unnamed += not row.named
+        if since is not None and (after, skip) == (since, 0) and isinstance(row.seen, Failed) and not row.received:
+            row = row._replace(seen=replace(row.seen, url=f"{row.url.rpartition('/unread/')[0]}/unread/modified"))
+        placed.append(row if row.named else row._replace(place={"after": after, "skip": skip, "unnamed": unnamed}))
         at = _second(row.modified) if row.modified is not None else None
         if at is not None and (after is None or at > after):
-            after, skip = at, 1
+            after, skip, unnamed = at, 1, 0 if row.named else 1
         else:
             skip += 1
     return placed

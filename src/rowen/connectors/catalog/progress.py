@@ -66,7 +66,7 @@ class Progress:
 
     `holes` are the places of records that could not be identified, in this run or before. Of those that the present
     walk met, `unreceived` could not be received, each with its error; the others are `unidentified`. `absent` are held
-    items that the source, asked for each, does not have.
+    items that the source, asked for each, does not have. `unread` are the URLs of all that this run met in any listing.
     """
 
     listing: Listing
@@ -98,6 +98,7 @@ class Progress:
     holes: dict[str, Any] = field(default_factory=dict)
     unreceived: dict[str, str] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
+    unread: set[str] = field(default_factory=set)
     quarantined: frozenset[str] = frozenset()
 
     @classmethod
@@ -166,6 +167,7 @@ class Progress:
 
     def note_unidentified(self, row: Row) -> None:
         """Remember a record that could not be identified, and where to ask for it again."""
+        self.unread.add(row.url)
         if row.received or not isinstance(row.seen, Failed):
             self.unidentified.add(row.url)
         else:

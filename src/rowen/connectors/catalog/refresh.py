@@ -11,6 +11,7 @@ cursor (`cursor`); the state of the run is `progress`.
 
 import logging
 from collections.abc import AsyncGenerator, Callable
+from collections.abc import Set as AbstractSet
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -262,6 +263,8 @@ class Refresh:
             yield Checkpoint(replace(run.left(), walked=None, unidentified=run.unidentified.kept()).to_json())
             yield Incomplete(why, some_failed=True)
             return
+        for gone in self._places_left():
+            yield gone
         await trust.probe(run, walk.declared)
         # More records than are declared: some went while we looked, which only another walk can tell, or it is a habit.
         proved = short >= 0 or short == run.cursor.short
@@ -276,15 +279,17 @@ class Refresh:
         Another walk would prove no more: the next runs read what changes, and ask for the places of these records.
         """
         run = self._run
-        for one in run.known.failed:
-            # What cannot be received stands at the places that this walk met, and nowhere else.
-            if is_unread(one.url) and one.url not in run.seen:
-                yield Gone(one.url)
+        for gone in self._places_left({one.url for one in run.known.failed if is_unread(one.url)}):
+            yield gone
         await trust.probe(run, walk.declared)
         kept = run.kept + await completeness.lacking(run)
         cursor = run.settled(walk.declared, kept=kept, proved=True)
         yield Checkpoint((await changes.with_overlap(run, cursor)).to_json())
         yield Incomplete(why, some_failed=True)
+
+    def _places_left(self, before: AbstractSet[str] = frozenset()) -> list[Gone]:
+        """What cannot be identified stands at the places that a whole walk met, and nowhere else."""
+        return [Gone(url) for url in sorted(before | self._run.unread) if url not in self._run.seen]
 
     async def _look_again(self, walk: Walk) -> AsyncGenerator[Observation]:
         """A second look for what slipped past: by names where there is a roll call, else by another walk."""

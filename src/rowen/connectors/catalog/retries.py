@@ -101,6 +101,7 @@ class Retries:
                 return
             run.holes[one.url] = still
             run.seen.add(one.url)
+            run.unread.add(one.url)
             yield Failed(one.url, why)
 
     async def _due(self, waiting: Sequence[FailedBefore]) -> list[str]:

@@ -13,7 +13,7 @@ from rowen.connectors.catalog.cursor import stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import FAR_PAST, Listing, ListingPage, Row, Tokens, Unread
 from rowen.connectors.catalog.notes import Noted
-from rowen.connectors.catalog.portal_client import PortalClient
+from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
 from rowen.connectors.catalog.rows import one_by_one
 from rowen.connectors.csw.address import CswOptions, ask, capabilities_url, identifier_in, item_url
 from rowen.connectors.csw.answer import CswAnswer, CswRefusalError, read, read_one
@@ -296,8 +296,8 @@ class Catalogue(Listing):
             return answer
 
         try:
-            answer = await self._portal.page(once)
-        except (UnreadableError, BodyTooLargeError) as problem:
+            answer = await self._portal.page(once, alive=lambda: self._ask(CswQuestion()))
+        except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
             return await self._hole(question, problem)
         self._holes = 0
         rows = await one_by_one(self._row, answer.records)
@@ -313,9 +313,10 @@ class Catalogue(Listing):
         """A single record that cannot be read: its identifier may still be had, in the plainest form."""
         payload = self._answer
         try:
-            answer = await self._ask(replace(question, size=1, brief=True))
-        except UnreadableError:
-            answer = await self._ask(replace(question, at=1))
+            answer = await self._ask(replace(question, size=1, brief=True), once=True)
+        except (UnreadableError, TooMuchError):
+            # Whatever is wrong with the record, how many there are can be told.
+            answer = await self._ask(replace(question, at=1, size=0))
         if answer.matched is not None and question.at > answer.matched:
             return _Window([], answer.matched, 1)
         if answer.matched is not None and await self._is_end(question):
@@ -334,11 +335,14 @@ class Catalogue(Listing):
         if self._dialect is None:
             return None
         if "skip" in place:
-            dated = chronology.question_at(place)
-            question = CswQuestion(dated.skip + 1, size=1, since=dated.after or FAR_PAST, by_date=True)
-        else:
-            question = CswQuestion(place["at"], size=1, since=moment(place.get("since")))
-        answer = await self._ask(question, once=True)
+
+            async def ask(dated: chronology.DatedQuestion, rows: int) -> chronology.DatedAnswer:
+                since = dated.after or FAR_PAST
+                found = await self._ask(CswQuestion(dated.skip + 1, size=rows, since=since, by_date=True), once=True)
+                return chronology.DatedAnswer([*map(self._row, found.records)], None, None, more=False)
+
+            return await chronology.retried(place, ask)
+        answer = await self._ask(CswQuestion(place["at"], size=1, since=moment(place.get("since"))), once=True)
         return place if any(not self._row(one).named for one in answer.records) else None
 
     async def _is_end(self, question: CswQuestion) -> bool:
@@ -351,7 +355,7 @@ class Catalogue(Listing):
             return False
         try:
             answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
-        except UnreadableError:
+        except (UnreadableError, TooMuchError):
             return False
         names = [identifier_of(_tree(one)) for one in answer.records]
         return bool(names and names[0]) and item_url(self._url, names[0]) == self._last

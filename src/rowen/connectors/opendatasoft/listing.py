@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, question_at
+from rowen.connectors.catalog.chronology import DatedAnswer, DatedQuestion, chronology, retried
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, TooMuchError
@@ -105,8 +106,7 @@ class OpenDataSoftListing(Listing):
 
     async def retry(self, place: Any) -> Any | None:
         """Ask for the dataset at a place by itself."""
-        answer = await self._page(question_at(place), 1, once=True)
-        return place if any(not row.named for row in answer.rows) else None
+        return await retried(place, partial(self._page, once=True))
 
     async def _answer(self, response: Response, question: DatedQuestion, problems: list[str]) -> DatedAnswer:
         data = self._read(response, "a list of datasets")
