@@ -326,7 +326,9 @@ class TruncatedError(FetchError):
 
 
 class SourceGoneError(SourceError):
-    """The root of a source is not there."""
+    """The root of a source is not there. To ask again within the hour does not bring it back."""
+
+    retryable = False
 
 
 class _DownError(RowenError):

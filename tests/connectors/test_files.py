@@ -310,7 +310,7 @@ def test_a_root_that_is_exchanged_in_the_middle_of_a_walk_is_noticed(
 
     monkeypatch.setattr(os, "scandir", exchange)
 
-    with pytest.raises(SourceGoneError, match="became another folder"):
+    with pytest.raises(SourceError, match="became another folder"):
         Keeper(root).sync()
 
 

@@ -78,7 +78,7 @@ async def test_an_open_circuit_is_not_knocked_at(house: House, provider: Provide
         (says("<html>Welcome</html>"), "not JSON"),
         (says("[]"), "no object"),
         (says('{"data": null}'), "no list"),
-        (status(401), "does not accept the key"),
+        (status(401), "wants a key; none was sent"),
         (status(404), "says 404"),
     ],
 )
@@ -189,6 +189,7 @@ async def test_a_key_is_found_by_reference_and_never_told(
         [facts] = await r.embeddings()
 
     assert provider.keys == ["Bearer sk-very-secret"]
+    assert "does not accept the key in the environment variable MY_KEY" in facts.trouble["error"]
     assert "secret" not in str(facts)
     assert "secret" not in str(house.query("select * from embedding_model"))
 

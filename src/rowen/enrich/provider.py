@@ -8,6 +8,7 @@ other processes have in flight at that moment is not known, so that a budget may
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -48,18 +49,30 @@ log = logging.getLogger(__name__)
 # A sentence or two: enough to know the reason, too short to repeat a prompt.
 _REASON_CHARS = 300
 _NONE = TokenUsage()
+_DENIALS = frozenset({401, 403})
+# A wrong model is refused with 400 by some providers. It is wrong for all inputs, not for one.
+_MODEL_CODES = frozenset({"model_not_found", "unknown_model", "invalid_model"})
+_NO_SUCH_MODEL = re.compile(
+    r"\b(?:unknown|invalid|no such) model\b|\bnot a valid model\b"
+    r"|\bmodel\b[^.]{0,100}\b(?:does not exist|(?:was |is )?not found)\b",
+    re.IGNORECASE,
+)
 
 
 class Key(NamedTuple):
-    """A provider's key, and the one origin that may receive it."""
+    """A provider's key, the one origin that may receive it, and where it was found, None for no key."""
 
     origin: str
     credentials: Credentials | None
+    place: str | None = None
 
     @classmethod
-    def for_address(cls, named: str, value: str | None, *, header: str, form: str = "{}") -> "Key":
+    def for_address(
+        cls, named: str, value: str | None, *, header: str, form: str = "{}", setting: str = "the settings"
+    ) -> "Key":
         """A key, or a reference to where one is found, for the origin of an address that the user named."""
-        return cls(parse(named).origin, Credentials.of(named, {header: form.format(value)} if value else {}))
+        credentials = Credentials.of(named, {header: form.format(value)} if value else {})
+        return cls(parse(named).origin, credentials, _place_of(value, setting) if value else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +126,7 @@ class Provider:
         self.name = parse(url).host
         self.is_named = key.origin == parse(url).origin
         self._credentials = key.credentials
+        self._key_place = key.place if self.is_named else None
         self._client = client
         self._settings = settings
         self._budgets = Budgets.of(settings)
@@ -125,23 +139,45 @@ class Provider:
         self._begun_usd = self._settled_usd = 0.0
         self._begun_tokens = self._settled_tokens = 0
         self._recording: set[asyncio.Task[None]] = set()
+        self._first_call = asyncio.Lock()
+        self._is_key_accepted = False
+        self._denied: ProviderKeyError | None = None
 
     async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
-        """The JSON object that answers; raises a `ProviderError` where there is none to be had."""
+        """The JSON object that answers; raises a `ProviderError` where there is none to be had.
+
+        Until the provider has accepted the key, one call is made at a time, and the others that wait share its denial:
+        a wrong key costs one call, however many texts there are.
+        """
         body = json.dumps(question).encode()
         charge = current_charge()
         async with self._within_purse(call), self._within_budgets(call, charge):
-            tried = 0
-            while True:
-                tried += 1
-                try:
-                    return await self._attempt(url, body, call, charge)
-                except ProviderDownError as problem:
-                    if not await self._may_retry(problem, tried):
-                        raise
-                    wait_s = problem.retry_in_s or backoff_s(tried, self._random)
-                await self._sleep(wait_s)
-                log.info("waited %.1f s to call %s again", wait_s, self.name)
+            if self._is_key_accepted:
+                return await self._persist(url, body, call, charge)
+            denied = self._denied
+            async with self._first_call:
+                if self._denied is not denied and self._denied is not None:
+                    raise ProviderKeyError(str(self._denied), hint=self._denied.hint)
+                if not self._is_key_accepted:
+                    return await self._persist(url, body, call, charge)
+            return await self._persist(url, body, call, charge)
+
+    async def _persist(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any]:
+        """Call until there is an answer, or calling again cannot help."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                return await self._attempt(url, body, call, charge)
+            except ProviderDownError as problem:
+                if not await self._may_retry(problem, tried):
+                    raise
+                wait_s = problem.retry_in_s or backoff_s(tried, self._random)
+            except ProviderKeyError as problem:
+                self._denied = problem
+                raise
+            await self._sleep(wait_s)
+            log.info("waited %.1f s to call %s again", wait_s, self.name)
 
     def unreadable(self, why: str) -> ProviderAnswerError:
         """The error for an answer of another shape than agreed."""
@@ -208,6 +244,7 @@ class Provider:
         try:
             response = await self._send(client, url, body, call)
             attempt.status = response.status
+            self._is_key_accepted = response.status not in _DENIALS
             return self._read(response, call, attempt)
         except CircuitOpenError as problem:
             raise self._unreached(problem) from problem
@@ -260,12 +297,15 @@ class Provider:
         match status:
             case 401 | 403:
                 # The body is not repeated: some providers put a part of the key there.
-                return "denied", ProviderKeyError(f"{self.name} does not accept the key (status {status}).")
+                told = f"does not accept the key {self._key_place}" if self._key_place else "wants a key; none was sent"
+                return "denied", ProviderKeyError(f"{self.name} {told} (status {status}).")
             case 400 | 413 | 422:
                 why, about = _named_reason(response.body)
                 told = f"{self.name} refused (status {status}): {_reason(response.body)}"
+                if about == "model" or why in _MODEL_CODES or _NO_SUCH_MODEL.search(told):
+                    return "failed", ProviderError(told)
                 return "refused", ProviderRefusedError(told, reason=why, about=about)
-            case 408 | 425 | 429:
+            case 408 | 409 | 425 | 429:
                 message = f"{self.name} asks to wait (status {status})."
                 return "busy", ProviderDownError(message, retry_in_s=retry_in_s, busy=True)
             case _ if status >= 500:
@@ -310,6 +350,17 @@ class Provider:
             await self._ledger.record(entry)
         except StoreError as problem:
             log.warning("a call of %s is missing in the ledger: %s", self.name, problem)
+
+
+def _place_of(value: str, setting: str) -> str:
+    """Where a key was found, without the key."""
+    kind, _, place = value.partition(":")
+    match kind:
+        case "env":
+            return f"in the environment variable {place}"
+        case "file":
+            return f"in the file {place}"
+    return f"of {setting}"
 
 
 def _named_reason(body: bytes) -> tuple[str | None, str | None]:

@@ -13,7 +13,7 @@ from rowen.errors import CircuitOpenError
 from rowen.fetch.lru import LruCache
 from rowen.settings import Settings
 
-__all__ = ["Breaker", "Breakers", "CircuitLimits", "State", "Stats"]
+__all__ = ["Breaker", "Breakers", "Changed", "CircuitLimits", "State", "Stats"]
 
 # 320 bytes each, so 3 MB. A circuit that is forgotten counts from zero again, as a closed one does after a success.
 _MOST_CIRCUITS = 10_000
@@ -34,7 +34,9 @@ class CircuitLimits:
     Every try counts, so that one request that fails for good (three tries) does not open a circuit, and a second one
     does; at three, a single bad page would stop a crawl. 30 s are what a service takes to be restarted. Two successes,
     since a host that comes back under load may answer once and fall again. A host that says 429 is left alone for
-    twice as long each time, up to five minutes; longer, and a run would end before it is tried again.
+    twice as long at each opening, up to five minutes; longer, and a run would end before it is tried again. Answers
+    that come before the same opening count once: five requests side by side would multiply the pause by 32. No pause
+    exceeds `max_recovery_s`, not even the first one.
     """
 
     failure_threshold: int = 5
@@ -42,6 +44,11 @@ class CircuitLimits:
     success_threshold: int = 2
     rate_limit_multiplier: float = 2.0
     max_recovery_s: float = 300.0
+
+    @property
+    def first_pause_s(self) -> float:
+        """How long a circuit stays open that was closed before."""
+        return min(self.recovery_s, self.max_recovery_s)
 
     @classmethod
     def of(cls, settings: Settings) -> "CircuitLimits":
@@ -67,21 +74,30 @@ class Stats:
     times_opened: int
     recovery_s: float
     retry_in_s: float
+    open_for_s: float
+    """How long ago a circuit opened that is not closed, 0 for a closed one."""
 
 
 class Breaker:
-    """The circuit of one service."""
+    """The circuit of one service; `changed` is called when it opens, opens again or closes."""
 
     def __init__(
-        self, name: str, limits: CircuitLimits | None = None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        limits: CircuitLimits | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        changed: "Changed | None" = None,
     ) -> None:
         self.name = name
         self._limits = limits or CircuitLimits()
         self._clock = clock
+        self._changed = changed
         self._successes = self._failures = self._refused = self._times_opened = 0
-        self._generation = 0
+        self._generation = self._in_a_row = self._recovered = 0
+        self._recovery_s = self._open_until = self._opened_at = 0.0
+        self._rate_limited = False
         self._state = State.CLOSED
-        self._recovery_s = self._limits.recovery_s
         self._close()
 
     def state(self) -> State:
@@ -112,13 +128,11 @@ class Breaker:
             self._close()
 
     def fail(self, ticket: int, *, rate_limited: bool = False) -> None:
-        """The call failed; `rate_limited` lengthens the pause that may follow."""
+        """The call failed; `rate_limited` lengthens the pause that may follow, once per opening."""
         self._failures += 1
         if ticket != self._generation:
             return
-        if rate_limited:
-            longer_s = self._recovery_s * self._limits.rate_limit_multiplier
-            self._recovery_s = min(longer_s, max(self._limits.max_recovery_s, self._limits.recovery_s))
+        self._rate_limited |= rate_limited
         self._in_a_row += 1
         if self._state is State.HALF_OPEN or self._in_a_row >= self._limits.failure_threshold:
             self._open()
@@ -135,6 +149,7 @@ class Breaker:
             times_opened=self._times_opened,
             recovery_s=self._recovery_s,
             retry_in_s=self._open_until - self._clock() if state is State.OPEN else 0.0,
+            open_for_s=0.0 if state is State.CLOSED else self._clock() - self._opened_at,
         )
 
     def reset(self) -> None:
@@ -143,20 +158,34 @@ class Breaker:
         self._close()
 
     def _open(self) -> None:
-        self._become(State.OPEN)
+        if self._state is State.CLOSED:
+            self._opened_at = self._clock()
+        if self._rate_limited:
+            self._recovery_s = min(self._recovery_s * self._limits.rate_limit_multiplier, self._limits.max_recovery_s)
+        self._rate_limited = False
         self._times_opened += 1
         self._open_until = self._clock() + self._recovery_s
+        self._become(State.OPEN)
 
     def _close(self) -> None:
         self._in_a_row = 0
-        self._recovery_s = self._limits.recovery_s
-        self._open_until = 0.0
+        self._rate_limited = False
+        self._recovery_s = self._limits.first_pause_s
+        self._open_until = self._opened_at = 0.0
         self._become(State.CLOSED)
 
     def _become(self, state: State) -> None:
-        self._generation += state is not self._state
+        is_new = state is not self._state
+        self._generation += is_new
         self._state = state
         self._recovered = 0
+        # Half-open comes with time, and whoever knows when a circuit opened can tell.
+        if is_new and state is not State.HALF_OPEN and self._changed is not None:
+            self._changed(self)
+
+
+Changed = Callable[[Breaker], None]
+"""Is told of a circuit that opened, opened again or closed. It is called between two requests, so it must not wait."""
 
 
 class Breakers:
@@ -168,9 +197,11 @@ class Breakers:
         *,
         clock: Callable[[], float] = time.monotonic,
         most: int = _MOST_CIRCUITS,
+        changed: Changed | None = None,
     ) -> None:
         self._limits = limits or CircuitLimits()
         self._clock = clock
+        self._changed = changed
         self._breakers = LruCache[Breaker](most, lambda breaker: breaker.state() is not State.OPEN)
 
     @property
@@ -181,13 +212,20 @@ class Breakers:
     def of(self, name: str) -> Breaker:
         """The circuit of a service, made when first asked for."""
         breaker = self._breakers.get(name)
-        return breaker or self._breakers.put(name, Breaker(name, self._limits, clock=self._clock))
+        return breaker or self._breakers.put(
+            name, Breaker(name, self._limits, clock=self._clock, changed=self._changed)
+        )
 
     def stats(self) -> dict[str, Stats]:
         """What every circuit has seen."""
         return {name: breaker.stats() for name, breaker in self._breakers.items()}
 
-    def reset(self) -> None:
-        """Close every circuit."""
+    def reset(self, name: str | None = None) -> None:
+        """Close one circuit, or every one."""
+        if name is not None:
+            breaker = self._breakers.get(name)
+            if breaker is not None:
+                breaker.reset()
+            return
         for breaker in self._breakers.values():
             breaker.reset()

@@ -23,6 +23,7 @@ from rowen.errors import (
     ItemError,
     ProviderDownError,
     ProviderError,
+    ProviderRefusedError,
     RowenError,
 )
 from rowen.harvest.page_facts import NotAskedError, PageFacts, PageInput, PageReading
@@ -87,6 +88,7 @@ class ExtractionPass:
         *,
         order: ExtractionOrder,
         places: int,
+        recovery_s: float,
         model: Callable[[], LanguageModel | None],
         learning: RuleLearning | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
@@ -99,6 +101,7 @@ class ExtractionPass:
         self._carried = carried
         self._order = order
         self._places = places
+        self._recovery_s = recovery_s
         self._model = model
         self._learning = learning
         self._is_stopped = is_stopped
@@ -187,7 +190,7 @@ class ExtractionPass:
         except (ProviderDownError, BudgetExceededError, ConfigurationError) as problem:
             self._trouble = self._trouble or problem
             return
-        except (ExtractionError, ItemError) as problem:
+        except (ExtractionError, ItemError, ProviderRefusedError) as problem:
             await self._fail(item, problem)
         except ProviderError as problem:
             # A wrong key or model is wrong for all items alike.
@@ -287,10 +290,18 @@ class ExtractionPass:
         hint = problem.hint or _HINTS.get(problem.code)
         self.report.waits_for = f"{problem} {hint}" if hint else str(problem)
         log.warning("extraction of %s waits: %s", self._source.name, problem)
-        retry_in_s = getattr(problem, "retry_in_s", 0.0)
-        wait = timedelta(seconds=retry_in_s) if retry_in_s else _BUDGET_WAIT
-        code, until = problem.code, datetime.now(UTC) + wait
+        code, wait = problem.code, self._pause(problem)
+        until = None if wait is None else datetime.now(UTC) + wait
         await carried_schemas.wait(c, self._carried, self.report.waits_for, code=code, until=until)
+
+    def _pause(self, problem: RowenError) -> timedelta | None:
+        """How long the rest waits; None where time alone does not help, such as for a wrong key or model."""
+        match problem:
+            case ProviderDownError():
+                return timedelta(seconds=problem.retry_in_s or self._recovery_s)
+            case BudgetExceededError():
+                return _BUDGET_WAIT
+        return None
 
     @property
     def trouble(self) -> RowenError | None:
@@ -307,6 +318,7 @@ _HINTS = {
     " spent; ROWEN_LLM_PRICE tells a price.",
     "provider_key": "ROWEN_LLM_KEY holds the key, or says where it is found: env:NAME or file:PATH.",
     "provider_down": "The rest waits, and goes on where this ended.",
+    "provider": "The rest waits for another try. Check ROWEN_LLM_URL and ROWEN_LLM_MODEL.",
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rowen.enrich.extract.structured import wanted_names
 from rowen.enrich.ledger import Purse, charged_to, paid_from
 from rowen.errors import BusyError, Hint, NotFoundError, action
+from rowen.fetch.breaker import CircuitLimits
 from rowen.harvest.extraction import ExtractionOrder, ExtractionPass, Observe
 from rowen.harvest.page_facts import PageFacts, PageInput, PageReading
 from rowen.harvest.page_source import PageAccess, PageSource
@@ -112,6 +113,7 @@ class Extractor:
                     one,
                     order=asked,
                     places=AHEAD * self._engine.settings.llm_concurrency,
+                    recovery_s=CircuitLimits.of(self._engine.settings).first_pause_s,
                     model=lambda: self._model(asked.model),
                     learning=None if asked.dry_run else learning,
                     is_stopped=lambda: work is not None and work.stopped,

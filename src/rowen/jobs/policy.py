@@ -7,7 +7,8 @@
 | another live run has the source                        | the job waits for it; no try is counted             |
 | what may be over soon (`retryable`)                    | the job is tried again, later each time             |
 | its worker died or fell silent                         | it is begun again, at once and then later each time |
-| anything else: a wrong option, a refusal, a bug        | the job has failed; the next due time tries again   |
+| anything else: a wrong option, key or model, a source  | the job has failed; the next due time tries again   |
+| that is gone, a refusal, a bug                         |                                                     |
 """
 
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ class Again:
 def again(trouble: JobTrouble, tries: int, random: Random, *, first_s: float) -> Again | None:
     """Whether a job that was begun so many times is begun once more; None if it has failed."""
     if trouble.retry_in_s is not None:
-        return Again(min(trouble.retry_in_s, _LONGEST_S) + _BEHIND_S * random.random(), counted=False)
+        wait_s = min(trouble.retry_in_s, _LONGEST_S)
+        return Again(wait_s + min(_BEHIND_S, wait_s * _JITTER) * random.random(), counted=False)
     if issubclass(trouble.kind, BusyError):
         return Again(_BUSY_S * _spread(random), counted=False)
     if trouble.kind.retryable and tries < TRIES:

@@ -308,10 +308,13 @@ class Settings(_Declared):
         default=2.0,
         ge=1,
         names=("cb_rate_limit_backoff_multiplier",),
-        description="each answer 429 multiplies the time that the circuit will stay open",
+        description="an opening after an answer 429 multiplies the time that the circuit stays open",
     )
     cb_max_recovery_timeout_secs: float = Field(
-        default=300.0, gt=0, names=("cb_max_recovery_timeout_secs",), description="upper bound of that time"
+        default=300.0,
+        gt=0,
+        names=("cb_max_recovery_timeout_secs",),
+        description="upper bound of that time, also for the first opening",
     )
 
     def __init__(self, **given: Any) -> None:

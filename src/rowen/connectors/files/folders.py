@@ -78,7 +78,7 @@ class FolderWalk:
                 visits.pop()
         yield self._take()
         if self._identity() != identity:
-            raise SourceGoneError(f"{shown(self._root.path)} became another folder while it was read.")
+            raise SourceError(f"{shown(self._root.path)} became another folder while it was read.")
 
     def _identity(self) -> tuple[int, int]:
         try:

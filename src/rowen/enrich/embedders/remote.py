@@ -51,7 +51,7 @@ def embedder_key(settings: Settings, *, kind: str, home: str, default: str, head
     named = (settings.embedder_url if meant else None) or home
     usual = default if parse(named).origin == parse(home).origin else None
     value = settings.embedder_key.get_secret_value() if meant and settings.embedder_key else usual
-    return Key.for_address(named, value, header=header, form=form)
+    return Key.for_address(named, value, header=header, form=form, setting="ROWEN_EMBEDDER_KEY")
 
 
 def embedder_price(settings: Settings, url: str, model: str) -> float | None:

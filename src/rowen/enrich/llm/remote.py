@@ -41,6 +41,7 @@ class RemoteLanguageModel:
         self.model = model
         self.price = told_price(settings.llm_price, model) or known_price(self.url, model)
         self._rung = 0
+        self._answered: set[int] = set()
         self._limit_s = settings.llm_limit_s
         self._dropped: set[str] = set()
         default, header, form = key
@@ -48,7 +49,7 @@ class RemoteLanguageModel:
         value = settings.llm_key.get_secret_value() if settings.llm_key else usual
         self._provider = Provider(
             self.url,
-            key=Key.for_address(self.url, value, header=header, form=form),
+            key=Key.for_address(self.url, value, header=header, form=form, setting="ROWEN_LLM_KEY"),
             client=tools.client,
             settings=settings,
             ledger=tools.ledger,
@@ -66,6 +67,7 @@ class RemoteLanguageModel:
     ) -> tuple[int, dict[str, Any]]:
         """The answer, and the rung by which it came: the first one that the provider takes, from the last on."""
         refused: ProviderRefusedError | None = None
+        form = hash(json.dumps(question.schema, sort_keys=True))
         for rung in range(self._rung, rungs):
             asked = request(rung)
             if asked is None:
@@ -73,10 +75,16 @@ class RemoteLanguageModel:
             try:
                 answer = await self._posted(path, dict(asked), question, usage)
             except ProviderRefusedError as problem:
+                if rung == self._rung and form in self._answered:
+                    # Another text with this schema was answered by this rung, so this text is refused.
+                    raise
                 # What is wrong with the way of asking is not wrong with the next one; what is, is told as it was first.
                 refused = refused or problem
                 continue
+            if rung != self._rung:
+                self._answered.clear()
             self._rung = rung
+            self._answered.add(form)
             return rung, answer
         raise refused or ProviderRefusedError(f"{self._provider.name} cannot be asked with this schema.")
 
