@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder
-from rowen.errors import ConfigurationError, EmbeddingError, RowenError
+from rowen.errors import BudgetExceededError, ConfigurationError, EmbeddingError, RowenError
+from rowen.fetch.breaker import CircuitLimits
 from rowen.harvest.embedder import Embedders, wanted_spec
 from rowen.model.run import Run
 from rowen.settings import Settings
@@ -27,6 +28,8 @@ __all__ = ["POLL_S", "BackgroundEmbedding"]
 
 log = logging.getLogger(__name__)
 
+# A day's budget is new at midnight; that of a source grows day by day.
+_BUDGET_WAIT_S = 3600.0
 POLL_S = 0.5
 """How often progress is told, and a claim of another process asked for again: often enough to look live."""
 
@@ -34,8 +37,9 @@ POLL_S = 0.5
 class BackgroundEmbedding:
     """One background task that embeds while anybody in this process works.
 
-    `trouble` is why it gave up, `remark` what the user should know about the choice of the model. Who begins a new
-    piece of work makes it try again.
+    `trouble` is why it gave up, `remark` what the user should know about the choice of the model. After an outage it
+    tries again by itself, for as long as anybody works; after an error that does not pass by itself, the next piece of
+    work makes it try again.
     """
 
     def __init__(self, settings: Settings, database: Database, embedders: Embedders) -> None:
@@ -46,7 +50,8 @@ class BackgroundEmbedding:
         self._embedders = embedders
         self._harvests = 0
         self._sessions = 0
-        self._gave_up = False
+        self._gave_up = self._is_stopped = False
+        self._retry_at: float | None = None
         self._spent: dict[int, Spent] = {}
         self._live: Embedding | None = None
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +67,7 @@ class BackgroundEmbedding:
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
         """Embed in the background while something is done inside; what was given up before is tried again."""
-        self._gave_up, self.trouble = False, None
+        self._gave_up, self._is_stopped, self.trouble = False, False, None
         if not self._sessions:
             # What nobody recorded was spent on texts of other sources, left over from their runs.
             self._spent.clear()
@@ -99,7 +104,7 @@ class BackgroundEmbedding:
 
     def stop(self) -> None:
         """End soon; answers that are on their way are stored."""
-        self._gave_up = True
+        self._gave_up = self._is_stopped = True
         if self._live is not None:
             self._live.stop()
 
@@ -161,18 +166,47 @@ class BackgroundEmbedding:
             self.trouble = f"Embedding broke off: {type(problem).__name__}: {problem}"
             log.error("embedding broke off", exc_info=problem)
 
+    def retry(self) -> None:
+        """Try again now what an outage has stopped."""
+        if self._retry_at is not None and not self._is_stopped:
+            self._gave_up = False
+            self.wake()
+
     async def _work(self) -> None:
         while True:
-            await self._woken.wait()
-            self._woken.clear()
+            await self._until_woken_or_due()
             try:
                 await self._pass()
             except RowenError as problem:
                 log.warning("stopped embedding: %s", problem)
                 self.trouble, self._gave_up = str(problem), True
+                self._retry_later(self._pause_s(problem))
             if not self._woken.is_set() or self._gave_up:
                 self._woken.clear()
                 self._idle.set()
+
+    async def _until_woken_or_due(self) -> None:
+        """Wait for something to do: what was stored, or the next try after an outage."""
+        while not self._woken.is_set():
+            try:
+                async with asyncio.timeout_at(self._retry_at):
+                    await self._woken.wait()
+            except TimeoutError:
+                self.retry()
+                self._retry_at = None
+        self._woken.clear()
+        self._retry_at = None
+
+    def _retry_later(self, pause_s: float | None) -> None:
+        self._retry_at = None if pause_s is None else asyncio.get_running_loop().time() + pause_s
+
+    def _pause_s(self, problem: RowenError) -> float | None:
+        """When to try again by itself; None where time alone does not help, such as for a wrong key."""
+        if isinstance(problem.__cause__, BudgetExceededError):
+            return _BUDGET_WAIT_S
+        if not problem.retryable:
+            return None
+        return getattr(problem, "retry_in_s", 0.0) or CircuitLimits.of(self._settings).first_pause_s
 
     async def _pass(self) -> None:
         """Embed what is pending under the model that goes on; costs two look-ups where nothing is."""
@@ -188,6 +222,8 @@ class BackgroundEmbedding:
         async with self.claimed(model) as claim:
             if claim is None:
                 self.trouble = "Another process is embedding at this moment; it takes these texts as well."
+                # Unless it ends, or gives up.
+                self._retry_later(CircuitLimits.of(self._settings).first_pause_s)
                 return
             work = await self.embed(embedder, claim)
             self.trouble = str(work.failing) if work.failing else None
@@ -225,8 +261,12 @@ class BackgroundEmbedding:
         observe: Callable[[Embedding], None] | None = None,
         spent: Spent | None = None,
         sources: Sequence[int] = (),
+        patience_s: float = 0.0,
     ) -> Embedding:
-        """Embed all that is pending, or that of some sources, and write down that nothing is, if so."""
+        """Embed all that is pending, or that of some sources, and write down that nothing is, if so.
+
+        A provider that has answered before, or asks to wait, is waited for up to `patience_s`.
+        """
         from rowen.harvest.embed import Embedding, Spent
 
         # Read after the claim was taken: who had it before may just have finished.
@@ -243,6 +283,7 @@ class BackgroundEmbedding:
             limit=limit,
             spent=spent,
             sources=sources,
+            patience_s=patience_s,
         )
         if self._gave_up:
             work.stop()

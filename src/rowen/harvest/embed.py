@@ -22,6 +22,7 @@ from rowen.errors import (
     StoreError,
     TextsRefusedError,
 )
+from rowen.fetch.breaker import CircuitLimits
 from rowen.harvest.embedder import EmbeddedTexts, Embedders
 from rowen.settings import Settings
 from rowen.store import embeddings, vector_index, wanted
@@ -37,8 +38,11 @@ CHARS_PER_TOKEN = 3
 PROBE = "Is anybody there?"
 # With pauses that double from one second, about a minute: longer than a restart, shorter than anybody waits for a sync.
 MOST_FAILURES = 6
-# As long as a person looks at a progress bar that stands still.
+# As long as a person looks at a progress bar that stands still. It bounds pauses that neither the provider nor its
+# circuit sets; those last as long as they say, up to five minutes by default.
 LONGEST_PAUSE_S = 30.0
+# How often a pause looks whether somebody reset the circuit: a person who did so should see it go on.
+_LOOK_S = 0.5
 # Fewer vectors are stored in a few seconds, in which a rate says little.
 LEAST_MEASURED = 2_000
 INDEX_INSERTS_PER_S = 500
@@ -115,6 +119,7 @@ class Embedding:
         limit: int | None = None,
         spent: Spent | None = None,
         sources: Sequence[int] = (),
+        patience_s: float = 0.0,
     ) -> None:
         self.spent = spent if spent is not None else Spent()
         self.done = False
@@ -136,6 +141,8 @@ class Embedding:
         self._over_budget: dict[int, EmbeddingError] = {}
         self._stopped = asyncio.Event()
         self._longest_wait_s = max(settings.cb_max_recovery_timeout_secs, settings.retry_after_limit_s)
+        self._patience_s = patience_s
+        self._failing_since = 0.0
         self._store_s = self._started = 0.0
         self._rows_before: int | None = None
 
@@ -218,7 +225,7 @@ class Embedding:
         parts = [batches(list(those), texts=limits.texts, tokens=limits.tokens) for _, those in by_source]
         results = await asyncio.gather(*(one(part) for of in parts for part in of), return_exceptions=True)
         problems = [result for result in results if isinstance(result, BaseException)]
-        for problem in sorted(problems, key=lambda problem: isinstance(problem, EmbedderDownError)):
+        for problem in sorted(problems, key=_rank):
             raise problem
 
     async def _embed_within_budget(self, part: list[PendingText]) -> None:
@@ -294,19 +301,36 @@ class Embedding:
             self.by_source.setdefault(passage.source_id, Spent()).add(one)
 
     async def _wait_or_give_up(self, problem: EmbedderDownError, failures: int) -> None:
-        """A provider that is busy is waited for, also while its circuit is open; one that is down only for a while."""
-        busy = problem.busy or (self.failing is not None and self.failing.busy)
-        open_circuit = isinstance(problem.__cause__, CircuitOpenError)
-        if failures >= MOST_FAILURES or (open_circuit and not busy) or problem.retry_in_s > self._longest_wait_s:
+        """Pause before the next try, as long as the provider or its circuit says; raise if that is no use."""
+        if self.failing is None:
+            self._failing_since = time.monotonic()
+        problem.busy = problem.busy or (self.failing is not None and self.failing.busy)
+        is_open = isinstance(problem.__cause__, CircuitOpenError)
+        if problem.retry_in_s > self._longest_wait_s or self._is_hopeless(problem, failures, is_open=is_open):
             raise problem
-        problem.busy = busy
         self.failing = problem
         self._backlog = _Backlog(self.model.covered_to)
         self._report()
-        wait_s = max(problem.retry_in_s, min(2.0 ** (failures - 1), LONGEST_PAUSE_S))
-        log.info("waited %.1f s for the embedder %s", wait_s, self._embedder.name)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopped.wait(), wait_s)
+        # After an outage it goes on within one recovery time-out, also where no circuit has opened.
+        longest_s = min(LONGEST_PAUSE_S, CircuitLimits.of(self._settings).first_pause_s)
+        wait_s = problem.retry_in_s or min(2.0 ** min(failures - 1, 10), longest_s)
+        log.info("waiting %.1f s for the embedder %s", wait_s, self._embedder.name)
+        until = time.monotonic() + wait_s
+        while (left_s := until - time.monotonic()) > 0 and not self._stopped.is_set():
+            if is_open and not self._embedders.is_circuit_open():
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), min(left_s, _LOOK_S))
+
+    def _is_hopeless(self, problem: EmbedderDownError, failures: int, *, is_open: bool) -> bool:
+        """Whether to leave the rest to a later pass.
+
+        A provider that asks to wait, or that has answered before, is waited for as long as there is patience; one that
+        never answered may have a wrong address.
+        """
+        if self._patience_s and (problem.busy or self.spent.texts):
+            return time.monotonic() - self._failing_since > self._patience_s
+        return failures >= MOST_FAILURES or (is_open and not problem.busy)
 
     async def _mind_index(self, *, loading: bool) -> None:
         """Make the index when it is due, or take it away while so much comes that it would be slower than anew."""
@@ -347,6 +371,12 @@ class Embedding:
     def _report(self) -> None:
         if self._observe is not None:
             self._observe(self)
+
+
+def _rank(problem: BaseException) -> tuple[bool, bool]:
+    """Order the failures of a batch: a bug or a wrong setting first, then a request to wait, then an outage."""
+    is_down = isinstance(problem, EmbedderDownError)
+    return is_down, is_down and not problem.busy
 
 
 def batches(passages: Sequence[PendingText], *, texts: int, tokens: int) -> list[list[PendingText]]:

@@ -120,6 +120,10 @@ class Embedders:
         """What the circuits of the providers have seen in this process."""
         return self._client.breakers.stats() if self._client is not None else {}
 
+    def is_circuit_open(self) -> bool:
+        """Whether a provider is not called at the moment."""
+        return any(stats.state == "open" for stats in self.circuits().values())
+
     async def close(self) -> None:
         """Let go of everything."""
         for embedder in self._made.values():

@@ -22,6 +22,9 @@ from rowen.store.embeddings import Model, VectorCoverage
 
 __all__ = ["Models"]
 
+# As long as the tries of a job take: what takes longer to be repaired is a matter of the schedule, or of a person.
+PATIENCE_S = 1_800.0
+
 CHARS_PER_TOKEN = 4
 """English prose, for an estimate; requests are cut by a smaller figure, to be on the safe side."""
 
@@ -173,7 +176,12 @@ class Models:
                     left = None if limit is None else limit - spent.texts
                     try:
                         done = await self._embedding.embed(
-                            embedder, claim, limit=left, observe=tell, spent=spent, sources=sources
+                            *(embedder, claim),
+                            limit=left,
+                            observe=tell,
+                            spent=spent,
+                            sources=sources,
+                            patience_s=PATIENCE_S,
                         )
                     except EmbeddingError as problem:
                         return spent, problem

@@ -1,0 +1,95 @@
+"""After an outage of the embedder or the model, a worker goes on by itself within one recovery time-out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conftest import House
+from tests.harvest.shop import LAMP, market
+from tests.jobs.processes import Nursery, until
+from tests.portals.embedder import Provider
+from tests.portals.embedder import status as embedder_status
+from tests.portals.language_model import status as model_status
+from tests.portals.site import Page, Site, html
+
+LAMPS = 3
+QUICK: dict[str, Any] = {"cb_recovery_timeout_secs": 1, "cb_failure_threshold": 2, "lease_s": 4}
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    site.pages["/"] = Page(html("Meadows", "Hay is mown in June.", "Hens close the hatch at dusk."))
+    yield site
+    site.close()
+
+
+def missing(house: House) -> int:
+    """How many texts have no vector."""
+    [(number,)] = house.query("select count(*) from chunk where text_hash not in (select text_hash from embedding)")
+    return int(number)
+
+
+def ending(house: House) -> tuple[Any, ...]:
+    """The state of the one extraction job, how often it waited, and its tries."""
+    [found] = house.query(
+        "select status::text, coalesce(waits, 0), attempts from procrastinate_jobs job"
+        " left join job_note on job_id = job.id where task_name = 'extract'"
+    )
+    return found
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_worker_embeds_what_is_pending_after_an_outage_of_the_embedder(
+    house: House, provider: Provider, site: Site, busy: bool
+) -> None:
+    async with house.open() as r:
+        await r.sync(f"{site.url}/")
+    if busy:
+        provider.always = embedder_status(429)
+    else:
+        provider.down = True
+
+    with Nursery(house.conninfo, **provider.settings, **QUICK) as nursery:
+        nursery.start()
+        # It fails, its circuit opens, and two probes later it is still down.
+        until(lambda: len(provider.asked_for) >= 4)
+        assert missing(house) > 0
+
+        provider.down, provider.always = False, None
+        until(lambda: missing(house) == 0, patience_s=20)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_worker_extracts_what_is_pending_after_an_outage_of_the_model(house: House, busy: bool) -> None:
+    with market(LAMPS) as (shop, model):
+        async with house.open() as r:
+            await r.add_schema("lamp@1.0.0", LAMP)
+            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sync("shop")
+            await r.carry_schema("shop", "lamp@1")
+            await r.enqueue_extraction("shop")
+        if busy:
+            model.always = model_status(429)
+        else:
+            model.down = True
+
+        with Nursery(house.conninfo, **model.settings, **QUICK) as nursery:
+            nursery.start()
+            until(lambda: model.calls >= 4)
+
+            model.down, model.always = False, None
+            until(lambda: ending(house)[0] == "succeeded", patience_s=20)
+
+        assert house.query("select count(*) from extraction") == [(LAMPS,)]
+        # It waited for each probe, and none of that counts as a try.
+        _, waits, attempts = ending(house)
+        assert (waits >= 2, attempts) == (True, 1)
