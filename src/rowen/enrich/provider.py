@@ -141,7 +141,7 @@ class Provider:
         self._recording: set[asyncio.Task[None]] = set()
         self._first_call = asyncio.Lock()
         self._is_key_accepted = False
-        self._denied: ProviderKeyError | None = None
+        self._denials, self._denial = 0, ""
 
     async def post(self, url: str, question: Mapping[str, Any], call: PaidCall) -> dict[str, Any]:
         """The JSON object that answers; raises a `ProviderError` where there is none to be had.
@@ -152,15 +152,19 @@ class Provider:
         body = json.dumps(question).encode()
         charge = current_charge()
         async with self._within_purse(call), self._within_budgets(call, charge):
-            if self._is_key_accepted:
-                return await self._persist(url, body, call, charge)
-            denied = self._denied
-            async with self._first_call:
-                if self._denied is not denied and self._denied is not None:
-                    raise ProviderKeyError(str(self._denied), hint=self._denied.hint)
-                if not self._is_key_accepted:
-                    return await self._persist(url, body, call, charge)
+            if not self._is_key_accepted:
+                answer = await self._ask_first(url, body, call, charge)
+                if answer is not None:
+                    return answer
             return await self._persist(url, body, call, charge)
+
+    async def _ask_first(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any] | None:
+        """Call while the key may be wrong, one at a time; None if another call has shown meanwhile that it is right."""
+        denials = self._denials
+        async with self._first_call:
+            if self._denials != denials:
+                raise ProviderKeyError(self._denial)
+            return None if self._is_key_accepted else await self._persist(url, body, call, charge)
 
     async def _persist(self, url: str, body: bytes, call: PaidCall, charge: Charge) -> dict[str, Any]:
         """Call until there is an answer, or calling again cannot help."""
@@ -174,7 +178,7 @@ class Provider:
                     raise
                 wait_s = problem.retry_in_s or backoff_s(tried, self._random)
             except ProviderKeyError as problem:
-                self._denied = problem
+                self._denials, self._denial = self._denials + 1, str(problem)
                 raise
             await self._sleep(wait_s)
             log.info("waited %.1f s to call %s again", wait_s, self.name)

@@ -375,8 +375,9 @@ class Embedding:
 
 def _rank(problem: BaseException) -> tuple[bool, bool]:
     """Order the failures of a batch: a bug or a wrong setting first, then a request to wait, then an outage."""
-    is_down = isinstance(problem, EmbedderDownError)
-    return is_down, is_down and not problem.busy
+    if isinstance(problem, EmbedderDownError):
+        return True, not problem.busy
+    return False, False
 
 
 def batches(passages: Sequence[PendingText], *, texts: int, tokens: int) -> list[list[PendingText]]:
