@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import Service
+from rowen.api.access import ADMIN, Service
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.examples import EXAMPLES, example, list_example, page_example
 from rowen.api.runs import Of
@@ -18,6 +18,7 @@ __all__ = ["router"]
 
 router = APIRouter(tags=["care"])
 
+CircuitName = Annotated[str, Path(description="the host, with its port", examples=["portal.example.org"])]
 _STATS: dict[str, Any] = {
     "version": __version__,
     "sources": 3,
@@ -59,6 +60,23 @@ async def list_overviews(request: Request, rowen: Service) -> Response:
 async def get_health(request: Request, rowen: Service) -> Response:
     """How everything is doing: the queue, who works, what fails, what waits."""
     return told(request, await rowen.health())
+
+
+@router.get("/circuits", response_model=list_shape("CircuitStatus"), responses={200: list_example("CircuitStatus")})
+async def list_circuits(request: Request, rowen: Service) -> Response:
+    """The circuits of embedder, language model and hosts, in all processes."""
+    return listed(request, await rowen.circuits())
+
+
+@router.post(
+    "/circuits/{name}/reset",
+    response_model=list_shape("CircuitStatus"),
+    responses={200: list_example("CircuitStatus")},
+    dependencies=ADMIN,
+)
+async def reset_circuit(request: Request, name: CircuitName, rowen: Service) -> Response:
+    """Close a circuit in every process, so that its service is called again; returns those that were not closed."""
+    return listed(request, await rowen.reset_circuits(name))
 
 
 @router.get("/costs", response_model=shape("Costs"), responses={200: example("Costs")})

@@ -7,6 +7,7 @@ from typing import Any
 from rowen.api.encoding import encoded
 from rowen.model.access import AccessToken, AuditLine, NewToken, Scope
 from rowen.model.announcement import AnnouncedDocument
+from rowen.model.circuit import CircuitStatus
 from rowen.model.diff import DiffLine, DiffPiece, FieldDiff, Hunk, ItemDiff
 from rowen.model.embedding import ModelStatus
 from rowen.model.extraction import (
@@ -54,6 +55,7 @@ _THINGS: dict[str, Any] = {
     "CarriedSchema": CarriedSchema("shop", "product@1.0.0", "warn", False, {}, ("price<100",), 4711, 0, 120, 0),
     "Case": Case("guide", f"{_SITE}broken", "The server answered 500.", None, 3, _AT, _AT),
     "Change": Change(4711, "updated", _PAGE, "Haymaking", "guide", _AT, 42),
+    "CircuitStatus": CircuitStatus("host", "portal.example.org", "open", 5, 1, _AT, _AT, "worker-1:4711"),
     "Costs": Costs(_AT, (CostLine("shop", "extract", "product@1.0.0", "small-1", 12, 0, 30_000, 900, 0.02, 108),)),
     "Delivery": Delivery("builds", 4711, _AT, 204, None, 0.08),
     "Entry": Entry(

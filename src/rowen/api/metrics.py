@@ -1,9 +1,11 @@
 """Numbers for Prometheus, read from the database: the same whichever of many processes is asked."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from rowen.model.circuit import CircuitStatus
 from rowen.model.extraction import Costs
 from rowen.model.health import Health
 from rowen.model.library import Overview
@@ -22,9 +24,11 @@ class _Metric(NamedTuple):
     kind: str = "gauge"
 
 
-def metrics(health: Health, sources: list[Overview], *, last_change: int, costs: Costs) -> str:
+def metrics(
+    health: Health, sources: list[Overview], *, last_change: int, costs: Costs, circuits: Sequence[CircuitStatus]
+) -> str:
     """All numbers, in the text format."""
-    found = [*_of_all(health, last_change, costs), *_of_sources(sources, health)]
+    found = [*_of_all(health, last_change, costs), *_of_circuits(circuits), *_of_sources(sources, health)]
     return "".join(map(_written, found))
 
 
@@ -46,6 +50,18 @@ def _of_all(health: Health, last_change: int, costs: Costs) -> Iterator[_Metric]
     yield _Metric("deletions_held", "Deletions that were held back.", [("", health.deletions_held)])
     yield _Metric("paid_usd_30d", "What paid calls cost in 30 days.", [("", costs.usd)])
     yield _Metric("avoided_usd_30d", "What calls would have cost that were not made.", [("", costs.avoided_usd)])
+
+
+def _of_circuits(circuits: Sequence[CircuitStatus]) -> Iterator[_Metric]:
+    """For each service how many processes do not call it, and its most failures in a row; a closed one has zeros."""
+    open_in: Counter[str] = Counter()
+    failures: dict[str, int] = {}
+    for one in circuits:
+        labels = _labels({"kind": one.kind, "name": one.name})
+        open_in[labels] += one.state == "open"
+        failures[labels] = max(failures.get(labels, 0), one.failures)
+    yield _Metric("circuit_open_processes", "Processes in which a circuit is open.", list(open_in.items()))
+    yield _Metric("circuit_failures", "Failures in a row of a circuit that is not closed.", list(failures.items()))
 
 
 def _of_sources(sources: list[Overview], health: Health) -> Iterator[_Metric]:

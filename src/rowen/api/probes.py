@@ -41,6 +41,10 @@ async def is_ready(rowen: Service) -> Response:
 async def get_metrics(rowen: Service) -> Response:
     """Numbers for Prometheus."""
     text = metrics(
-        await rowen.health(), await rowen.overview(), last_change=await rowen.last_change(), costs=await rowen.costs()
+        await rowen.health(),
+        await rowen.overview(),
+        last_change=await rowen.last_change(),
+        costs=await rowen.costs(),
+        circuits=await rowen.circuits(),
     )
     return Response(text, media_type=MEDIA_TYPE_METRICS, headers={"Cache-Control": "no-store"})

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from rowen.model.access import AccessToken, AuditLine, NewToken
 from rowen.model.announcement import AnnouncedDocument
+from rowen.model.circuit import CircuitStatus
 from rowen.model.diff import FieldDiff, ItemDiff
 from rowen.model.embedding import ModelStatus
 from rowen.model.extraction import CarriedSchema, CostLine, Evidence, Extracted, Extraction, ExtractionReport
@@ -147,7 +148,7 @@ def _all_shapes() -> dict[str, Shape]:
     plain = (
         *(AccessToken, AnnouncedDocument, AuditLine, Case, Change, Delivery, Following, Health, HeldDeletion, Job),
         *(FoundVersion, ModelStatus, Overview, Poked, PushAccess, PushVerdict, SavedNews, SchemaUse, StatementReport),
-        *(StatementSummary, Subscription, TroubleGroup),
+        *(CircuitStatus, StatementSummary, Subscription, TroubleGroup),
     )
     special = {
         # These two are parts of others as well, which name them as they are.

@@ -84,6 +84,7 @@ _SECTIONS = {
             "completion",
             "Print the script by which a shell completes commands, options, names of sources and kinds.",
         ),
+        "circuits": ("circuits", "List services that are not called since they failed too often; reset them."),
         "doctor": ("doctor", "Check that everything works, and say what to do if not."),
     },
 }

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 # A day's budget is new at midnight; that of a source grows day by day.
 _BUDGET_WAIT_S = 3600.0
+# It costs three statements, and only while another process embeds; nobody waits at a screen for it.
+_CLAIM_WAIT_S = 30.0
 POLL_S = 0.5
 """How often progress is told, and a claim of another process asked for again: often enough to look live."""
 
@@ -223,7 +225,7 @@ class BackgroundEmbedding:
             if claim is None:
                 self.trouble = "Another process is embedding at this moment; it takes these texts as well."
                 # Unless it ends, or gives up.
-                self._retry_later(CircuitLimits.of(self._settings).first_pause_s)
+                self._retry_later(min(_CLAIM_WAIT_S, CircuitLimits.of(self._settings).first_pause_s))
                 return
             work = await self.embed(embedder, claim)
             self.trouble = str(work.failing) if work.failing else None

@@ -6,7 +6,7 @@ model of the database goes on, since vectors of two models cannot be compared: `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +27,7 @@ from rowen.settings import Settings
 from rowen.store.embeddings import Model
 
 if TYPE_CHECKING:
-    from rowen.fetch.breaker import Stats
+    from rowen.fetch.breaker import Breakers, Stats
     from rowen.fetch.client import Client
 
 __all__ = ["Choice", "EmbeddedTexts", "Embedders", "in_embedding_words", "spec_of", "wanted_spec"]
@@ -66,9 +66,16 @@ def spec_of(model: Model) -> Spec:
 class Embedders:
     """The embedders of one process; made when first asked for, with one client and one set of circuits."""
 
-    def __init__(self, settings: Settings, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger | None = None,
+        *,
+        breakers: Callable[[Settings], Breakers] | None = None,
+    ) -> None:
         self._settings = settings
         self._ledger = ledger or NoLedger()
+        self._breakers = breakers
         self._made: dict[Spec, Embedder] = {}
         self._client: Client | None = None
         self._open = AsyncExitStack()
@@ -140,7 +147,9 @@ class Embedders:
             # A provider is asked as often as it allows; being polite is for those who did not invite us.
             throttle = Throttle(delay_s=0, concurrency=8, longest_s=self._settings.retry_after_limit_s)
             settings = self._settings.for_source(self._settings.embedder_url or "")
-            self._client = await self._open.enter_async_context(Client(settings, throttle=throttle))
+            breakers = self._breakers(settings) if self._breakers is not None else None
+            client = Client(settings, throttle=throttle, breakers=breakers)
+            self._client = await self._open.enter_async_context(client)
         return self._client
 
 

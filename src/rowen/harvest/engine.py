@@ -22,11 +22,11 @@ from rowen.tracing import span
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Meter
-    from rowen.fetch.breaker import Breakers
     from rowen.fetch.client import Client
     from rowen.fetch.politeness import Throttle
     from rowen.harvest.assembly import Assembly
     from rowen.harvest.background import BackgroundEmbedding
+    from rowen.harvest.circuits import CircuitReports
     from rowen.harvest.embedder import Embedders
     from rowen.harvest.language_models import LanguageModels
     from rowen.harvest.prepare import Workers
@@ -62,7 +62,6 @@ class Engine:
         self._works: set[Work] = set()
         self._live: dict[Harvest, Work] = {}
         self._pace: Throttle | None = None
-        self._breakers: Breakers | None = None
 
     async def open(self) -> None:
         """Open the database."""
@@ -73,7 +72,7 @@ class Engine:
         made = vars(self)
         async with AsyncExitStack() as parts:
             parts.push_async_callback(self.database.close)
-            for name in ("language_models", "embedders", "embedding", "workers"):
+            for name in ("circuits", "language_models", "embedders", "embedding", "workers"):
                 if name in made:
                     parts.push_async_callback(made[name].close)
             if self._pace is not None:
@@ -94,7 +93,11 @@ class Engine:
         from rowen.harvest.embedder import Embedders
         from rowen.store.ledger import ProviderLedger
 
-        return Embedders(self.settings, ProviderLedger(self.database))
+        return Embedders(
+            self.settings,
+            ProviderLedger(self.database),
+            breakers=lambda settings: self.circuits.breakers("embedder", settings),
+        )
 
     @cached_property
     def embedding(self) -> BackgroundEmbedding:
@@ -109,7 +112,18 @@ class Engine:
         from rowen.harvest.language_models import LanguageModels
         from rowen.store.ledger import ProviderLedger
 
-        return LanguageModels(self.settings, ProviderLedger(self.database))
+        return LanguageModels(
+            self.settings,
+            ProviderLedger(self.database),
+            breakers=lambda settings: self.circuits.breakers("model", settings),
+        )
+
+    @cached_property
+    def circuits(self) -> CircuitReports:
+        """Which services are not called at the moment, since they failed too often."""
+        from rowen.harvest.circuits import CircuitReports
+
+        return CircuitReports(self.database, self.settings, recovered=self._resume_embedding)
 
     @cached_property
     def listener(self) -> Listener:
@@ -219,9 +233,12 @@ class Engine:
         """A client for one piece of work; all keep one pace, with those of other processes, and one set of circuits."""
         from rowen.fetch.client import Client
 
-        client = Client(settings, meter=meter, throttle=self._shared_pace(), breakers=self._breakers, proxy=proxy)
-        self._breakers = client.breakers
-        return client
+        breakers = self.circuits.breakers("host", settings)
+        return Client(settings, meter=meter, throttle=self._shared_pace(), breakers=breakers, proxy=proxy)
+
+    def _resume_embedding(self) -> None:
+        if "embedding" in vars(self):
+            self.embedding.retry()
 
     def _shared_pace(self) -> Throttle:
         if self._pace is None:

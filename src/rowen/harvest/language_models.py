@@ -9,10 +9,11 @@ from rowen.model.facts import FactsWanted
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rowen.enrich.ledger import Ledger
     from rowen.enrich.llm.base import LanguageModel
+    from rowen.fetch.breaker import Breakers
     from rowen.fetch.client import Client
     from rowen.store.carried_schemas import Carried
 
@@ -22,8 +23,11 @@ __all__ = ["LanguageModels", "facts_wanted"]
 class LanguageModels:
     """Made when first asked for, with a client and circuits of their own: a dead web site does not trip them."""
 
-    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: Settings, ledger: Ledger, *, breakers: Callable[[Settings], Breakers] | None = None
+    ) -> None:
         self._settings = settings
+        self._breakers = breakers
         self._ledger = ledger
         self._made: dict[str | None, LanguageModel] = {}
         self._clients: dict[str | None, Client] = {}
@@ -78,7 +82,8 @@ class LanguageModels:
             bound = settings.for_source(settings.llm_url or "")
             most, longest_s = bound.llm_concurrency, bound.retry_after_limit_s
             throttle = Throttle(delay_s=0, concurrency=most, longest_s=longest_s)
-            client = Client(bound, throttle=throttle)
+            breakers = self._breakers(bound) if self._breakers is not None else None
+            client = Client(bound, throttle=throttle, breakers=breakers)
             self._clients[settings.llm] = client
             await self._open.enter_async_context(client)
         return self._clients[settings.llm]

@@ -123,6 +123,9 @@ class Rowen:
     work = _Asked(lambda parts: parts.jobs.work)
     stop = _Asked(lambda parts: parts.jobs.stop)
 
+    circuits = _Asked(lambda parts: parts.circuits.every)
+    reset_circuits = _Asked(lambda parts: parts.circuits.reset)
+
     poke = _Asked(lambda parts: parts.push.poke)
     push_access = _Asked(lambda parts: parts.push.access)
     subscriptions = _Asked(lambda parts: parts.push.subscriptions)

@@ -8,6 +8,7 @@ from rowen.errors import RowenError
 from rowen.fetch.credentials import shown
 from rowen.model.access import AccessToken, AuditLine, NewToken
 from rowen.model.announcement import AnnouncedDocument
+from rowen.model.circuit import CircuitStatus
 from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
 from rowen.model.diff import FieldDiff, ItemDiff
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
@@ -262,6 +263,7 @@ def _new_token(made: NewToken) -> dict[str, Any]:
 @fact.register(AccessToken)
 @fact.register(AuditLine)
 @fact.register(Change)
+@fact.register(CircuitStatus)
 @fact.register(Delivery)
 @fact.register(DatabaseStatus)
 @fact.register(EmbeddingEstimate)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rowen.service.access import Access
     from rowen.service.announced import AnnouncedDocuments
     from rowen.service.changes import Changes
+    from rowen.service.circuits import Circuits
     from rowen.service.counts import KeptCounts
     from rowen.service.deletions import Deletions
     from rowen.service.endpoints import StatementEndpoints
@@ -105,6 +106,13 @@ class Parts:
         from rowen.service.jobs import Jobs
 
         return Jobs(self.engine, self.runs)
+
+    @cached_property
+    def circuits(self) -> Circuits:
+        """Which services are not called at the moment."""
+        from rowen.service.circuits import Circuits
+
+        return Circuits(self.engine)
 
     @cached_property
     def push(self) -> Push:

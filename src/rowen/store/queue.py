@@ -33,6 +33,7 @@ __all__ = [
     "defer",
     "finish",
     "forget_ended",
+    "hasten_held_up",
     "heartbeat",
     "is_idle",
     "listen",
@@ -360,6 +361,17 @@ async def wake_waiting(c: Connection) -> None:
         " where status = 'todo' and scheduled_at <= now() group by queue_name",
         [_CHANNEL, json.dumps({"type": "job_inserted", "job_id": 0})],
     )
+
+
+async def hasten_held_up(c: Connection, *, wait_s: float) -> None:
+    """Begin jobs soon that wait for a circuit or a provider."""
+    await c.execute(
+        "update procrastinate_jobs job set scheduled_at = now() + make_interval(secs => %(wait)s) from job_note note"
+        " where note.job_id = job.id and job.status = 'todo' and note.error_code in ('circuit_open', 'provider_down')"
+        " and job.scheduled_at > now() + make_interval(secs => %(wait)s)",
+        {"wait": wait_s},
+    )
+    await c.execute("select pg_notify(%s, '')", [DUE_CHANNEL])
 
 
 async def seconds_to_next(c: Connection) -> float | None:

@@ -22,6 +22,8 @@ __all__ = ["FIND_VERSION", "LIST_SOURCES", "HeldSource", "held_source", "source_
 
 # One line each: so many are a page, and fit into the usual budget.
 _PAGE = 40
+# Each takes a line as well: more than these are an outage of the network, and are told by `rowen circuits`.
+_MOST_UNREACHED = 10
 
 
 class ListSourcesArguments(Arguments):
@@ -46,10 +48,20 @@ class HeldSource(ToolResult):
     failures: int = Field(default=0, description="How often in a row it could not be read.")
 
 
+class UnreachedService(ToolResult):
+    """A service that failed too often and is not called, or only as a probe."""
+
+    kind: str = Field(description="embedder, model, or host: that of a source.")
+    name: str
+    state: str
+    probe_at: datetime | None = Field(default=None, description="When it is called again.")
+
+
 class ListedSources(ToolResult):
     """What `list_sources` gives."""
 
     sources: list[HeldSource]
+    unreached: list[UnreachedService] = Field(default=[], description="Services whose circuit is not closed.")
     next: str | None = None
 
 
@@ -81,20 +93,36 @@ def source_line(source: HeldSource, now: datetime) -> str:
 async def listed(call: ToolCall, asked: ListSourcesArguments) -> ToolAnswer:
     """The sources, by name."""
     page = await call.rowen.sources(limit=asked.limit, after=asked.after)
+    unreached = await _unreached(call) if asked.after is None else []
     known = [held_source(source, call.now) for source in page]
     if not known:
         text = "No source is kept yet." if asked.after is None else "There are no more sources."
         return ToolAnswer(text, ListedSources(sources=[]))
 
     def shown(some: Sequence[HeldSource]) -> str:
-        return ListedSources(sources=list(some), next="0" * 80).model_dump_json()
+        return ListedSources(sources=list(some), unreached=unreached, next="0" * 80).model_dump_json()
 
     kept = fitting(known, shown, asked.budget)
     more = page.next if len(kept) == len(known) else (await call.rowen.sources(limit=len(kept), after=asked.after)).next
     lines = [source_line(one, call.now) for one in kept]
+    lines += [
+        f"- Not called at the moment: {one.kind} {inline(one.name)}, its circuit is {one.state}; next probe"
+        f" {moment(one.probe_at)}"
+        for one in unreached
+    ]
     lines += [f"\nMore: list_sources again with after={more!r}."] if more else []
     uris = tuple(source_uri(one.name) for one in kept)
-    return ToolAnswer("\n".join(lines), ListedSources(sources=list(kept), next=more), uris)
+    return ToolAnswer("\n".join(lines), ListedSources(sources=list(kept), unreached=unreached, next=more), uris)
+
+
+async def _unreached(call: ToolCall) -> list[UnreachedService]:
+    """Return each service once that some process does not call, at most a few."""
+    found: dict[tuple[str, str], UnreachedService] = {}
+    for one in await call.rowen.circuits():
+        if one.state != "closed" and len(found) < _MOST_UNREACHED:
+            service = UnreachedService(kind=one.kind, name=one.name, state=one.state, probe_at=one.probe_at)
+            found.setdefault((one.kind, one.name), service)
+    return list(found.values())
 
 
 class FindVersionArguments(Arguments):

@@ -33,14 +33,16 @@ async def costs(rowen: Rowen, request: Request) -> View:
 async def health(rowen: Rowen, request: Request) -> View:
     """How everything is doing, as numbers."""
     told, models, database = await rowen.health(), await rowen.embeddings(), await rowen.database()
+    circuits = await rowen.circuits()
     context = {
         "health": told,
         "models": models,
         "database": database,
+        "circuits": circuits,
         "remarks": [*remarks_on_health(told), *(one for model in models for one in remarks_on_model(model))],
     }
-    facts = {"health": told, "models": models, "database": database}
-    return View("health.html", "Health", context, facts, ("rowen status", "rowen doctor"))
+    facts = {"health": told, "models": models, "database": database, "circuits": circuits}
+    return View("health.html", "Health", context, facts, ("rowen status", "rowen circuits", "rowen doctor"))
 
 
 async def following(rowen: Rowen, request: Request) -> View:

@@ -1,0 +1,137 @@
+"""The circuits of one process: shown to all others, and reset by them.
+
+A breaker knows nothing of this. It calls back when its circuit opens or closes, and a task here writes that down. While
+a circuit is not closed, the task says with one statement each two seconds that the process lives, and hears whether
+somebody wants a reset. Without such a circuit there is no task and no statement.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from uuid import uuid4
+
+from rowen.errors import StoreError
+from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
+from rowen.model.circuit import CircuitKind
+from rowen.settings import Settings
+from rowen.store import circuits
+from rowen.store.circuits import CircuitKey
+from rowen.store.database import Database
+
+__all__ = ["BEAT_S", "CircuitReports"]
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 2.0
+"""How soon a process hears of a reset. Half of it would be two statements a second from four processes in an outage; at
+twice as long, whoever resets a circuit would wonder whether it was heard."""
+# A circuit that may be probed needs no reset soon: only its row is kept from expiring.
+_BEATS_PER_LEASE = 4
+
+
+class CircuitReports:
+    """Makes the breakers of a process, and publishes those that are not closed; `recovered` is told of a reset."""
+
+    def __init__(self, database: Database, settings: Settings, *, recovered: Callable[[], None]) -> None:
+        self._database = database
+        self._lease_s = settings.lease_s
+        self._recovered = recovered
+        self._process = uuid4().hex
+        self._place = f"{socket.gethostname()}:{os.getpid()}"
+        self._breakers: dict[CircuitKind, Breakers] = {}
+        self._changed: dict[CircuitKey, Breaker] = {}
+        self._shown: dict[CircuitKey, Breaker] = {}
+        self._resets: dict[CircuitKey, int] = {}
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def breakers(self, kind: CircuitKind, settings: Settings) -> Breakers:
+        """The circuits of one kind of service, made when first asked for."""
+        if kind not in self._breakers:
+            self._breakers[kind] = Breakers(CircuitLimits.of(settings), changed=partial(self._note, kind))
+        return self._breakers[kind]
+
+    def reset(self, name: str | None = None) -> None:
+        """Close a circuit of this process, or all of them."""
+        for breakers in self._breakers.values():
+            breakers.reset(name)
+        self._recovered()
+
+    async def close(self) -> None:
+        """Publish no more, and take back what was published."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        if self._shown:
+            with suppress(StoreError):
+                async with self._database.connection() as c:
+                    await circuits.leave(c, self._process)
+            self._shown.clear()
+
+    def _note(self, kind: CircuitKind, breaker: Breaker) -> None:
+        self._changed[kind, breaker.name] = breaker
+        self._woken.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def _keep(self) -> None:
+        """Publish until all circuits are closed."""
+        while self._changed or self._shown:
+            self._woken.clear()
+            try:
+                await self._publish()
+            except StoreError as problem:
+                log.warning("the state of circuits could not be written: %s", problem)
+            is_open = any(breaker.state() is State.OPEN for breaker in self._shown.values())
+            pause_s = BEAT_S if is_open or self._changed else self._lease_s / _BEATS_PER_LEASE
+            if self._changed or self._shown:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), pause_s)
+
+    async def _publish(self) -> None:
+        """Write down what changed, say that the process lives, and do what others want."""
+        changed, self._changed = self._changed, {}
+        closed = {key for key, breaker in changed.items() if breaker.state() is State.CLOSED}
+        # A transaction whose end is not known may have been kept, so what it was to show counts as shown.
+        self._shown |= {key: breaker for key, breaker in changed.items() if key not in closed}
+        try:
+            async with self._database.transaction() as c:
+                for key, breaker in changed.items():
+                    if key not in closed:
+                        stats = breaker.stats()
+                        await circuits.put(
+                            *(c, self._process, key),
+                            place=self._place,
+                            failures=stats.failures_in_a_row,
+                            times_opened=stats.times_opened,
+                            open_for_s=stats.open_for_s,
+                            retry_in_s=stats.retry_in_s,
+                            lease_s=self._lease_s,
+                        )
+                    elif key in self._shown:
+                        await circuits.remove(c, self._process, key)
+                wanted = await circuits.beat(c, self._process, lease_s=self._lease_s)
+        except BaseException:
+            self._changed = changed | self._changed
+            raise
+        for key in closed:
+            self._shown.pop(key, None)
+            self._resets.pop(key, None)
+        self._obey(wanted)
+
+    def _obey(self, wanted: Mapping[CircuitKey, int]) -> None:
+        for key, breaker in self._shown.items():
+            if key not in wanted:
+                # Taken for dead, or lost with the server.
+                self._changed.setdefault(key, breaker)
+        for key, resets in wanted.items():
+            known, self._resets[key] = self._resets.get(key, 0), resets
+            if resets > known and key in self._shown:
+                log.info("reset the circuit of %s, as was asked", key[1])
+                self._shown[key].reset()
+                self._recovered()

@@ -1,0 +1,163 @@
+"""circuits: what is open in which process, and a reset that reaches all of them."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rowen.model.circuit import CircuitStatus
+from tests.cli.conftest import Cli
+from tests.conftest import House
+from tests.jobs.processes import Nursery, until
+from tests.portals.embedder import Provider
+from tests.portals.language_model import Model
+from tests.portals.site import Page, Site, html
+
+# Open for longer than any test: only a reset closes these.
+LASTING: dict[str, Any] = {"cb_failure_threshold": 2, "cb_recovery_timeout_secs": 250, "lease_s": 4}
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    site.pages["/"] = Page(html("Meadows", "Hay is mown in June."))
+    yield site
+    site.close()
+
+
+def synced(house: House, site: Site) -> None:
+    async def sync() -> None:
+        async with house.open() as r:
+            await r.add(f"{site.url}/", name="meadows", options={"sitemap": False, "llms": False})
+            await r.sync("meadows")
+
+    asyncio.run(sync())
+
+
+def open_in(house: House) -> list[tuple[str, str, str]]:
+    found = house.query("select kind, name, place from circuit order by kind, name, place")
+    return [(kind, name, place) for kind, name, place in found]
+
+
+def test_the_circuits_of_two_workers_are_listed_and_one_reset_reaches_both(
+    cli: Cli, house: House, provider: Provider, site: Site
+) -> None:
+    synced(house, site)
+    provider.down = True
+    there = {f"ROWEN_{name.upper()}": value for name, value in provider.settings.items()}
+    [closed] = cli("circuits", "--json", **there).facts
+    assert (closed["kind"], closed["state"], closed["process"]) == ("embedder", "closed", None)
+
+    host = provider.url.removeprefix("http://")
+    with Nursery(house.conninfo, **provider.settings, **LASTING) as nursery:
+        first = nursery.start()
+        # One worker embeds at a time: the second one meets the outage once the first one has given up.
+        until(lambda: house.query("select true from embedding_model where trouble is not null"))
+        second = nursery.start()
+        until(lambda: len(open_in(house)) == 2)
+        asked = len(provider.asked_for)
+
+        facts = cli("circuits", "--json", **there).facts
+        told = cli("circuits", **there)
+        assert [(one["kind"], one["name"], one["state"]) for one in facts] == [("embedder", host, "open")] * 2
+        assert {one["process"] for one in facts} == {f"{socket.gethostname()}:{pid}" for pid in (first, second)}
+        assert all(one["failures"] >= 2 and one["opened_at"] < one["probe_at"] for one in facts)
+        assert host in told.out
+        assert len(provider.asked_for) == asked
+
+        provider.down = False
+        done = cli("circuits", "reset", host, "--json")
+        assert len(done.facts[0]["reset"]) == 2
+        until(lambda: open_in(house) == [])
+        until(lambda: house.query("select count(*) from embedding") != [(0,)])
+        nursery.stop(first)
+
+    unknown = cli("circuits", "reset", "nobody.example.org")
+    assert (unknown.code, cli("circuits", "reset").code) == (4, 2)
+    assert "nobody.example.org" in unknown.err
+
+
+def test_jobs_that_wait_for_an_open_circuit_begin_after_its_reset(cli: Cli, house: House, site: Site) -> None:
+    synced(house, site)
+    site.down = True
+    host = site.url.removeprefix("http://")
+    with Nursery(house.conninfo, **LASTING) as nursery:
+        nursery.start()
+        queue_sync(house)
+        until(lambda: [(kind, name) for kind, name, _ in open_in(house)] == [("host", host)])
+        until(lambda: waiting(house) == 1)
+
+        site.down = False
+        assert cli("circuits", "reset", "--all").code == 0
+        until(lambda: house.query("select status from run order by id desc limit 1") == [("completed",)])
+        assert open_in(house) == []
+
+
+def queue_sync(house: House) -> None:
+    async def enqueue() -> None:
+        async with house.open() as r:
+            await r.enqueue("meadows")
+
+    asyncio.run(enqueue())
+
+
+def waiting(house: House) -> int:
+    [(number,)] = house.query(
+        "select count(*) from procrastinate_jobs job join job_note on job_id = job.id"
+        " where job.status = 'todo' and scheduled_at > now() and error_code = 'circuit_open'"
+    )
+    return int(number)
+
+
+def test_the_circuits_of_a_process_that_was_killed_are_forgotten_with_its_lease(
+    house: House, provider: Provider, site: Site
+) -> None:
+    synced(house, site)
+    provider.down = True
+
+    async def circuits() -> list[CircuitStatus]:
+        async with house.open() as r:
+            return await r.circuits()
+
+    with Nursery(house.conninfo, **provider.settings, **LASTING) as nursery:
+        pid = nursery.start()
+        until(lambda: len(open_in(house)) == 1)
+        nursery.kill(pid)
+        assert len(open_in(house)) == 1
+        until(lambda: asyncio.run(circuits()) == [])
+
+
+def test_the_circuits_of_a_process_that_ends_go_with_it(house: House, provider: Provider, site: Site) -> None:
+    synced(house, site)
+    provider.down = True
+    with Nursery(house.conninfo, **provider.settings, **LASTING) as nursery:
+        pid = nursery.start()
+        until(lambda: len(open_in(house)) == 1)
+        nursery.stop(pid)
+
+    assert open_in(house) == []
+
+
+async def test_a_language_model_is_named_by_its_address_and_nothing_is_written_while_all_is_well(
+    house: House, site: Site, statements: list[str]
+) -> None:
+    model = Model()
+    try:
+        async with house.open(**model.settings) as r:
+            [found] = await r.circuits()
+            await r.sync(f"{site.url}/")
+            await r.sync(f"{site.url}/")
+    finally:
+        model.close()
+
+    assert (found.kind, found.name, found.state) == ("model", model.url.removeprefix("http://"), "closed")
+    assert not [one for one in statements if "circuit" in one and not one.lstrip().startswith("select")]
