@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,7 +26,7 @@ from rowen.errors import (
 from rowen.fetch.client import Client
 from rowen.model.ledger import Charge, LedgerEntry, Price, SpentUsd, TokenUsage
 from tests.cancelling import cancelled_at_each_wait
-from tests.fetch.world import FakeTime, serve, settings
+from tests.fetch.world import FakeTime, saying, serve, serve_raw, settings
 
 NOW = datetime(2026, 5, 4, 10, 30, tzinfo=UTC)
 CALL = PaidCall("extract", "m-1", inputs=2, expected=TokenUsage(1_000, 500), price=Price(1.0, 4.0))
@@ -46,7 +46,7 @@ class KeptEntries(NoLedger):
 
         return SpentUsd(
             total(*(one for one in self.entries if one.charge.run_id == charge.run_id)),
-            total(*(one for one in self.entries if one.charge.source_id == charge.source_id)),
+            total(*(e for e in self.entries if e.charge.source_id == charge.source_id and e.at >= source_since)),
             total(*(one for one in self.entries if one.at >= day)),
         )
 
@@ -193,6 +193,127 @@ async def test_what_trying_again_cannot_help_is_tried_once(answer: Any, error: t
     assert not isinstance(caught.value, SourceError)
     assert "\x1b" not in str(caught.value)
     assert [one for one, _ in at.results] == [result]
+    assert "secret" not in str(caught.value)
+    # An answer that cannot be read was paid for; a refusal was not.
+    assert at.ledger.entries[0].usage == (CALL.expected if result == "unreadable" else TokenUsage())
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 503, 529])
+async def test_what_may_be_over_soon_is_tried_again(status: int) -> None:
+    async with desk(status, OK, fetch_tries=2) as at:
+        assert await at.ask() == OK
+
+    assert [found for _, found in at.results] == [status, 200]
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async with desk((302, {"Location": "/elsewhere"}), OK) as at:
+        with pytest.raises(ProviderError, match="302"):
+            await at.ask()
+
+    assert len(at.service.seen) == 1
+
+
+async def test_the_body_of_a_denial_is_not_repeated() -> None:
+    async with desk(401) as at:
+        with pytest.raises(ProviderKeyError) as caught:
+            await at.ask()
+
+    assert "prompt" not in f"{caught.value} {caught.value.hint}"
+
+
+async def test_calls_side_by_side_share_one_denial_and_a_later_call_tries_again() -> None:
+    async with desk(401) as at:
+        done = await asyncio.gather(*(at.ask() for _ in range(8)), return_exceptions=True)
+        assert [type(one) for one in done] == [ProviderKeyError] * 8
+        assert len({str(one) for one in done}) == 1
+        assert len(at.service.seen) == 1
+
+        with pytest.raises(ProviderKeyError):
+            await at.ask()
+        assert len(at.service.seen) == 2
+
+
+async def test_a_first_call_that_is_cancelled_holds_up_nobody() -> None:
+    async with desk("hang", OK) as at:
+        first = asyncio.create_task(at.ask())
+        await asyncio.wait_for(at.service.hung.wait(), 10)
+        others = [asyncio.create_task(at.ask()) for _ in range(3)]
+        first.cancel()
+
+        assert await asyncio.wait_for(asyncio.gather(*others), 10) == [OK] * 3
+
+
+async def test_once_the_key_is_accepted_calls_run_side_by_side() -> None:
+    async with desk(OK, "hang") as at:
+        await at.ask()
+        others = [asyncio.create_task(at.ask()) for _ in range(3)]
+        async with asyncio.timeout(10):
+            while len(at.service.seen) < 4:
+                await asyncio.sleep(0.01)
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+
+async def test_a_circuit_that_opens_at_the_last_failure_ends_the_tries_with_the_failure_itself() -> None:
+    async with desk(500, fetch_tries=5, cb_failure_threshold=2) as at:
+        with pytest.raises(ProviderDownError, match="status 500"):
+            await at.ask()
+
+    assert (len(at.service.seen), len(at.time.slept)) == (2, 1)
+
+
+async def test_the_code_of_a_refusal_goes_before_its_type() -> None:
+    told = {"error": {"code": "too_long", "type": "invalid_request_error", "param": "input", "message": "No."}}
+
+    async def refuse(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response(told, status=400)
+
+    async with serve(refuse) as url, desk(OK, named=url) as at:
+        with pytest.raises(ProviderRefusedError) as caught:
+            await at.provider.post(f"{url}/v1", {}, CALL)
+
+    assert (caught.value.reason, caught.value.about) == ("too_long", "input")
+
+
+@pytest.mark.parametrize("limits", [{"limit_s": 0.2, "idle_s": 60.0}, {"limit_s": 60.0, "idle_s": 0.2}])
+async def test_a_call_has_limits_of_its_own(limits: dict[str, float]) -> None:
+    async with desk("hang", fetch_tries=1) as at:
+        with pytest.raises(ProviderDownError):
+            await asyncio.wait_for(at.ask(PaidCall("extract", "m-1", 1, TokenUsage(1), **limits)), 15)
+
+
+async def test_an_answer_that_ends_early_is_counted_as_paid() -> None:
+    half = saying(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", close=True)
+    async with serve_raw(half) as url, desk(OK, fetch_tries=1) as at:
+        with pytest.raises(ProviderDownError):
+            await at.provider.post(f"{url}/v1", {}, CALL)
+
+    [entry] = at.ledger.entries
+    assert (entry.result, entry.usage) == ("unreachable", CALL.expected)
+
+
+async def test_closing_waits_until_a_cancelled_call_is_written_down() -> None:
+    async with desk("hang") as at:
+        record, may_go = at.ledger.record, asyncio.Event()
+
+        async def slowly(entry: LedgerEntry) -> None:
+            await may_go.wait()
+            await record(entry)
+
+        at.ledger.record = slowly  # type: ignore[method-assign]
+        task = asyncio.create_task(at.ask())
+        await asyncio.wait_for(at.service.hung.wait(), 10)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        closing = asyncio.create_task(at.provider.close())
+        await asyncio.sleep(0)
+        assert not closing.done()
+
+        may_go.set()
+        await asyncio.wait_for(closing, 10)
+        assert at.results == [("cancelled", None)]
 
 
 async def test_errors_of_providers_have_codes_for_every_door() -> None:
@@ -255,6 +376,8 @@ async def test_a_call_that_is_cancelled_is_written_down() -> None:
         await at.provider.close()
 
         assert at.results == [("cancelled", None)]
+        # The provider may have done the work, and wants it paid.
+        assert at.ledger.entries[0].usd == pytest.approx(0.003)
 
 
 @pytest.mark.parametrize(
@@ -296,8 +419,42 @@ async def test_budgets_of_another_run_source_or_day_are_not_touched() -> None:
     assert len(at.service.seen) == 4
 
 
-async def test_a_budget_needs_a_price() -> None:
-    async with desk(OK, budget_day_usd=1) as at:
+@pytest.mark.parametrize(
+    ("budget", "age", "is_allowed"),
+    [
+        ("budget_source_usd", timedelta(days=29, hours=23), False),
+        ("budget_source_usd", timedelta(days=30, minutes=1), True),
+        ("budget_day_usd", timedelta(hours=10, minutes=30), False),
+        ("budget_day_usd", timedelta(hours=10, minutes=31), True),
+    ],
+)
+async def test_a_budget_counts_what_was_spent_in_its_period(budget: str, age: timedelta, is_allowed: bool) -> None:
+    settings: dict[str, Any] = {budget: 0.005}
+    async with desk(OK, **settings) as at:
+        with charged_to(source_id=2):
+            await at.ask()
+            [spent] = at.ledger.entries
+            at.ledger.entries[:] = [replace(spent, at=NOW - age, usd=0.004)]
+            if is_allowed:
+                await at.ask()
+            else:
+                with pytest.raises(BudgetExceededError):
+                    await at.ask()
+
+
+async def test_calls_that_are_over_are_no_longer_in_flight() -> None:
+    # This ledger counts no tokens, so only what is in flight counts.
+    async with desk(OK, budget_day_tokens=2_000) as at:
+        for _ in range(3):
+            await at.ask()
+
+    assert len(at.service.seen) == 3
+
+
+@pytest.mark.parametrize("budget", ["budget_run_usd", "budget_source_usd", "budget_day_usd", "budget_call_usd"])
+async def test_a_budget_needs_a_price(budget: str) -> None:
+    settings: dict[str, Any] = {budget: 1}
+    async with desk(OK, **settings) as at:
         with pytest.raises(BudgetExceededError, match="price of m-1"):
             await at.ask(PaidCall("extract", "m-1", 1, TokenUsage(1)))
 
