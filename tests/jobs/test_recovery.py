@@ -1,11 +1,12 @@
 """After an outage of the embedder or the model, a worker goes on by itself within one recovery time-out."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.conftest import House
+from tests.conftest import House, Server
 from tests.harvest.shop import LAMP, market
 from tests.jobs.processes import Nursery, until
 from tests.portals.embedder import Provider
@@ -93,3 +94,56 @@ async def test_a_worker_extracts_what_is_pending_after_an_outage_of_the_model(ho
         # It waited for each probe, and none of that counts as a try.
         _, waits, attempts = ending(house)
         assert (waits >= 2, attempts) == (True, 1)
+
+
+class Crash:
+    """Kill the database with kill -9 in the middle of a call, and start it again."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.over = threading.Event()
+
+    def __call__(self, *answer: Any) -> Any:
+        self._server.kill()
+        self._server.revive()
+        self.over.set()
+        return answer[-1]
+
+
+async def test_a_worker_embeds_what_is_pending_after_the_database_died_under_it(
+    house: House, provider: Provider, site: Site, server: Server
+) -> None:
+    if server.embedded is None:
+        pytest.skip("only the session's own server may be killed")
+    async with house.open() as r:
+        await r.sync(f"{site.url}/")
+
+    crash = Crash(server)
+    provider.moods.append(crash)
+    with Nursery(house.conninfo, **provider.settings, **QUICK) as nursery:
+        nursery.start()
+        until(crash.over.is_set)
+        until(lambda: missing(house) == 0, patience_s=40)
+
+
+async def test_a_worker_extracts_what_is_pending_after_the_database_died_under_it(house: House, server: Server) -> None:
+    if server.embedded is None:
+        pytest.skip("only the session's own server may be killed")
+    with market(LAMPS) as (shop, model):
+        async with house.open() as r:
+            await r.add_schema("lamp@1.0.0", LAMP)
+            await r.add(f"{shop.url}/", name="shop", options={"sitemap": False, "llms": False})
+            await r.sync("shop")
+            await r.carry_schema("shop", "lamp@1")
+            await r.enqueue_extraction("shop")
+
+        crash = Crash(server)
+        model.moods.extend([lambda asked, said: said, crash])
+        with Nursery(house.conninfo, **model.settings, **QUICK, llm_concurrency=1) as nursery:
+            nursery.start()
+            until(crash.over.is_set)
+            until(lambda: ending(house)[0] == "succeeded", patience_s=40)
+
+    assert house.query("select count(*) from extraction") == [(LAMPS,)]
+    # Only the answer that came while the database was dead is asked for again.
+    assert model.calls <= LAMPS + 1
