@@ -156,6 +156,37 @@ async def test_a_rate_limit_longer_than_anybody_waits_is_left_to_a_later_run(hou
         assert "asks to wait" in report.error
 
 
+async def test_embedding_goes_on_at_once_when_its_circuit_is_reset(house: House, provider: Provider) -> None:
+    provider.always = status(429)
+    circuit = {"cb_failure_threshold": 1, "cb_recovery_timeout_secs": 250}
+    async with house.open(embedder="none") as r:
+        await sync(r, *pages(1, 2, 3))
+    async with house.open(**provider.settings, **circuit) as r:
+        embedding = asyncio.create_task(r.embed())
+        async with asyncio.timeout(30):
+            while [one.state for one in await r.circuits()] != ["open"]:
+                await asyncio.sleep(0.01)
+        provider.always = None
+        [reset] = await r.reset_circuits()
+        report = await asyncio.wait_for(embedding, 30)
+
+    assert (reset.kind, reset.state) == ("embedder", "open")
+    assert report is not None
+    assert (report.embedded, report.pending, report.error) == (3, 0, None)
+
+
+async def test_a_dead_embedder_that_never_answered_is_an_error_at_once(house: House, provider: Provider) -> None:
+    provider.down = True
+    async with house.open(embedder="none") as r:
+        await sync(r, *pages(1))
+    async with house.open(**provider.settings, cb_failure_threshold=2, cb_recovery_timeout_secs=250) as r:
+        report = await asyncio.wait_for(r.embed(), 60)
+
+    assert report is not None
+    assert "not tried" in (report.error or "")
+    assert len(provider.asked_for) == 2
+
+
 async def test_one_text_that_is_refused_does_not_hold_the_others(house: House, provider: Provider) -> None:
     provider.poison = "number 3"
     async with house.open(**provider.settings) as r:

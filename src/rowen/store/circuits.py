@@ -23,7 +23,8 @@ async def put(
     retry_in_s: float,
     lease_s: float,
 ) -> None:
-    """Write down that a circuit has opened, or opened again."""
+    """Write down that a circuit has opened, or opened again; forget those of processes that died."""
+    await c.execute("delete from circuit where expires_at < now() and process <> %s", [process])
     await c.execute(
         """
         insert into circuit (process, kind, name, place, failures, times_opened, opened_at, probe_at, expires_at)
@@ -65,8 +66,8 @@ async def beat(c: Connection, process: str, *, lease_s: float) -> Mapping[Circui
 
 
 async def leave(c: Connection, process: str) -> None:
-    """Forget the circuits of a process that ends, and those of processes that ended without a word."""
-    await c.execute("delete from circuit where process = %s or expires_at < now()", [process])
+    """Forget the circuits of a process that ends."""
+    await c.execute("delete from circuit where process = %s", [process])
 
 
 async def every(c: Connection) -> list[CircuitStatus]:
