@@ -91,6 +91,50 @@ def test_a_worker_that_was_frozen_for_longer_than_its_lease_writes_nothing_when_
     assert house.query("select status from run order by id") == [("failed",), ("completed",)]
 
 
+def test_the_job_of_a_killed_worker_is_taken_over_in_seconds_although_its_lease_is_a_minute(
+    house: House, tmp_path: Path
+) -> None:
+    plant(house, fields(tmp_path, 1))
+    house.execute(SLOW_ITEMS)
+    house.execute("update pace set seconds = 3")
+    with Nursery(house.conninfo, lease_s=60) as nursery:
+        first = nursery.start()
+        until(lambda: house.query("select from run"))
+        nursery.start()
+        until(lambda: len(house.query("select from worker where locked_at is not null")) == 2)
+        nursery.kill(first)
+        [(killed_at,)] = house.query("select clock_timestamp()")
+        until(lambda: over(house, 1))
+
+    runs = house.query("select status, extract(epoch from started_at - %s)::float from run order by id", killed_at)
+    assert [status for status, _ in runs] == ["failed", "completed"]
+    # What it takes to look, to wait for its return and to begin: 8 s, on a busy machine more, and a third of the lease.
+    assert 0 < runs[1][1] < 20
+    assert house.query("select attempts from procrastinate_jobs") == [(2,)]
+
+
+def test_the_job_of_a_worker_that_hangs_is_taken_over_only_after_its_lease(house: House, tmp_path: Path) -> None:
+    lease_s = 9.0  # longer than a session may be gone: it is the lease that ends
+    plant(house, fields(tmp_path, 1))
+    house.execute(SLOW_ITEMS)
+    house.execute("update pace set seconds = 3")
+    with Nursery(house.conninfo, lease_s=lease_s) as nursery:
+        sleeper = nursery.start()
+        until(lambda: house.query("select from run"))
+        nursery.start()
+        until(lambda: len(house.query("select from worker where locked_at is not null")) == 2)
+        with frozen(sleeper):
+            [(heard_at,)] = house.query(
+                "select last_heartbeat from procrastinate_workers join procrastinate_jobs"
+                " on worker_id = procrastinate_workers.id where status = 'doing'"
+            )
+            until(lambda: over(house, 1))
+
+    assert house.query(
+        "select status, started_at >= %s + make_interval(secs => %s) from run order by id", heard_at, lease_s
+    ) == [("failed", False), ("completed", True)]
+
+
 def test_workers_go_on_when_the_database_was_restarted_in_the_middle(
     server: Server, house: House, tmp_path: Path
 ) -> None:
@@ -105,6 +149,9 @@ def test_workers_go_on_when_the_database_was_restarted_in_the_middle(
         until(lambda: over(house, 60))
 
         assert nursery.stop(first) == 0
+
+    # Each worker had a session again before another one took its jobs.
+    assert house.query("select count(*) from job_note where error_code = 'worker_lost'") == [(0,)]
 
     assert len(contents(house)) == 60
     assert house.query("select kind, count(*) from change group by kind") == [("created", 60)]

@@ -1,10 +1,15 @@
 """What is due becomes jobs: once, whoever looks and however late; jobs of dead workers are taken back."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from random import Random
+
+import pytest
 
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick, tidy
+from rowen.store import queue
+from rowen.store.locks import Lock, hold_session_shared
 from tests.conftest import House
 from tests.jobs.conftest import Opened, Yard, nothing
 
@@ -144,6 +149,95 @@ async def test_a_silent_worker_loses_its_jobs_and_its_number(yard: Opened, house
 
         assert (await y.job(job)).state == "waiting"
         assert house.query("select count(*) from procrastinate_workers") == [(0,)]
+
+
+WORKER = """
+insert into procrastinate_workers (last_heartbeat) values (now() - make_interval(secs => {silent_s}));
+insert into worker (id, host, pid, version, places, locked_at, gone_at)
+     values (1, 'barn', 1, '1', '{{}}', {locked_at}, {gone_at});
+update procrastinate_jobs set status = 'doing', worker_id = 1
+"""
+EARLIER, JUST_NOW, LONG_AGO = "now() - interval '1 h'", "now()", "now() - interval '6 s'"
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "locked_at", "gone_at", "holds", "state"),
+    [
+        pytest.param(1, EARLIER, "null", False, "running", id="its session was seen to be gone only now"),
+        pytest.param(1, EARLIER, JUST_NOW, False, "running", id="it may still come back"),
+        pytest.param(1, EARLIER, LONG_AGO, False, "waiting", id="it did not come back"),
+        pytest.param(1, EARLIER, LONG_AGO, True, "running", id="it came back"),
+        pytest.param(1, EARLIER, "now() + interval '1 d'", False, "waiting", id="the clock was set back since"),
+        pytest.param(100, EARLIER, "null", False, "running", id="the database was away for longer than a lease"),
+        pytest.param(100, EARLIER, "null", True, "waiting", id="it hangs"),
+        pytest.param(1, "null", "null", False, "running", id="it is of an earlier release"),
+        pytest.param(100, "null", "null", False, "waiting", id="it is of an earlier release and silent"),
+    ],
+)
+async def test_a_job_is_taken_back_from_a_worker_whose_session_is_gone_for_some_seconds_or_that_hangs(
+    yard: Opened, house: House, silent_s: int, locked_at: str, gone_at: str, holds: bool, state: str
+) -> None:
+    async with yard(lease_s=60) as y, AsyncExitStack() as stack:
+        job = await y.put()
+        house.execute(WORKER.format(silent_s=silent_s, locked_at=locked_at, gone_at=gone_at))
+        if holds:
+            session = await stack.enter_async_context(await y.engine.database.connect())
+            await hold_session_shared(session, Lock.WORKER, 1)
+        await look(y)
+
+        assert (await y.job(job)).state == state
+        assert house.query("select count(*) from procrastinate_workers") == [(1 if state == "running" else 0,)]
+
+
+async def test_a_tick_notes_since_when_a_session_is_gone_and_comes_back_when_its_time_is_over(
+    yard: Opened, house: House
+) -> None:
+    async with yard(lease_s=60) as y, await y.engine.database.connect() as c:
+        await y.put()
+        house.execute(WORKER.format(silent_s=1, locked_at=EARLIER, gone_at="null"))
+        before = await queue.sees_loss(c)
+        await look(y)
+        noted = await queue.sees_loss(c)
+        [(gone_s,)] = house.query("select extract(epoch from now() - gone_at)::float from worker")
+        next_s = await queue.seconds_to_next(c)
+        house.execute(f"update worker set gone_at = {LONG_AGO}")
+        after = await queue.sees_loss(c)
+
+    assert (before, noted, after) == (True, False, True)
+    assert gone_s < queue.GONE_S
+    assert next_s is not None
+    assert 0 < next_s < queue.GONE_S
+
+
+async def test_a_worker_locks_its_number_and_clears_what_was_noted_while_it_was_away(
+    yard: Opened, house: House
+) -> None:
+    async with yard(lease_s=60) as y:
+        house.execute("insert into procrastinate_workers default values")
+        house.execute("insert into worker (id, host, pid, version, places, gone_at) values (1, '', 1, '', '{}', now())")
+        async with await y.engine.database.connect() as c:
+            await queue.lock_worker(c, 1)
+            held = house.query(HELD)
+            noted = house.query("select locked_at is not null, gone_at from worker")
+            house.execute("update worker set gone_at = now()")
+            pulse = await queue.pulse(c, 1, silence_s=60)
+            cleared = house.query("select gone_at from worker")
+            await queue.leave(c, 1)
+            left = house.query("select locked_at, gone_at from worker")
+
+    assert held == [(1,)]
+    assert noted == [(True, None)]
+    assert pulse.is_known
+    assert not pulse.has_work
+    assert cleared == [(None,)]
+    assert left == [(None, None)]
+
+
+HELD = f"""
+select objid::int from pg_locks join pg_database on pg_database.oid = pg_locks.database
+ where locktype = 'advisory' and classid = {Lock.WORKER.class_key} and mode = 'ShareLock'
+   and datname = current_database()
+"""
 
 
 async def test_a_clock_that_was_set_back_keeps_nothing_waiting_for_years(yard: Opened, house: House) -> None:

@@ -2,12 +2,17 @@
 
 import asyncio
 import itertools
+from random import Random
 
 import pytest
 
 from rowen.errors import BusyError, CircuitOpenError, ConnectError, SourceError, UsageError
 from rowen.jobs import worker as worker_module
 from rowen.jobs.tasks import AtWork, JobCancelledError, JobReleasedError
+from rowen.jobs.ticks import tick
+from rowen.jobs.worker import Worker
+from rowen.store import queue
+from rowen.store.locks import Lock
 from tests.conftest import House
 from tests.jobs.conftest import Opened, nothing
 
@@ -273,6 +278,17 @@ async def test_the_database_is_told_who_works_and_with_how_many_places(yard: Ope
         assert (one.places, one.running) == ({"sync": 2, "deliver": 1}, 0)
 
 
+END_SESSION = """
+select pg_terminate_backend(pid) from pg_locks join pg_database on pg_database.oid = pg_locks.database
+ where locktype = 'advisory' and classid = {lock} and objid = {worker} and datname = current_database()
+"""
+
+
+def end_session(house: House, worker: Worker) -> None:
+    """End the connection on which a worker hears of news, and no other one."""
+    house.execute(END_SESSION.format(lock=Lock.WORKER.class_key, worker=worker._id))
+
+
 async def test_a_job_that_was_claimed_without_hearing_of_it_is_given_back(yard: Opened, house: House) -> None:
     async with yard() as y:
         y.task(nothing)
@@ -282,13 +298,89 @@ async def test_a_job_that_was_claimed_without_hearing_of_it_is_given_back(yard: 
             await y.until(lambda: worker._is_paused)
             job = await y.put()
             house.execute(f"update procrastinate_jobs set status = 'doing', worker_id = {worker._id} where id = {job}")
-            house.execute("select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen%'")
-            house.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and pid <> pg_backend_pid()"
-            )
+            end_session(house, worker)
             given_back = await y.until_state(job, "waiting")
             await y.r.resume_queue()
             await y.until_state(job, "done")
 
         assert given_back.tries == 0
+
+
+async def test_a_worker_that_loses_its_connection_keeps_its_jobs_beside_one_that_watches(
+    yard: Opened, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_WATCH_S", 0.05)
+    async with yard(lease_s=60) as y:
+        begun: list[int] = []
+        end = asyncio.Event()
+
+        async def wait(at_work: AtWork) -> None:
+            begun.append(at_work.job.id)
+            await end.wait()
+
+        y.task(wait)
+        async with y.working(sync=1) as first, y.working(sync=1):
+            jobs = [await y.put() for _ in range(2)]
+            await y.until(lambda: len(begun) == 2)
+            for _ in range(2):
+                house.execute("update worker set locked_at = null")
+                end_session(house, first)
+                # It has a session again, and the other one has looked since.
+                await y.until(lambda: bool(house.query("select from worker where locked_at is not null")))
+            end.set()
+            for job in jobs:
+                await y.until_state(job, "done")
+
+        assert sorted(begun) == jobs
+        assert {(await y.job(job)).tries for job in jobs} == {1}
+        assert house.query("select count(*) from job_note") == [(0,)]
+
+
+async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_ends(yard: Opened, house: House) -> None:
+    async with yard(lease_s=60) as y:
+        end = asyncio.Event()
+
+        async def slow(at_work: AtWork) -> None:
+            await end.wait()
+
+        y.task(slow)
+        job = await y.put()
+        async with y.working(sync=1) as leaving:
+            await y.until_state(job, "running")
+            leaving.stop()
+            await y.until(lambda: house.query("select locked_at from worker") == [(None,)])
+            async with await y.engine.database.connect() as c:
+                assert not await queue.sees_loss(c)
+                await tick(y.engine, c, tasks=y.tasks, random=Random(1))
+            assert (await y.job(job)).state == "running"
+            end.set()
+
+        assert (await y.job(job)).state == "done"
+
+
+async def test_workers_look_after_others_only_while_those_have_jobs(
+    yard: Opened, statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "_WATCH_S", 0.02)
+    async with yard(lease_s=0.4) as y:
+        end = asyncio.Event()
+
+        async def wait(at_work: AtWork) -> None:
+            await end.wait()
+
+        def looks() -> int:
+            return sum("gone_at is null" in one and "last_heartbeat" not in one for one in statements)
+
+        def pulses() -> int:
+            return sum("queue_pause" in one and "last_heartbeat" in one for one in statements)
+
+        y.task(wait)
+        async with y.working(sync=1), y.working(sync=1):
+            await y.until(lambda: pulses() > 8)
+            idle = looks()
+            job = await y.put()
+            await y.until(lambda: looks() > 8)
+            end.set()
+            await y.until_state(job, "done")
+
+        assert idle == 0

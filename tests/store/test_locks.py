@@ -25,7 +25,7 @@ FORMER = {
     **{
         lock: f"hashtext('rowen.{lock.name.lower()}')"
         for lock in Lock
-        if lock not in (Lock.RUN, Lock.EMBEDDING, Lock.EXTRACTION, Lock.STATEMENT_TARGET, Lock.PUSH)
+        if lock not in (Lock.RUN, Lock.EMBEDDING, Lock.EXTRACTION, Lock.WORKER, Lock.STATEMENT_TARGET, Lock.PUSH)
     },
 }
 

@@ -40,6 +40,7 @@ async def tick(engine: Engine, c: Connection, *, tasks: Mapping[str, Task], rand
     async with c.transaction():
         if not await due.try_tick(c):
             return False
+        await queue.mark_gone(c)
         lost = await queue.rescue(
             c,
             silence_s=settings.lease_s,

@@ -45,6 +45,12 @@ _SHORTEST_SLEEP_S = 0.02
 _TIDY_S = 3600.0
 # A connection that held for so long was a good one: what breaks it is not the next failure in a row.
 _GOOD_S = 60.0
+# From the second failure on a new connection is tried every one to two seconds, however long the database is away: once
+# it is back, a worker must have one before others take its jobs (`queue.GONE_S`).
+_SLOWEST_RECONNECT = 2
+# How often a worker looks whether the session of another one is gone, while others have jobs: a fraction of a
+# millisecond for the server. At twice of it a killed worker is missed for three seconds longer.
+_WATCH_S = 3.0
 
 
 class Worker:
@@ -73,7 +79,7 @@ class Worker:
         self._jobs: dict[asyncio.Task[None], AtWork] = {}
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._is_paused = self._until_idle = False
+        self._is_paused = self._until_idle = self._others_work = False
         self.is_worn_out = False
 
     def stop(self) -> None:
@@ -110,8 +116,10 @@ class Worker:
                 failures = 0
             except StoreError as problem:
                 failures = 1 if time.monotonic() - began > _GOOD_S else failures + 1
-                log.warning("the database went away: %s", problem)
-                await self._rest(backoff_s(failures, self._random))
+                # An outage of an hour is told of a dozen times, not two thousand.
+                if not failures & (failures - 1):
+                    log.warning("lost the database; trying again until it is back: %s", problem)
+                await self._rest(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
 
     async def _rest(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -136,13 +144,17 @@ class Worker:
                         raise end
 
     async def _register(self, c: Connection) -> int:
-        """Our number among the workers: the one that we have, unless others took us for dead."""
-        if self._id is None or not await queue.heartbeat(c, self._id):
-            self._id = await queue.register(
-                c, self._manager, host=socket.gethostname(), pid=os.getpid(), version=__version__, places=self._places
-            )
-        else:
-            await self._release_unknown(c, self._id)
+        """Lock our number among the workers in this session; a new one if others took us for dead."""
+        if self._id is not None:
+            # First of all: others wait for it, and not for long.
+            await queue.lock_worker(c, self._id)
+            if await queue.heartbeat(c, self._id):
+                await self._release_unknown(c, self._id)
+                return self._id
+        self._id = await queue.register(
+            c, self._manager, host=socket.gethostname(), pid=os.getpid(), version=__version__, places=self._places
+        )
+        await queue.lock_worker(c, self._id)
         return self._id
 
     async def _release_unknown(self, c: Connection, worker_id: int) -> None:
@@ -162,7 +174,7 @@ class Worker:
                     log.warning("this worker was silent for so long that others took it for dead")
                     return
                 self._cancel_jobs(pulse.aborted)
-                self._is_paused, next_s = pulse.is_paused, pulse.next_s
+                self._is_paused, self._others_work, next_s = pulse.is_paused, pulse.others_work, pulse.next_s
                 if pulse.has_work and await tick(self._engine, c, tasks=self._tasks, random=self._random):
                     next_s = await queue.seconds_to_next(c)
                 if time.monotonic() >= tidy_at:
@@ -174,13 +186,28 @@ class Worker:
                 await self._hear(c, beat_at if next_s is None else min(beat_at, time.monotonic() + next_s))
 
     async def _hear(self, c: Connection, until: float) -> None:
-        """Wait for other due times, the next heartbeat, or the next due time; new jobs only wake who takes them."""
-        while (sleep_s := max(until - time.monotonic(), _SHORTEST_SLEEP_S)) and not self._stopping.is_set():
+        """Wait for other due times, the next heartbeat, the next due time, or the loss of a worker.
+
+        New jobs only wake who takes them.
+        """
+        watch_at = time.monotonic() + _WATCH_S
+        while not self._stopping.is_set():
+            wake_at = min(until, watch_at) if self._others_work else until
+            sleep_s = max(wake_at - time.monotonic(), _SHORTEST_SLEEP_S)
             heard = [notice async for notice in c.notifies(timeout=sleep_s, stop_after=1)]
-            if not heard or any(notice.channel == queue.DUE_CHANNEL for notice in heard):
+            if any(notice.channel == queue.DUE_CHANNEL for notice in heard):
                 return
-            self._cancel_jobs([queue.aborted_job(notice.payload) for notice in heard])
-            self._wake.set()
+            if heard:
+                self._cancel_jobs([queue.aborted_job(notice.payload) for notice in heard])
+                # Another worker may take what we hear of.
+                self._others_work = True
+                self._wake.set()
+            if time.monotonic() >= until:
+                return
+            if self._others_work and time.monotonic() >= watch_at:
+                if await queue.sees_loss(c):
+                    return
+                watch_at = time.monotonic() + _WATCH_S
 
     def _cancel_jobs(self, ids: Iterable[int | None]) -> None:
         wanted = set(ids)
@@ -318,6 +345,8 @@ class Worker:
         for at_work in self._jobs.values():
             at_work.stop()
         until = time.monotonic() + GRACE_S
+        if self._jobs:
+            await self._say_goodbye(is_last=False)
         while self._jobs:
             await asyncio.wait(set(self._jobs), timeout=self._heartbeat_s)
             await self._say_goodbye(is_last=False)
@@ -337,7 +366,7 @@ class Worker:
                     await queue.release_unknown(c, self._id, ())
                     await queue.unregister(c, self._id)
                 else:
-                    await queue.heartbeat(c, self._id)
+                    await queue.leave(c, self._id)
 
 
 async def _end(c: Connection, job: JobClaim, decided: Ending | Again) -> bool:

@@ -11,7 +11,17 @@ from psycopg.rows import TupleRow
 
 from rowen.store.rows import scalar
 
-__all__ = ["ALL_PASSAGES", "Lock", "hold", "hold_session", "hold_shared", "release_session", "try_hold", "try_session"]
+__all__ = [
+    "ALL_PASSAGES",
+    "Lock",
+    "hold",
+    "hold_session",
+    "hold_session_shared",
+    "hold_shared",
+    "release_session",
+    "try_hold",
+    "try_session",
+]
 
 ALL_PASSAGES = 0
 """The second key of `Lock.EMBEDDING` that no model has: the lock of all passages and titles."""
@@ -51,8 +61,15 @@ class Lock(Enum):
     # Earlier programs gave it the class of EMBEDDING, so that source 1 and model 1 excluded each other.
     EXTRACTION = f"{0x526F79}, %s::integer"
     """Extract the facts of a source, by its number."""
+    WORKER = f"{0x526F7A}, %s::integer"
+    """Be alive as a worker, by its number; shared, since others only look whether it is held."""
     STATEMENT_TARGET = "hashtext('rowen.statement_target'), hashtext(%s)"
     """Send RDF statements to a SPARQL endpoint, by source, address and graph."""
+
+    @property
+    def class_key(self) -> str:
+        """The first of two keys, as pg_locks shows it in `classid`."""
+        return self.value.partition(",")[0]
 
     def tried(self, key: LiteralString = "%s") -> LiteralString:
         """Return the SQL expression that takes the lock until the end of the transaction, or is false."""
@@ -78,6 +95,11 @@ async def try_hold(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> bool:
 async def hold_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
     """Wait for a lock, and hold it as long as the connection lives, or until it is released."""
     await c.execute(f"select pg_advisory_lock({lock.value})".encode(), key)
+
+
+async def hold_session_shared(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
+    """Wait for a share of a lock, and hold it as long as the connection lives."""
+    await c.execute(f"select pg_advisory_lock_shared({lock.value})".encode(), key)
 
 
 async def try_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> bool:

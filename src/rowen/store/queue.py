@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 from rowen.model.caps import error_within
 from rowen.store import statement_targets, webhooks
 from rowen.store.database import Connection, Database
+from rowen.store.locks import Lock, hold_session_shared
 from rowen.store.rows import all_rows, one, scalar
 
 __all__ = [
@@ -36,7 +37,10 @@ __all__ = [
     "hasten_held_up",
     "heartbeat",
     "is_idle",
+    "leave",
     "listen",
+    "lock_worker",
+    "mark_gone",
     "mend_times",
     "note",
     "prune_workers",
@@ -46,11 +50,18 @@ __all__ = [
     "release_unknown",
     "rescue",
     "seconds_to_next",
+    "sees_loss",
     "unregister",
     "wake_waiting",
 ]
 
 DUE_CHANNEL = "rowen_due"
+GONE_S = 5.0
+"""How long the session of a worker must be gone before its jobs are taken back.
+
+A live worker that lost its connection tries every two seconds to get another (`jobs/worker.py`). At half of this a
+worker that has to try twice would lose its jobs, at twice of it a killed one would be missed for longer.
+"""
 LOST = "worker_lost"
 """What a job is noted with whose worker died: no error of ours has that code."""
 _CHANNEL = "procrastinate_queue_v1#"
@@ -220,6 +231,21 @@ async def heartbeat(c: Connection, worker_id: int) -> bool:
     return bool(beat.rowcount)
 
 
+async def lock_worker(c: Connection, worker_id: int) -> None:
+    """Lock a worker's number for as long as this session lives, so that others see when it is gone.
+
+    The lock is shared: a session of the same worker that the server still takes for alive keeps nobody waiting.
+    """
+    await hold_session_shared(c, Lock.WORKER, worker_id)
+    await c.execute("update worker set locked_at = now(), gone_at = null where id = %s", [worker_id])
+
+
+async def leave(c: Connection, worker_id: int) -> None:
+    """Say that a worker lives, but has given up its session: until its last job ends it is judged by its heartbeat."""
+    await c.execute("update worker set locked_at = null, gone_at = null where id = %s", [worker_id])
+    await heartbeat(c, worker_id)
+
+
 async def unregister(c: Connection, worker_id: int) -> None:
     """Note that a worker has ended."""
     await c.execute("delete from procrastinate_workers where id = %s", [worker_id])
@@ -259,7 +285,8 @@ class Pulse(NamedTuple):
     """What a worker hears when it says that it lives.
 
     Whether it is still known, whether the queue is paused, whether there is something for a tick to do and a job that
-    may begin, how many seconds it is until there is (None: not in sight), and which of its jobs are to end.
+    may begin, how many seconds it is until there is (None: not in sight), which of its jobs are to end, and whether
+    other workers have jobs.
     """
 
     is_known: bool
@@ -268,38 +295,61 @@ class Pulse(NamedTuple):
     has_jobs: bool
     next_s: float | None
     aborted: list[int]
+    others_work: bool
 
 
 # A heartbeat of the future was written by a clock that has been set back since.
 _SILENT = """
-(worker.last_heartbeat < now() - make_interval(secs => %(silence_s)s)
- or worker.last_heartbeat > now() + make_interval(secs => %(silence_s)s))
+(beat.last_heartbeat < now() - make_interval(secs => %(silence_s)s)
+ or beat.last_heartbeat > now() + make_interval(secs => %(silence_s)s))
+"""
+# The workers whose sessions are there. The database is named since locks of all databases are listed.
+_HELD = f"""
+select objid::bigint from pg_locks where locktype = 'advisory' and classid = {Lock.WORKER.class_key} and objsubid = 2
+   and database = (select oid from pg_database where datname = current_database())
+"""  # noqa: S608 (constants)
+_IS_GONE = f"""
+(worker.gone_at is not null
+ and (worker.gone_at <= now() - interval '{GONE_S} s' or worker.gone_at > now() + interval '{GONE_S} s'))
+"""
+# A session that is there may be of a process that hangs, or behind a cable that is cut: the heartbeat tells.
+_IS_DEAD = f"""
+case when worker.locked_at is null or worker.id in ({_HELD}) then {_SILENT} else {_IS_GONE} end
+"""
+_DEAD = f"from procrastinate_workers beat left join worker on worker.id = beat.id where {_IS_DEAD}"
+# Sessions that are gone, and either nobody has noted it, or its time is over.
+_MISSED = f"""
+from worker where locked_at is not null and worker.id not in ({_HELD}) and (gone_at is null or {_IS_GONE})
 """
 _LOST = f"""
-  from procrastinate_jobs job left join procrastinate_workers worker on worker.id = job.worker_id
- where job.status = 'doing' and (worker.id is null or {_SILENT})
+  from procrastinate_jobs job left join procrastinate_workers beat on beat.id = job.worker_id
+  left join worker on worker.id = beat.id
+ where job.status = 'doing' and (beat.id is null or {_IS_DEAD})
 """
-_NEXT = """
+_NEXT = f"""
 select extract(epoch from least(
            (select min(due_at) from source_due join source on source.id = source_due.source_id
              where source.state = 'active' and due_at > now()),
            (select min(next_try_at) from webhook where state = 'active' and next_try_at > now()),
            (select min(next_try_at) from statement_target where state = 'active' and next_try_at > now()),
+           (select min(gone_at) + interval '{GONE_S} s' from worker where gone_at > now() - interval '{GONE_S} s'),
            (select min(scheduled_at) from procrastinate_jobs where status = 'todo' and scheduled_at > now())) - now())
-"""
+"""  # noqa: S608 (constants)
 _PULSE = f"""
-with beat as (update procrastinate_workers set last_heartbeat = now() where id = %(worker)s returning id)
-select exists (select from beat), exists (select from queue_pause),
+with me as (update procrastinate_workers set last_heartbeat = now() where id = %(worker)s returning id),
+     back as (update worker set gone_at = null where id = %(worker)s and gone_at is not null)
+select exists (select from me), exists (select from queue_pause),
        exists (select from source_due join source on source.id = source_due.source_id
                 where due_at <= now() and source.state = 'active')
        or exists (select from procrastinate_jobs where status = 'todo' and scheduled_at <= now())
-       or exists (select from procrastinate_workers worker where worker.id <> %(worker)s and {_SILENT})
+       or exists (select {_DEAD} and beat.id <> %(worker)s) or exists (select {_MISSED} and worker.id <> %(worker)s)
        or exists (select {_LOST})
        or exists ({webhooks.READY}) or exists ({statement_targets.READY}),
        exists (select from procrastinate_jobs
                 where status = 'todo' and (scheduled_at is null or scheduled_at <= now())),
        ({_NEXT}),
-       array(select id from procrastinate_jobs where worker_id = %(worker)s and status = 'doing' and abort_requested)
+       array(select id from procrastinate_jobs where worker_id = %(worker)s and status = 'doing' and abort_requested),
+       exists (select from procrastinate_jobs where worker_id <> %(worker)s and status = 'doing')
 """  # noqa: S608 (constants)
 
 
@@ -307,8 +357,19 @@ async def pulse(c: Connection, worker_id: int, *, silence_s: float) -> Pulse:
     """Say that a worker lives, and hear all that it has to know, in one statement."""
     row = await one(c, _PULSE.encode(), {"worker": worker_id, "silence_s": silence_s})
     assert row is not None  # noqa: S101 (it has no table to find nothing in)
-    known, paused, work, ready, next_s, aborted = row
-    return Pulse(known, paused, work, ready, None if next_s is None else float(next_s), aborted)
+    known, paused, work, ready, next_s, aborted, others = row
+    return Pulse(known, paused, work, ready, None if next_s is None else float(next_s), aborted, others)
+
+
+async def sees_loss(c: Connection) -> bool:
+    """Whether the session of a worker is gone, and something is to be done about it now."""
+    return bool(await scalar(c, f"select exists (select {_MISSED})".encode()))
+
+
+async def mark_gone(c: Connection) -> None:
+    """Note since when the sessions of workers are gone; a worker that comes back in time keeps its jobs."""
+    unnoted = f"locked_at is not null and gone_at is null and id not in ({_HELD})"
+    await c.execute(f"update worker set gone_at = now() where {unnoted}".encode())  # noqa: S608 (constants)
 
 
 class Rescued(NamedTuple):
@@ -350,8 +411,11 @@ async def rescue(c: Connection, *, silence_s: float, wait_s: Callable[[int], flo
 
 
 async def prune_workers(c: Connection, *, silence_s: float) -> None:
-    """Forget workers that have been silent for long."""
-    await c.execute(f"delete from procrastinate_workers worker where {_SILENT}".encode(), {"silence_s": silence_s})  # noqa: S608 (a constant)
+    """Forget workers that died, or have been silent for long."""
+    await c.execute(
+        f"delete from procrastinate_workers where id in (select beat.id {_DEAD})".encode(),  # noqa: S608 (constants)
+        {"silence_s": silence_s},
+    )
 
 
 async def wake_waiting(c: Connection) -> None:
