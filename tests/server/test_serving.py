@@ -151,3 +151,32 @@ async def test_the_command_serves_logs_as_json_and_ends_in_order(house: House) -
     assert (answer.json(), status) == ({"name": "ci", "scope": "write"}, 0)
     assert (told["principal"], told["request"]) == ("ci", answer.headers["x-request-id"])
     assert secret not in rest
+
+
+async def test_a_server_whose_worker_rests_stops_at_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    rested = asyncio.Event()
+
+    async def work() -> bool:
+        rested.set()
+        return True
+
+    async with house.open() as rowen:
+        monkeypatch.setattr(rowen, "work", work)
+        async with asyncio.timeout(LIMIT_S), served(rowen, works=True):
+            await rested.wait()
+
+
+async def test_a_server_reports_the_bug_that_ended_its_worker(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> bool:
+        raise ZeroDivisionError("a bug")
+
+    async with house.open() as rowen:
+        monkeypatch.setattr(rowen, "work", work)
+        async with served(rowen, works=True):
+            pass
+
+    [record] = [one for one in caplog.records if "ended over a bug" in one.message]
+    assert "restart the server" in record.message
+    assert record.exc_info

@@ -19,6 +19,7 @@ import click
 if TYPE_CHECKING:
     from rowen.service import Rowen
     from rowen.settings import Settings
+    from rowen.store.database import Patience
 
 __all__ = ["ask", "run"]
 
@@ -56,16 +57,27 @@ class _Interrupts:
 
 
 def ask(
-    settings: Settings, question: Callable[[Rowen], Awaitable[T]], *, stop: Callable[[Rowen], None] | None = None
+    settings: Settings,
+    question: Callable[[Rowen], Awaitable[T]],
+    *,
+    stop: Callable[[Rowen], None] | None = None,
+    patience: Patience | None = None,
 ) -> T:
-    """Open Rowen, ask, and close it; with `stop` the first signal does that instead of breaking off."""
-    from rowen.service import open as open_rowen
+    """Open Rowen, ask, and close it; with `stop` the first signal does that instead of breaking off.
+
+    With `patience` an outage of the database is waited out, when it is opened.
+    """
+    from rowen.service import Rowen
 
     async def asked(interrupts: _Interrupts) -> T:
-        async with open_rowen(settings) as rowen:
+        rowen = Rowen(settings)
+        await rowen.start(patience=patience)
+        try:
             if stop is not None:
                 interrupts.first = lambda: stop(rowen)
             return await question(rowen)
+        finally:
+            await rowen.close()
 
     return _run(asked)
 

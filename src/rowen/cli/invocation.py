@@ -11,6 +11,7 @@ from rowen.cli.output import Output
 if TYPE_CHECKING:
     from rowen.service import Rowen
     from rowen.settings import Settings
+    from rowen.store.database import Patience
 
 __all__ = ["Invocation"]
 
@@ -44,11 +45,23 @@ class Invocation:
         start_logging(self.verbose, as_json=found.log == "json")
         return found
 
-    def ask(self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False) -> T:
-        """Open Rowen, ask, and close it. `gently`: the first Ctrl-C lets live runs end properly."""
+    def ask(
+        self, question: Callable[["Rowen"], Awaitable[T]], *, gently: bool = False, patience: "Patience | None" = None
+    ) -> T:
+        """Open Rowen, ask, and close it.
+
+        `gently`: the first Ctrl-C lets live runs end properly. With `patience` an outage of the database is waited out,
+        when it is opened.
+        """
         from rowen.cli.event_loop import ask
 
-        return ask(self.settings, question, stop=self._stop if gently else None)
+        return ask(self.settings, question, stop=self._stop if gently else None, patience=patience)
+
+    def patience(self) -> "Patience":
+        """Wait for the database, and say so."""
+        from rowen.store.database import Patience
+
+        return Patience(lambda problem, wait_s: self.out.say(f"{problem} Trying again in {wait_s:.1f} s."))
 
     def _stop(self, rowen: "Rowen") -> None:
         self.out.say("Stopping after what is in flight; Ctrl-C again ends at once.")

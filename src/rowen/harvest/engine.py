@@ -17,7 +17,7 @@ from rowen.model.item import Document
 from rowen.model.run import Run, Tally
 from rowen.model.source import Source
 from rowen.settings import Settings
-from rowen.store.database import Database
+from rowen.store.database import Database, Patience
 from rowen.tracing import span
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class Engine:
         self._live: dict[Harvest, Work] = {}
         self._pace: Throttle | None = None
 
-    async def open(self) -> None:
-        """Open the database."""
-        await self.database.open()
+    async def open(self, *, patience: Patience | None = None) -> None:
+        """Open the database; with `patience` an outage is waited out."""
+        await self.database.open(patience=patience)
 
     async def close(self) -> None:
         """End worker processes and embedding, and close the database: all of them, even where one fails."""

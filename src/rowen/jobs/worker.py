@@ -118,7 +118,7 @@ class Worker:
                 failures = 1 if time.monotonic() - began > _GOOD_S else failures + 1
                 # An outage of an hour is told of a dozen times, not two thousand.
                 if not failures & (failures - 1):
-                    log.warning("lost the database; trying again until it is back: %s", problem)
+                    log.error("lost the database; trying again until it is back: %s", problem)
                 await self._rest(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
 
     async def _rest(self, seconds: float) -> None:

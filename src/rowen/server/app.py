@@ -87,21 +87,31 @@ def _with_cors(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
 async def _beside(rowen: Rowen, assistants: Assistants, *, works: bool) -> AsyncIterator[None]:
     """What runs as long as the server does."""
     tasks = [asyncio.create_task(_tidy(rowen)), asyncio.create_task(_count(rowen))]
-    worker = asyncio.create_task(_work(rowen)) if works else None
+    closing = asyncio.Event()
+    worker = asyncio.create_task(_work(rowen, closing)) if works else None
+    if worker is not None:
+        worker.add_done_callback(_report)
     try:
         yield
     finally:
         await assistants.close()
         for task in tasks:
             task.cancel()
+        closing.set()
         rowen.stop()
         await asyncio.gather(*tasks, *([worker] if worker else []), return_exceptions=True)
 
 
-async def _work(rowen: Rowen) -> None:
-    while await rowen.work():
+async def _work(rowen: Rowen, closing: asyncio.Event) -> None:
+    while not closing.is_set() and await rowen.work():
         log.warning("the worker of this server keeps too much memory, and rests")
-        await asyncio.sleep(_WORKER_REST_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(closing.wait(), _WORKER_REST_S)
+
+
+def _report(worker: "asyncio.Task[None]") -> None:
+    if not worker.cancelled() and (problem := worker.exception()) is not None:
+        log.error("the worker of this server ended over a bug; restart the server to begin another", exc_info=problem)
 
 
 async def _count(rowen: Rowen) -> None:

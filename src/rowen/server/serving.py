@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 
-from rowen.errors import ConfigurationError, RefusedError
+from rowen.errors import ConfigurationError, RefusedError, StoreUnavailableError
 from rowen.hints import Hint, action
 from rowen.server.app import assemble
 from rowen.server.requests import is_loopback
 from rowen.service import Rowen
+from rowen.store.database import Patience
 
 __all__ = ["HttpServer", "serve"]
 
@@ -28,13 +29,20 @@ class HttpServer(uvicorn.Server):
 
 
 async def serve(
-    rowen: Rowen, *, works: bool = True, started: Callable[[str, Callable[[], None]], None] = lambda *_: None
+    rowen: Rowen,
+    *,
+    works: bool = True,
+    started: Callable[[str, Callable[[], None]], None] = lambda *_: None,
+    patience: Patience | None = None,
 ) -> None:
-    """Answer until told to stop. `started` hears the address, and gets what stops it."""
+    """Answer until told to stop. `started` hears the address, and gets what stops it.
+
+    With `patience` an outage of the database at the start is waited out.
+    """
     settings = rowen.settings
     near = is_loopback(settings.host)
     if not near:
-        await _refuse_open(rowen)
+        await _refuse_open(rowen, patience)
     doors = assemble(rowen, trusts_loopback=near, works=works)
     config = uvicorn.Config(
         doors.asgi,
@@ -57,14 +65,25 @@ async def serve(
         await server.serve(sockets=[listening])
 
 
-async def _refuse_open(rowen: Rowen) -> None:
+async def _refuse_open(rowen: Rowen, patience: Patience | None) -> None:
     """Refuse to answer strangers where nothing says who may ask."""
-    if rowen.settings.oidc_issuer or rowen.settings.public_read or await rowen.tokens():
+    if rowen.settings.oidc_issuer or rowen.settings.public_read or await _has_tokens(rowen, patience):
         return
     raise RefusedError(
         f"{rowen.settings.host} can be reached from outside, and nobody has a token. Nothing was started.",
         hint=Hint(action("token add", "NAME"), " makes one; without --host only this machine can ask."),
     )
+
+
+async def _has_tokens(rowen: Rowen, patience: Patience | None) -> bool:
+    while True:
+        try:
+            return bool(await rowen.tokens())
+        except StoreUnavailableError as problem:
+            if patience is None:
+                raise
+            outage = problem
+        await patience.rest(outage)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, overload
 from rowen.harvest.engine import Engine
 from rowen.service.parts import Parts
 from rowen.settings import Settings, load
+from rowen.store.database import Patience
 
 __all__ = ["Rowen", "open"]
 
@@ -222,9 +223,9 @@ class Rowen:
     check_vectors = _Asked(lambda parts: parts.maintenance.check_vectors)
     check_workers = _Asked(lambda parts: parts.maintenance.check_workers)
 
-    async def start(self) -> None:
-        """Open the database."""
-        await self._engine.open()
+    async def start(self, *, patience: Patience | None = None) -> None:
+        """Open the database; with `patience` an outage is waited out."""
+        await self._engine.open(patience=patience)
 
     async def close(self) -> None:
         """End worker processes and close the database."""

@@ -3,9 +3,10 @@
 import asyncio
 import math
 import select
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from random import Random
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,7 @@ from rowen.errors import (
     StoreUnfitError,
     action,
 )
+from rowen.fetch.politeness import backoff_s
 from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
 from rowen.store.locks import Lock, try_session
@@ -34,7 +36,7 @@ from rowen.store.migrate import SCHEMA, migrate
 from rowen.store.rows import one
 from rowen.store.selftest import check_vectors
 
-__all__ = ["Connection", "Connections", "Database", "in_our_words", "without_password"]
+__all__ = ["Connection", "Connections", "Database", "Patience", "in_our_words", "without_password"]
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
@@ -106,6 +108,33 @@ select least(current_setting('max_connections')::integer
 """
 
 
+class Patience:
+    """Waits while the database is away, longer each time; `told` hears why, and for how many seconds."""
+
+    def __init__(self, told: Callable[[StoreError, float], None], random: Random | None = None) -> None:
+        self._told = told
+        self._random = random or Random()  # noqa: S311 - jitter, not a secret
+        self._failures = 0
+        self._has_died = False
+
+    def can_outlast(self, problem: StoreError) -> bool:
+        """Whether the database may be back soon.
+
+        A server that is gone while it computes distances has the wrong processor, if that happens twice.
+        """
+        if isinstance(problem, StoreUnfitError) and isinstance(problem.__cause__, psycopg.OperationalError):
+            has_died, self._has_died = self._has_died, True
+            return not has_died
+        return isinstance(problem, StoreUnavailableError)
+
+    async def rest(self, problem: StoreError) -> None:
+        """Wait before the database is tried again."""
+        self._failures += 1
+        wait_s = backoff_s(self._failures, self._random)
+        self._told(problem, wait_s)
+        await asyncio.sleep(wait_s)
+
+
 class Database:
     """One database, opened by one process."""
 
@@ -120,15 +149,28 @@ class Database:
         self._alone = {lock: asyncio.Semaphore(places) for lock, places in ALONE_CONNECTIONS.items()}
         self._used_at: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
 
-    async def open(self) -> None:
-        """Start or find the server, bring the schema up to date, open the pool."""
+    async def open(self, *, patience: "Patience | None" = None) -> None:
+        """Start or find the server, bring the schema up to date, open the pool.
+
+        With `patience` an outage of the server is waited out, whenever it begins. Whatever else is wrong is raised, as
+        is an embedded server that does not start.
+        """
         try:
-            await self._open()
+            while True:
+                await self._locate()
+                try:
+                    return await self._prepare()
+                except (StoreUnavailableError, StoreUnfitError) as problem:
+                    if patience is None or not patience.can_outlast(problem):
+                        raise
+                    outage = problem
+                await self.close()
+                await patience.rest(outage)
         except BaseException:
             await self.close()
             raise
 
-    async def _open(self) -> None:
+    async def _locate(self) -> None:
         url = self.settings.database_url
         if url is not None:
             self._conninfo = _postgresql(url.get_secret_value())
@@ -141,6 +183,8 @@ class Database:
             )
             # What is left behind halfway would be joined by a thread after it was left.
             self._conninfo = await finish(asyncio.to_thread(self.embedded.join))
+
+    async def _prepare(self) -> None:
         with in_our_words(self.place):
             async with await self.connect() as connection:
                 await migrate(connection)

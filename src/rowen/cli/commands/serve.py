@@ -56,9 +56,10 @@ def serve(call: Invocation, host: str | None, port: int | None, no_worker: bool,
         for one in stops:
             one()
 
-    serving_here = partial(serving, works=not no_worker, started=started)
+    patience = call.patience()
+    serving_here = partial(serving, works=not no_worker, started=started, patience=patience)
     if not demo:
-        ask(settings, serving_here, stop=stop)
+        ask(settings, serving_here, stop=stop, patience=patience)
         return
     with demo_place(call, keep=False) as (home, field):
 

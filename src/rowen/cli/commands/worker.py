@@ -10,7 +10,7 @@ import click
 
 from rowen.cli.command import command
 from rowen.cli.invocation import Invocation
-from rowen.errors import UsageError
+from rowen.errors import StoreUnavailableError, UsageError
 from rowen.model.job import SIDE_PLACES
 from rowen.model.wording import count, moment, seconds
 
@@ -39,7 +39,9 @@ def worker(call: Invocation, places: tuple[str, ...], until_idle: bool, check: b
     if check:
         return _check(call)
     wanted = _places(places)
-    again = call.ask(partial(_work, call=call, places=wanted, until_idle=until_idle), gently=True)
+    work = partial(_work, call=call, places=wanted, until_idle=until_idle)
+    # One that is begun by cron, and ends, is begun again soon; it must not pile up.
+    again = call.ask(work, gently=True, patience=None if until_idle else call.patience())
     if again:
         call.out.say("Beginning anew, with less memory.")
         os.execv(sys.executable, [sys.executable, "-m", "rowen", *sys.argv[1:]])  # noqa: S606 (this very program)
@@ -80,9 +82,12 @@ async def _work(rowen: "Rowen", *, call: Invocation, places: dict[str, int] | No
 
 async def _greeting(rowen: "Rowen") -> str:
     """What there is to keep fresh; who has nothing scheduled is told how."""
-    sources = await rowen.sources()
+    try:
+        sources, others = await rowen.sources(), len(await rowen.workers())
+    except StoreUnavailableError:
+        # The worker waits for the database by itself.
+        return "Working. Ctrl-C stops."
     scheduled = sum(source.schedule is not None for source in sources)
-    others = len(await rowen.workers())
     beside = f", beside {count(others, 'other worker')}" if others else ""
     if not scheduled:
         return f"Working{beside}. No source has a schedule yet: `rowen edit NAME --every auto` gives it one."
