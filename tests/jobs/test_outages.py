@@ -290,7 +290,7 @@ async def test_a_command_that_works_says_that_it_waits_for_the_database_and_goes
     assert process.returncode == 0
     assert outlet.refusals == REFUSED
     if not at:
-        assert err.count("the database system is starting up Trying again in") == REFUSED
+        assert err.count("the database system is starting up. Trying again in") == REFUSED
 
 
 async def test_a_worker_with_a_wrong_password_ends_with_the_reason(house: House, tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped] # its stubs are another package
 import pytest
 
+import rowen
 from rowen.store.embedded import EmbeddedServer
 
 from .other_processes import PATIENCE_S, ask, end_servers_in, eventually, furnished, memory
 
 SOON_S, LATER_S = 0.05, 60.0
+REMOVAL_S = 4.0  # a keeper has begun to wait, and the program is removed, within that time
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +163,50 @@ def test_a_keeper_holds_no_pipe_of_the_command_that_left_it(home: Path) -> None:
 
     assert (done.stdout, done.stderr) == (b"", b"")
     assert len(keepers(home)) == 1
+
+
+def installed(folder: Path) -> Path:
+    """A copy of the program with links to all that it needs, as a folder to import from."""
+    site = folder / "site-packages"
+    site.mkdir()
+    shutil.copytree(Path(rowen.__file__).parent, site / "rowen", ignore=shutil.ignore_patterns("__pycache__"))
+    for entry in Path(psutil.__file__).parents[1].iterdir():
+        if not (site / entry.name).exists() and entry.suffix not in (".pth", ".py"):
+            (site / entry.name).symlink_to(entry)
+        elif entry.suffix == ".py":
+            shutil.copy(entry, site)
+    return site
+
+
+LEAVES_A_KEEPER = """
+import os, sys
+from pathlib import Path
+own = sys.argv[2]
+sys.path[:] = [own, *(entry for entry in sys.path if "site-packages" not in entry and "/src" not in entry)]
+import rowen
+assert rowen.__file__.startswith(own)
+from rowen.store.embedded import EmbeddedServer
+os.getppid = lambda: 2
+with EmbeddedServer(Path(sys.argv[1]), linger_s=float(sys.argv[3])): pass
+"""
+
+
+def waits(keeper: psutil.Process) -> bool:
+    """Whether a keeper has loaded the client library, and sleeps."""
+    is_loaded = any("libpq" in one.path or "psycopg" in one.path for one in keeper.memory_maps())
+    return is_loaded and keeper.status() == psutil.STATUS_SLEEPING
+
+
+def test_a_server_is_stopped_in_time_although_the_program_was_removed_meanwhile(home: Path, tmp_path: Path) -> None:
+    site = installed(tmp_path)
+    command = [sys.executable, "-I", "-c", LEAVES_A_KEEPER, str(home), str(site), str(REMOVAL_S)]
+    subprocess.run(command, timeout=PATIENCE_S, check=True, cwd="/")
+    [keeper] = keepers(home)
+    eventually(lambda: waits(keeper))
+
+    shutil.rmtree(site)
+    ran_without_it = EmbeddedServer(home).status().running
+
+    eventually(lambda: not keepers(home))
+    assert ran_without_it
+    assert not EmbeddedServer(home).status().running

@@ -61,7 +61,10 @@ class Invocation:
         """Wait for the database, and say so."""
         from rowen.store.database import Patience
 
-        return Patience(lambda problem, wait_s: self.out.say(f"{problem} Trying again in {wait_s:.1f} s."))
+        def say(problem: Exception, wait_s: float) -> None:
+            self.out.say(f"{str(problem).rstrip('.')}. Trying again in {wait_s:.1f} s.")
+
+        return Patience(say)
 
     def _stop(self, rowen: "Rowen") -> None:
         self.out.say("Stopping after what is in flight; Ctrl-C again ends at once.")
