@@ -141,7 +141,7 @@ def test_workers_go_on_when_the_database_was_restarted_in_the_middle(
     if server.embedded is None:
         pytest.skip("only the session's own server may be killed")
     plant(house, fields(tmp_path, 60))
-    with Nursery(house.conninfo, lease_s=LEASE_S) as nursery:
+    with Nursery(house.conninfo, lease_s=60) as nursery:
         first, _ = nursery.start(), nursery.start()
         until(lambda: over(house, 10))
         server.kill()

@@ -54,9 +54,14 @@ def test_who_said_when_to_come_back_is_asked_then_and_within_a_day() -> None:
     assert late.wait_s <= 86_402
 
 
-def test_a_job_whose_worker_died_begins_at_once_then_later_and_is_given_up_in_the_end() -> None:
-    waits = [after_loss(tries, Random(1), first_s=60) for tries in (1, 2, 3, 4)]
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_job_whose_worker_died_begins_at_once_then_later_and_is_given_up_in_the_end(seed: int) -> None:
+    waits = [after_loss(tries, Random(seed), first_s=60) for tries in (1, 2, 3, 4, 5)]
 
-    assert waits[0] == 0
-    assert waits[3] is None
-    assert 0 < (waits[1] or 0) < (waits[2] or 0)
+    assert waits == [0, pytest.approx(60, rel=0.25), pytest.approx(300, rel=0.25), None, None]
+
+
+def test_jobs_whose_workers_died_together_do_not_come_back_together() -> None:
+    chance = Random(1)
+
+    assert len({after_loss(2, chance, first_s=60) for _ in range(10)}) == 10

@@ -139,6 +139,20 @@ async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happen
         assert (line.kind, line.title) == ("failing", "hay: its workers died while they synced it")
 
 
+async def test_a_job_that_lost_its_worker_twice_waits_before_it_is_begun_again(yard: Opened, house: House) -> None:
+    async with yard(job_retry_s=60) as y:
+        job = await y.put()
+        waits = []
+        for _ in range(3):
+            house.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
+            await look(y)
+            [(wait_s,)] = house.query("select extract(epoch from scheduled_at - now())::float from procrastinate_jobs")
+            waits.append(wait_s)
+
+        assert (await y.job(job)).tries == 3
+    assert waits == [pytest.approx(0, abs=5), pytest.approx(60, rel=0.3), pytest.approx(300, rel=0.3)]
+
+
 async def test_a_silent_worker_loses_its_jobs_and_its_number(yard: Opened, house: House) -> None:
     async with yard() as y:
         y.task(nothing)
