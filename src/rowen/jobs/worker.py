@@ -46,7 +46,8 @@ _TIDY_S = 3600.0
 # A connection that held for so long was a good one: what breaks it is not the next failure in a row.
 _GOOD_S = 60.0
 # From the second failure on a new connection is tried every one to two seconds, however long the database is away: once
-# it is back, a worker must have one before others take its jobs (`queue.GONE_S`).
+# it is back, a worker must have one before others take its jobs (`queue.GONE_S`). What became
+# of a job is written down as soon.
 _SLOWEST_RECONNECT = 2
 # How often a worker looks whether the session of another one is gone, while others have jobs: a fraction of a
 # millisecond for the server. At twice of it a killed worker is missed for three seconds longer.
@@ -266,7 +267,7 @@ class Worker:
         failures = 0
         while not await self._give_back(at_work, ending):
             failures += 1
-            await self._rest(backoff_s(failures, self._random))
+            await self._rest(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
             if self._stopping.is_set():
                 return
 
