@@ -5,12 +5,15 @@ import subprocess
 import sys
 from typing import Any
 
+import psutil  # type: ignore[import-untyped] # its stubs are another package
 import pytest
 
 from rowen.jobs import limits
 from rowen.jobs import worker as worker_module
+from rowen.jobs.limits import GRACE_S, Watch
 from rowen.jobs.policy import JobTrouble
 from rowen.jobs.tasks import AtWork, JobTroubledError
+from rowen.store.queue import JobClaim
 from tests.jobs.conftest import Opened, nothing
 
 
@@ -61,6 +64,56 @@ async def test_a_job_that_shows_progress_may_take_as_long_as_it_likes(yard: Open
             done = await y.until_state(job, "done")
 
         assert done.tries == 1
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_silence_is_counted_from_the_last_progress_and_a_job_that_does_not_end_is_cut_off_after_its_grace(
+    yard: Opened,
+) -> None:
+    async with yard(job_silence_s=100) as y:
+        clock = Clock()
+        watch = Watch(y.engine.settings, memory=lambda: 0, clock=clock)
+        job = AtWork(y.engine, JobClaim(1, 1, "sync", "do", {}, 0, 0))
+        told = []
+        for at, progress in ((0, 0), (90, 1), (180, 1), (191, 1), (191 + GRACE_S, 1), (192 + GRACE_S, 1)):
+            clock.now, job.progress = at, progress
+            cut_off = watch.look([job])
+            told.append((job.stopped is not None, bool(cut_off)))
+
+    assert told == [(False, False)] * 3 + [(True, False)] * 2 + [(True, True)]
+
+
+async def test_of_three_jobs_one_at_a_time_makes_room(yard: Opened) -> None:
+    async with yard(worker_memory_mb=1) as y:
+        watch = Watch(y.engine.settings, memory=lambda: 2 << 20, clock=Clock())
+        jobs = [AtWork(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(3)]
+        for _ in range(2):
+            watch.look(jobs)
+        first = [job.leaving for job in jobs]
+        watch.look(jobs[:2])
+
+    assert first == [False, False, True]
+    assert [job.leaving for job in jobs] == [False, True, True]
+
+
+async def test_a_worker_is_full_above_its_limit_which_is_half_of_the_memory_if_none_is_set(yard: Opened) -> None:
+    async with yard(worker_memory_mb=3) as y:
+        limit = 3 << 20
+        full = [Watch(y.engine.settings, memory=lambda used=used: used).is_full for used in (limit, limit + 1)]  # type: ignore[misc]
+    async with yard() as y:
+        half = Watch(y.engine.settings).limit_bytes
+
+    assert full == [False, True]
+    assert half == pytest.approx(psutil.virtual_memory().total / 2, rel=0.01)
 
 
 async def test_a_job_that_eats_memory_alone_fails_at_once_with_the_reason(yard: Opened, quick_looks: None) -> None:

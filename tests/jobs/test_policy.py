@@ -43,6 +43,12 @@ def test_waits_grow_and_are_spread() -> None:
     assert again(JobTrouble("", errors.ConnectError), TRIES, Random(1), first_s=60) is None
 
 
+def test_a_busy_source_is_tried_again_after_half_a_minute_however_often_that_was() -> None:
+    decided = again(JobTrouble("", errors.BusyError), 99, Random(1), first_s=60)
+
+    assert decided == Again(pytest.approx(30, rel=0.25), counted=False)
+
+
 def test_who_said_when_to_come_back_is_asked_then_and_within_a_day() -> None:
     soon = again(JobTrouble("", errors.FetchError, retry_in_s=90), 99, Random(1), first_s=60)
     late = again(JobTrouble("", errors.FetchError, retry_in_s=1e9), 1, Random(1), first_s=60)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -82,6 +83,53 @@ async def test_a_source_that_fails_in_three_jobs_is_announced_backs_off_and_reco
         assert lines[0].title == "one: The gate is shut."
         assert (await y.r.source("one")).failures == 0
         assert replayed(house) == contents(house)
+
+
+@pytest.mark.parametrize(("before", "hours"), [(3, 1), (5, 4), (8, 24), (400, 24)])
+async def test_a_source_that_keeps_failing_is_looked_at_after_twice_as_long_each_time_and_once_a_day_at_least(
+    yard: Opened, house: House, before: int, hours: int
+) -> None:
+    async with yard() as y:
+        fails(SourceError("The gate is shut."))
+        await enqueued(y, every="1min")
+        house.execute(f"update source_due set failures = {before}, failing_since = '2026-01-01 00:00Z'")
+        await y.r.sync("one")
+
+        failing = await y.r.source("one")
+    [(wait_s,)] = house.query("select extract(epoch from due_at - now())::float from source_due")
+    assert wait_s == pytest.approx(hours * 3600, abs=120)
+    assert failing.failures == before + 1
+    assert failing.failing_since == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_a_failing_source_with_a_longer_interval_keeps_its_interval(yard: Opened, house: House) -> None:
+    async with yard() as y:
+        fails(SourceError("The gate is shut."))
+        await enqueued(y, every="4w")
+        house.execute("update source_due set failures = 9, failing_since = now()")
+        await y.r.sync("one")
+
+    [(days,)] = house.query("select extract(day from due_at - now()) from source_due")
+    assert days >= 20
+
+
+async def test_a_cancelled_run_changes_neither_the_due_time_nor_the_failures_of_its_source(
+    yard: Opened, house: House, kinds: Callable[[Any], None]
+) -> None:
+    kinds(Slow)
+    async with yard() as y:
+        await y.r.add("slow:one", name="one", every="1h")
+        held = "update source_due set due_at = '2020-01-01', failures = 5, failing_since = '2020-01-01'"
+        house.execute(held)
+        syncing = asyncio.create_task(y.r.sync("one"))
+        await y.until(lambda: bool(house.query("select from item limit 1")))
+        y.r.stop()
+        run = await syncing
+
+    assert run.status == "cancelled"
+    [(due_at, failures, since)] = house.query("select due_at, failures, failing_since from source_due")
+    assert (due_at, failures, since) == (datetime(2020, 1, 1, tzinfo=UTC), 5, datetime(2020, 1, 1, tzinfo=UTC))
+    assert house.query("select count(*) from change where kind in ('failing', 'recovered')") == [(0,)]
 
 
 async def test_an_open_circuit_counts_neither_as_a_try_nor_as_a_failure(yard: Opened) -> None:
