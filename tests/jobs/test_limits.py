@@ -105,6 +105,21 @@ async def test_of_three_jobs_one_at_a_time_makes_room(yard: Opened) -> None:
     assert [job.leaving for job in jobs] == [False, True, True]
 
 
+async def test_no_job_makes_room_while_another_one_is_ending(yard: Opened) -> None:
+    async with yard(worker_memory_mb=1, job_silence_s=100) as y:
+        clock, used = Clock(), [0]
+        watch = Watch(y.engine.settings, memory=lambda: used[0], clock=clock)
+        silent, busy = [AtWork(y.engine, JobClaim(number, 1, "sync", "do", {}, 0, 0)) for number in range(2)]
+        watch.look([silent, busy])
+        clock.now, busy.progress = 101, 1
+        watch.look([silent, busy])
+        used[0] = 2 << 20
+        watch.look([silent, busy])
+
+    assert silent.stopped is not None
+    assert not busy.is_ending
+
+
 async def test_a_worker_is_full_above_its_limit_which_is_half_of_the_memory_if_none_is_set(yard: Opened) -> None:
     async with yard(worker_memory_mb=3) as y:
         limit = 3 << 20
@@ -159,10 +174,11 @@ import asyncio, time
 from rowen.jobs.limits import BlockedLoop
 
 async def main():
-    with BlockedLoop(looks=3, pause_s=0.05):
-        await asyncio.sleep(0.5)
+    with BlockedLoop(looks=10, pause_s=0.05):
+        await asyncio.sleep(1)
         print("still here", flush=True)
-        time.sleep(60)
+        time.sleep(3)
+        print("too late", flush=True)
 
 asyncio.run(main())
 """
