@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from rowen.errors import RefusedError
+from rowen.jobs.queue import POKED, put
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick, tidy
 from rowen.store import queue
@@ -290,10 +292,72 @@ async def test_a_run_of_the_future_keeps_no_source_from_being_due(yard: Opened, 
 async def test_jobs_that_ended_weeks_ago_are_forgotten(yard: Opened, house: House) -> None:
     async with yard() as y:
         y.task(nothing)
-        old, new = await y.put(), await y.put()
+        old, newer, new = [await y.put() for _ in range(3)]
         await y.work(sync=1)
-        house.execute(f"update procrastinate_events set at = at - interval '15 days' where job_id = {old}")
+        waiting = await y.put(task="later", kind="later")
+        for job, days in ((old, 15), (newer, 13), (waiting, 15)):
+            house.execute(f"update procrastinate_events set at = at - interval '{days} days' where job_id = {job}")
         async with await y.engine.database.connect() as c:
             await tidy(c, y.engine.settings)
 
-        assert house.query("select id from procrastinate_jobs") == [(new,)]
+        assert house.query("select id from procrastinate_jobs order by id") == [(newer,), (new,), (waiting,)]
+
+
+async def test_a_job_that_somebody_cancelled_is_not_begun_again_when_its_worker_died(
+    yard: Opened, house: House
+) -> None:
+    async with yard() as y:
+        job = await y.put()
+        house.execute("update procrastinate_jobs set status = 'doing', worker_id = null, abort_requested = true")
+        await look(y)
+
+        assert (await y.job(job)).state == "cancelled"
+
+
+async def test_a_job_is_given_back_only_by_the_worker_and_the_try_that_have_it(yard: Opened, house: House) -> None:
+    async with yard() as y, y.engine.database.connection() as c:
+        job = await y.put()
+        house.execute(
+            "insert into procrastinate_workers default values; insert into procrastinate_workers default values"
+        )
+        house.execute("update procrastinate_jobs set status = 'doing', worker_id = 1, attempts = 2")
+        mine = queue.JobClaim(job, 1, "sync", "do", {}, 2, 0)
+        for other in (mine._replace(worker_id=2), mine._replace(attempts=1)):
+            assert not await queue.finish(c, other, "succeeded")
+            assert not await queue.put_off(c, other, wait_s=0, counted=True)
+        assert (await y.job(job)).state == "running"
+
+        assert await queue.put_off(c, mine, wait_s=0, counted=False)
+        assert house.query("select status::text, attempts from procrastinate_jobs") == [("todo", 2)]
+
+
+async def test_what_somebody_asked_for_comes_before_what_is_due_and_what_was_announced_before_both(
+    yard: Opened, house: House
+) -> None:
+    for name in ("due", "asked", "announced"):
+        add(house, name, due="now()" if name == "due" else "null")
+    async with yard() as y:
+        await look(y)
+        await y.r.enqueue("asked", accept_deletions=True)
+        async with y.engine.database.transaction() as c:
+            await put(c, y.engine.database, 3, priority=POKED)
+        asked = house.query("select args from procrastinate_jobs where queueing_lock = 'sync:2'")
+
+    assert queued(house) == ["announced", "asked", "due"]
+    assert asked == [({"source_id": 2, "accept_deletions": True},)]
+
+
+async def test_only_a_job_that_failed_or_was_cancelled_can_be_retried_and_none_that_is_over_cancelled(
+    yard: Opened, house: House
+) -> None:
+    async with yard() as y:
+        job = await y.put()
+        for status in ("todo", "doing", "succeeded"):
+            house.execute(f"update procrastinate_jobs set status = '{status}'")
+            with pytest.raises(RefusedError, match=f"Job {job} did not fail"):
+                await y.r.retry_job(job)
+        with pytest.raises(RefusedError, match=f"Job {job} is over: done"):
+            await y.r.cancel_job(job)
+        house.execute("update procrastinate_jobs set status = 'failed'")
+
+        assert (await y.r.retry_job(job)).state == "waiting"
