@@ -337,7 +337,8 @@ async def test_a_worker_that_loses_its_connection_keeps_its_jobs_beside_one_that
 
 
 async def test_a_worker_that_leaves_is_not_taken_for_dead_while_its_last_job_ends(yard: Opened, house: House) -> None:
-    async with yard(lease_s=60) as y:
+    # A quarter of it is longer than a test waits: that it leaves is noted at once, not with the next heartbeat.
+    async with yard(lease_s=600) as y:
         end = asyncio.Event()
 
         async def slow(at_work: AtWork) -> None:

@@ -205,7 +205,7 @@ class Worker:
                 self._wake.set()
             if time.monotonic() >= until:
                 return
-            if self._others_work and time.monotonic() >= watch_at:
+            if time.monotonic() >= watch_at:
                 if await queue.sees_loss(c):
                     return
                 watch_at = time.monotonic() + _WATCH_S
