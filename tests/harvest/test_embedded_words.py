@@ -84,30 +84,6 @@ async def test_a_passage_without_words_is_not_sent(house: House, provider: Provi
     assert provider.received == []
 
 
-async def test_passages_embedded_by_an_earlier_release_keep_their_vectors_until_they_change(
-    house: House, provider: Provider
-) -> None:
-    other = "## First\n\nSee [another](https://example.org/2) one.\n\n" + "Words. " * 200
-    longer = other + "\n\n## Second\n\n" + "More [words](a/b). " * 40
-    async with house.open(**provider.settings) as r:
-        await sync(r, Fetched(untitled(1, LINKED)), Fetched(untitled(2, other)))
-        # As it was: hashes and vectors over the Markdown.
-        house.execute(
-            "with old as (update chunk set text_hash = sha256(convert_to(b.text, 'UTF8')) from chunk b"
-            " where b.id = chunk.id returning b.text_hash as new_hash, chunk.text_hash as old_hash)"
-            " update embedding set text_hash = old_hash from old where embedding.text_hash = new_hash"
-        )
-        provider.received.clear()
-        again = await sync(r, Fetched(untitled(1, LINKED)), Fetched(untitled(2, other)))
-        longer_run = await sync(r, Fetched(untitled(1, LINKED)), Fetched(untitled(2, longer)))
-        added = list(provider.received)
-        moved = await sync(r, Fetched(untitled(1, LINKED.replace("1.0", "1.1"))), Fetched(untitled(2, longer)))
-
-    assert (again.tally.embedded, again.tally.rows_written) == (0, 0)
-    assert (longer_run.tally.updated, [text[:6] for text in added]) == (1, ["Second"])
-    assert (moved.tally.amended, moved.tally.embedded, moved.tally.embeddings_pending) == (1, 1, 0)
-
-
 async def test_no_word_of_a_long_passage_is_outside_every_vector(house: House) -> None:
     text = "one two three four five six seven eight nine ten eleven kitten"
     async with house.open(embedder="partly") as r:

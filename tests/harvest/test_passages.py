@@ -23,7 +23,8 @@ def apply(stored: list[StoredChunk], chunks: list[Chunk]) -> tuple[list[StoredCh
     fresh = max((row.id for row in stored), default=0) + 1
     for number, new in enumerate(edit.insert):
         chunk = new.chunk
-        rows.append(StoredChunk(fresh + number, new.position, text_hash(chunk.text), chunk.heading, chunk.anchor))
+        exact = text_hash(chunk.text)
+        rows.append(StoredChunk(fresh + number, new.position, exact, chunk.text_hash, chunk.heading, chunk.anchor))
     return sorted(rows, key=lambda row: row.position), len(edit.insert) + len(edit.move)
 
 

@@ -121,19 +121,6 @@ async def test_what_another_version_of_a_reader_says_is_amended_and_not_updated(
     assert (run.tally.amended, run.tally.updated) == (1, 0)
 
 
-async def test_what_another_version_cut_is_read_again_though_its_validators_are_the_same(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = fill(tmp_path / "docs")
-    async with house.open() as r:
-        await r.sync(str(folder))
-        monkeypatch.setattr("rowen.content.readers.CHUNKER_VERSION", 99)
-        run = await r.sync(str(folder))
-
-    assert (run.tally.unchanged, run.tally.stopped_at_validator) == (7, 0)
-    assert house.query("select distinct chunker from item") == [(99,)]
-
-
 async def test_what_was_read_before_formats_had_versions_is_read_again_once(house: House, tmp_path: Path) -> None:
     folder = str(fill(tmp_path / "folder"))
     async with house.open() as r:

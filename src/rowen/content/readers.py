@@ -31,8 +31,12 @@ __all__ = [
 ]
 
 GROUP = "rowen.readers"
-CHUNKER_VERSION = 2
-"""Of `content/chunks.py`: raised whenever the same text would be cut in another way."""
+CHUNKER_VERSION = 3
+"""Of passages: raised whenever the same text would be cut in another way, or a passage would have another `text_hash`.
+
+What an earlier version wrote is renewed from the stored texts (`harvest/recut.py`). Version 3 hashes the words of a
+passage, where 2 began with its letters and went on with its words.
+"""
 
 VERSION = 2
 """Raised when what all readers share changes what is stored: the decoding of text, or the making of a document."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rowen.harvest.embedder import Embedders
     from rowen.harvest.language_models import LanguageModels
     from rowen.harvest.prepare import Workers
+    from rowen.harvest.recut import Recut
     from rowen.harvest.run import Harvest, Order
     from rowen.store.listener import Listener
 
@@ -86,6 +87,16 @@ class Engine:
         from rowen.harvest.prepare import Workers
 
         return Workers(self.settings.workers)
+
+    @cached_property
+    def _recut(self) -> Recut:
+        from rowen.harvest.recut import Recut
+
+        return Recut(self.database, self.workers)
+
+    @cached_property
+    def _renewing(self) -> asyncio.Lock:
+        return asyncio.Lock()
 
     @cached_property
     def embedders(self) -> Embedders:
@@ -179,6 +190,9 @@ class Engine:
         if work is None:
             async with self.work() as alone:
                 return await self.run(source, order, observe=observe, work=alone)
+        if not order.dry_run:
+            async with self._renewing:
+                await self._recut.run(stopped=lambda: work.stopped)
         with span("run", {"rowen.source": source.name, "rowen.kind": source.kind}) as note:
             run = await self._harvest(source, order, observe, work)
             note({"rowen.run": run.id, "rowen.mode": run.mode, "rowen.status": run.status})

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowen.model.hashes import text_hash
+from rowen.model.hashes import Hash, text_hash
 from rowen.store.chunks import NewChunk, StoredChunk
 
 if TYPE_CHECKING:
@@ -22,11 +22,15 @@ GAP = 1 << 20
 
 @dataclass(slots=True)
 class Edit:
-    """What turns the stored passages of an item into the new ones."""
+    """What turns the stored passages of an item into the new ones.
+
+    `rehash` are passages that stay, whose `text_hash` an earlier version of Rowen computed in another way.
+    """
 
     delete: list[int] = field(default_factory=list)
     move: list[tuple[int, int]] = field(default_factory=list)
     insert: list[NewChunk] = field(default_factory=list)
+    rehash: list[tuple[StoredChunk, Hash]] = field(default_factory=list)
     kept: int = 0
 
 
@@ -49,6 +53,8 @@ def plan_edit(item_id: int, stored: Sequence[StoredChunk], chunks: Sequence[Chun
             edit.insert.append(NewChunk(item_id, positions[n], chunk))
             continue
         kept_ids.add(old.id)
+        if old.text_hash != chunk.text_hash:
+            edit.rehash.append((old, chunk.text_hash))
         if old.position == positions[n]:
             edit.kept += 1
         else:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from rowen.content import readers
-from rowen.model.hashes import Hash, canonical_json
+from rowen.model.hashes import DOCUMENT_VERSION, Hash, canonical_json
 from rowen.model.item import Document
 from rowen.model.twins import DATASET
 
@@ -45,13 +45,18 @@ class Recipes:
 
 def recipes(kind: str, reading: Mapping[str, Any]) -> Recipes:
     """The recipes of a source of this kind, with those of its options that matter for reading."""
-    told = [kind, readers.VERSION, dict(reading)]
+    # The first version stands in no recipe: those of before it had a number stay current.
+    documents = [] if DOCUMENT_VERSION == 1 else [f"document {DOCUMENT_VERSION}"]
+    told = [kind, readers.VERSION, dict(reading), *documents]
     known = readers.formats()
-    records = _hash([kind, dict(reading)])
+    records = _hash([kind, dict(reading), *documents])
     bodies = {one.name: _hash([*told, one.name, one.versions, one.taken]) for one in known}
     old = _hash([kind, readers.VERSION_BEFORE_FORMATS, dict(reading)])
     current = {records, *bodies.values()}
-    if all(one.is_first for one in known):
+    if documents:
+        # No item of an earlier version of documents is current: the old recipe must match none of them.
+        old = _hash([kind, dict(reading), *documents, "old"])
+    elif all(one.is_first for one in known):
         current.add(old)
     return Recipes(records, bodies, old, frozenset(current), readers.CHUNKER_VERSION)
 

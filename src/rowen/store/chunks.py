@@ -12,15 +12,19 @@ from rowen.store.rows import all_rows
 if TYPE_CHECKING:
     from rowen.model.chunk import Chunk
 
-__all__ = ["NewChunk", "StoredChunk", "delete", "insert", "move", "of_item", "retitle", "stored"]
+__all__ = ["NewChunk", "StoredChunk", "delete", "insert", "move", "of_item", "rehash", "retitle", "stored"]
 
 
 class StoredChunk(NamedTuple):
-    """What tells whether a stored passage may stay as it is: every letter of it, not its words alone."""
+    """What tells whether a stored passage may stay as it is: every letter of it, not its words alone.
+
+    `text_hash` is the stored one, which a version of Rowen with another hash may have written.
+    """
 
     id: int
     position: int
     exact_hash: Hash
+    text_hash: Hash
     heading: tuple[str, ...]
     anchor: str | None
 
@@ -38,13 +42,13 @@ async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[Store
     found: dict[int, list[StoredChunk]] = {item_id: [] for item_id in item_ids}
     those = await all_rows(
         c,
-        "select item_id, id, position, sha256(convert_to(text, 'UTF8')), heading, anchor from chunk"
+        "select item_id, id, position, sha256(convert_to(text, 'UTF8')), text_hash, heading, anchor from chunk"
         " where item_id = any(%s) order by item_id, position",
         [list(item_ids)],
         binary=True,
     )
-    for item_id, chunk_id, position, exact_hash, heading, anchor in those:
-        found[item_id].append(StoredChunk(chunk_id, position, exact_hash, tuple(heading), anchor))
+    for item_id, chunk_id, position, exact_hash, text_hash, heading, anchor in those:
+        found[item_id].append(StoredChunk(chunk_id, position, exact_hash, text_hash, tuple(heading), anchor))
     return found
 
 
@@ -81,6 +85,16 @@ async def move(c: Connection, places: Sequence[tuple[int, int]]) -> None:
             "update chunk set position = new.position from unnest(%b::bigint[], %b::bigint[]) as new(id, position)"
             " where chunk.id = new.id",
             [[chunk_id for chunk_id, _ in places], [position for _, position in places]],
+        )
+
+
+async def rehash(c: Connection, hashes: Sequence[tuple[int, Hash]]) -> None:
+    """Give stored passages other text hashes."""
+    if hashes:
+        await c.execute(
+            "update chunk set text_hash = new.text_hash from unnest(%b::bigint[], %b::bytea[]) as new(id, text_hash)"
+            " where chunk.id = new.id",
+            [[chunk_id for chunk_id, _ in hashes], [text_hash for _, text_hash in hashes]],
         )
 
 

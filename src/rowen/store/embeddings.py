@@ -30,6 +30,7 @@ __all__ = [
     "activate",
     "active",
     "amount",
+    "carry",
     "cover",
     "coverage_by_source",
     "drop",
@@ -254,6 +255,40 @@ async def hold_passages(c: Connection) -> None:
 async def last_passage(c: Connection) -> int:
     """The highest id of a passage or title, 0 if there is none."""
     return int(await scalar(c, f"select {_LAST}") or 0)
+
+
+# Several old hashes may become one: the vectors of one of them are taken whole, parts of two are never mixed.
+_CARRIED = """
+with carried as (
+    select distinct on (held.model_id, new.text_hash) held.model_id, new.text_hash, old_hash
+      from unnest(%(old)b::bytea[], %(new)b::bytea[]) as new(old_hash, text_hash)
+      join {table} held on held.text_hash = old_hash
+     where not exists (select from {table} other
+                        where other.model_id = held.model_id and other.text_hash = new.text_hash)
+     order by held.model_id, new.text_hash, old_hash
+)
+insert into {table} (model_id, text_hash, {columns})
+select carried.model_id, carried.text_hash, {columns}
+  from carried join {table} held on (held.model_id, held.text_hash) = (carried.model_id, old_hash)
+ order by carried.model_id, carried.text_hash
+on conflict do nothing
+"""
+_CARRY = (
+    _CARRIED.format(table="embedding", columns="part, vector"),
+    _CARRIED.format(table="embedding_refused", columns="error, at"),
+)
+
+
+async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
+    """Copy the vectors and refusals of texts to new hashes; `hashes` are pairs of an old and a new one.
+
+    The old ones stay for passages that still have the old hash. Must run in the transaction that changes the hashes.
+    """
+    if not hashes:
+        return
+    told = {"old": [old for old, _ in hashes], "new": [new for _, new in hashes]}
+    for statement in _CARRY:
+        await c.execute(statement.encode(), told)
 
 
 # A scalar subselect is looked up by key for each passage; `not exists` might read all vectors instead.

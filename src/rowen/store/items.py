@@ -17,16 +17,20 @@ __all__ = [
     "OwnCheck",
     "Said",
     "Stored",
+    "UncutItem",
     "check",
     "count",
     "every_held",
     "held",
+    "hold_uncut",
     "insert",
     "keep_revisions",
     "records",
     "said",
+    "set_chunker",
     "stored",
     "touch",
+    "uncut",
     "update",
 ]
 
@@ -66,6 +70,15 @@ class Said(NamedTuple):
     title: str
     text: str
     tags: list[str]
+
+
+class UncutItem(NamedTuple):
+    """An item whose passages another version of the chunker made."""
+
+    id: int
+    url: str
+    content_hash: Hash
+    text: str
 
 
 class HeldRow(NamedTuple):
@@ -331,6 +344,34 @@ def _columns(documents: Sequence[Document]) -> list[list[object]]:
 
 def _check_columns(checks: Sequence[OwnCheck | None]) -> list[list[object]]:
     return [[check and check.body_hash for check in checks], [check and check.recipe for check in checks]]
+
+
+async def uncut(c: Connection, *, after: int, chunker: int, limit: int) -> list[UncutItem]:
+    """Return items behind an id, in order, whose passages an earlier version of the chunker made."""
+    rows = await all_rows(
+        c,
+        "select id, url, content_hash, text from item where id > %s and chunker < %s order by id limit %s",
+        [after, chunker, limit],
+        binary=True,
+    )
+    return [UncutItem(*row) for row in rows]
+
+
+async def hold_uncut(c: Connection, those: Sequence[UncutItem], *, chunker: int) -> list[int]:
+    """Lock those of these items that still say the same and were not cut anew; returns their ids."""
+    rows = await all_rows(
+        c,
+        "select item.id from item join unnest(%b::bigint[], %b::bytea[]) as read(id, content_hash)"
+        " on item.id = read.id and item.content_hash = read.content_hash"
+        " where chunker < %b::integer order by item.id for update of item",
+        [[item.id for item in those], [item.content_hash for item in those], chunker],
+    )
+    return [item_id for (item_id,) in rows]
+
+
+async def set_chunker(c: Connection, item_ids: Sequence[int], chunker: int) -> None:
+    """Note which version of the chunker made the passages of these items."""
+    await c.execute("update item set chunker = %s where id = any(%s)", [chunker, list(item_ids)])
 
 
 async def keep_revisions(c: Connection, item_ids: Sequence[int], *, kept: int) -> None:

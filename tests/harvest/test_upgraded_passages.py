@@ -1,0 +1,164 @@
+"""The passages of a database of an earlier version get the hashes of a rebuild, and keep their vectors."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowen import Complete, Fetched
+from rowen.content import readers
+from rowen.harvest import recut
+from tests.conftest import House
+from tests.logical import index_of
+from tests.portals.embedder import Provider
+from tests.portals.scripted import Scripted, page, shows
+
+# As version 2 of the chunker wrote at first: hashes, and vectors, over the letters of a passage.
+LETTERS = """
+create temp table old as
+    select distinct text_hash as new_hash, sha256(convert_to(text, 'UTF8')) as old_hash from chunk;
+insert into embedding (model_id, text_hash, part, vector)
+    select model_id, old_hash, part, vector from embedding join old on text_hash = new_hash on conflict do nothing;
+delete from embedding using old
+    where text_hash = new_hash and text_hash not in (select old_hash from old)
+      and text_hash not in (select text_hash from item_title);
+update embedding_refused set text_hash = old_hash from old where text_hash = new_hash;
+update chunk set text_hash = sha256(convert_to(text, 'UTF8'));
+update item set chunker = 2;
+drop table hash_version;
+delete from migration where name = 'hash_versions'
+"""
+TEXTS = {
+    "cats.md": "# Cats\n\nSee [the **guide**](https://example.org/1.0/guide.html) and `purr()`.\n",
+    "dogs.md": "# Dogs\n\nPlain words only.\n",
+    "long.md": "# Long\n\n" + "\n\n".join(f"## Part {n}\n\n" + f"Some *marked* words of {n}. " * 60 for n in range(4)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    provider = Provider()
+    yield provider
+    provider.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name, text in TEXTS.items():
+        (folder / name).write_text(text)
+    return str(folder)
+
+
+def downgrade(house: House) -> list[tuple[bytes]]:
+    """Let a database look as an earlier version wrote it; returns the hashes of its passages as they should be."""
+    hashes = house.query("select text_hash from chunk order by id")
+    house.execute(LETTERS)
+    assert house.query("select text_hash from chunk order by id") != hashes
+    return hashes
+
+
+async def test_one_sync_after_the_upgrade_gives_the_index_of_a_rebuild_without_a_read_or_an_input(
+    new_house: Callable[[], House], folder: str, provider: Provider
+) -> None:
+    old, rebuilt = new_house(), new_house()
+    async with old.open(**provider.settings) as r:
+        await r.sync(folder)
+    hashes = downgrade(old)
+    provider.received.clear()
+
+    async with old.open(**provider.settings) as r:
+        run = await r.sync(folder)
+        again = await r.sync(folder)
+        [status] = await r.embeddings()
+        changes = await r.last_change()
+    async with rebuilt.open() as r:
+        await r.sync(folder)
+
+    assert (run.tally.stopped_at_validator, run.tally.bytes, run.tally.embedded, provider.received) == (3, 0, 0, [])
+    assert (status.pending, changes) == (0, 3)
+    assert old.query("select text_hash from chunk order by id") == hashes
+    assert index_of(old) == index_of(rebuilt)
+    assert old.query("select distinct chunker from item") == [(readers.CHUNKER_VERSION,)]
+    assert again.tally.rows_written == 0
+
+
+async def test_copies_in_a_new_source_share_the_vectors_of_old_sources_that_nobody_syncs(
+    house: House, folder: str, provider: Provider
+) -> None:
+    async with house.open(**provider.settings) as r:
+        await r.sync(folder)
+    downgrade(house)
+    provider.received.clear()
+    copy = TEXTS["cats.md"].replace("1.0", "2.0").strip()
+
+    async with house.open(**provider.settings) as r:
+        shows(Fetched(page(1, copy, title="")), Complete())
+        run = await r.sync("scripted:one")
+
+    assert (run.tally.embedded, run.tally.embeddings_reused, provider.received) == (0, 1, [])
+    assert house.query("select count(distinct text_hash) from chunk where text like '%guide%'") == [(1,)]
+
+
+async def test_a_text_that_was_refused_is_not_sent_again_after_the_upgrade(
+    house: House, folder: str, provider: Provider
+) -> None:
+    provider.poison = "guide"
+    async with house.open(**provider.settings) as r:
+        await r.sync(folder)
+    assert house.query("select count(*) from embedding_refused") == [(1,)]
+    downgrade(house)
+    asked = len(provider.asked_for)
+
+    async with house.open(**provider.settings) as r:
+        await r.sync(folder)
+
+    assert len(provider.asked_for) == asked
+
+
+async def test_what_a_killed_upgrade_left_is_renewed_by_the_next_sync(
+    house: House, folder: str, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open(**provider.settings) as r:
+        await r.sync(folder)
+    hashes = downgrade(house)
+    provider.received.clear()
+    monkeypatch.setattr(recut, "_AT_ONCE", 1)
+    renew, renewed = recut.Recut._renew, []
+
+    async def killed(self: recut.Recut, *given: Any) -> int:
+        if renewed:
+            raise RuntimeError("killed")
+        renewed.append(await renew(self, *given))
+        return 1
+
+    async with house.open(**provider.settings) as r:
+        monkeypatch.setattr(recut.Recut, "_renew", killed)
+        with pytest.raises(RuntimeError):
+            await r.sync(folder)
+        monkeypatch.setattr(recut.Recut, "_renew", renew)
+        assert house.query("select chunker, count(*) from item group by 1 order by 1") == [(2, 2), (3, 1)]
+        await r.sync(folder)
+
+    assert house.query("select text_hash from chunk order by id") == hashes
+    assert provider.received == []
+
+
+async def test_a_dry_run_after_the_upgrade_writes_nothing(house: House, folder: str) -> None:
+    async with house.open() as r:
+        await r.sync(folder)
+        downgrade(house)
+    before = house.query("select id, xmin::text from chunk union all select id, xmin::text from item order by 1, 2")
+
+    async with house.open() as r:
+        run = await r.sync(folder, dry_run=True)
+
+    after = house.query("select id, xmin::text from chunk union all select id, xmin::text from item order by 1, 2")
+    assert (run.tally.unchanged, after) == (3, before)

@@ -1,0 +1,198 @@
+"""Every stored hash has a version: its function cannot change without it, nor the version without a migration.
+
+A digest of what the functions give for fixed examples stands beside each version. Where a test fails here, raise the
+version that its entry names, add the new digest behind the old one, and see that what is stored is renewed: by the
+program where the version is part of a recipe or of `CHUNKER_VERSION`, else by a migration.
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from rowen import Document
+from rowen.connectors.catalog.rows import mark_of_bytes, unread
+from rowen.connectors.git.listing import _digest as git_digest
+from rowen.connectors.unread import unread_url
+from rowen.connectors.web import visit
+from rowen.content import chunks, readers
+from rowen.enrich.extract import identity, prompt
+from rowen.enrich.llm.base import ModelSpec
+from rowen.fetch.response import Response
+from rowen.harvest import recipes
+from rowen.jobs.websub import callback_hash
+from rowen.model import hashes, twins
+from rowen.model.caps import name_within
+from rowen.model.extraction import data_hash
+from rowen.model.hashes import body_hash, text_hash
+from rowen.model.schema import Schema
+from rowen.model.url import canonical, key
+from rowen.publish.vocabulary import unnamed
+from rowen.service.access import _digest as token_digest
+from rowen.store import hash_versions, notes
+from rowen.store.hash_versions import PASSAGES
+from tests.conftest import House
+
+URLS = (
+    "http://Example.org:80/A/../b?utm_source=x&q=1#top",
+    "https://example.org/%7euser/%C3%A4?",
+    "https://example.org/app#/route",
+    "https://example.org:8443/a;b=1//c",
+    "https://xn--bcher-kva.example/ü ?q=a b",
+    "file:///data/a%FFb.md",
+    "no url",
+    "https://example.org/\x00\ud800",
+)
+TEXTS = (
+    "# Cats\n\nSee [the **guide**](https://example.org/1.0/guide.html?a=1 'Title') and\n`run()`.",
+    "Plain words, ünïcode and 日本語.\n\n> quoted\n\n- one\n- *two*\n\n| a | b |\n|---|---|\n| 1 | `2` |",
+    "```python\nx = [1](2)\n```\n\nTitle {#anchor}\n-----\n\n<b>bold</b> <!-- gone --> &amp; \\* __under__ a_b_c",
+    "\n\n".join(f"## Part {n}\n\n" + f"Some *marked* words of {n}. " * 40 for n in range(6)),
+    "word " * 900,
+)
+DATASET = {
+    "title": "Trees",
+    "identifier": "doi:10.1234/abc",
+    "landing_page": "https://example.org/trees",
+    "source": {"id": "6f8bd1c0-1f2a-4c5e-9a52-000000000001", "name": "trees", "n": 1.0},
+}
+DOCUMENTS = (
+    Document("https://example.org/1", " A\ttitle ", "Text \r\nwith  lines\n\n\n", ("b", "a", "b"), {"x": [1, 2.0]}),
+    Document(
+        "https://example.org/2", "e\u0301", "e\u0301 \x00", record=DATASET, language="de", media_type=twins.DATASET
+    ),
+    Document("https://example.org/3", "t" * 5_000, "", links=("https://example.org/1",), depth=2),
+)
+PAGE = prompt.PageText("https://example.org/p", "Hay", prompt.cleaned("It costs 19\\.5 EUR."), {"price": 19.5})
+SCHEMA = Schema("offer", "1.0.0", {"type": "object", "properties": {"price": {"type": "number"}}})
+
+
+def _pages() -> list[bytes]:
+    nothing = CIMultiDictProxy(CIMultiDict[str]())
+    plain = Response(URLS[0], 200, nothing, b"<p>a</p>", media_type="text/html", charset="utf-8")
+    odd = Response(URLS[0], 200, nothing, b"<p>a</p>", media_type="text/plain", charset="latin-1")
+    asked = frozenset({"noindex"})
+    return [visit._print(one, robots) for one in (plain, odd) for robots in (frozenset[str](), asked)]
+
+
+def _records() -> list[Any]:
+    def never(_: Any) -> Any:
+        raise AssertionError
+
+    row = unread({"b": 1, "a": [None, "ü"]}, never, url=URLS[0], steady=lambda one: one, beside="x", mark=b"\x01")
+    return [row.digest, mark_of_bytes(b'{"a": 1}'), unread_url(URLS[0], b"what", 1)]  # type: ignore[union-attr]
+
+
+def _names(url: str) -> list[Any]:
+    return [key(url), canonical(url) if url.startswith(("http", "file")) else "", name_within(url * 99)]
+
+
+def _document(d: Document) -> list[Any]:
+    return [d.title, d.text, d.tags, d.content_hash, d.record_hash, d.written.facts(), d.written.apart()]
+
+
+def _passages(text: str) -> list[Any]:
+    return [(one.text, one.heading, one.anchor, one.text_hash) for one in chunks.split(text)]
+
+
+def _recipes() -> list[Any]:
+    records = recipes.recipes("ckan", {"language": None, "records": 4})
+    return [recipes._hash(["web", 2, {"select": None}]), records.records, records.old]
+
+
+def _answer() -> list[Any]:
+    model = ModelSpec("openai", "m", "https://m.example")
+    return [prompt.asked(PAGE, "Be brief."), identity.answer_key(PAGE, SCHEMA, model, context_tokens=8000)]
+
+
+class Stored(NamedTuple):
+    """A stored hash: where its version stands, what it gives for the examples, and the digest of that by version."""
+
+    version: Callable[[], int | str]
+    examples: Callable[[], Any]
+    digests: dict[int | str, str]
+
+
+def _of(name: str) -> Callable[[], int]:
+    return lambda: hashes.VERSIONS[name]
+
+
+STORED = {
+    "key": Stored(_of("key"), lambda: [_names(url) for url in URLS], {1: "bbc8df36c9e64aa2"}),
+    "document": Stored(
+        lambda: hashes.DOCUMENT_VERSION, lambda: list(map(_document, DOCUMENTS)), {1: "2bd86303e95d33c6"}
+    ),
+    "passages": Stored(lambda: readers.CHUNKER_VERSION, lambda: list(map(_passages, TEXTS)), {3: "7ac3dd3ae1077f55"}),
+    "body": Stored(_of("body"), lambda: [body_hash(b"a"), *_pages()], {1: "045097088987782b"}),
+    "record": Stored(_of("record"), _records, {1: "27401250c92d74d3"}),
+    "twins": Stored(
+        _of("twins"), lambda: [twins.marks(DOCUMENTS[1]), twins.page_mark(URLS[0])], {1: "765b002ad721f445"}
+    ),
+    "question": Stored(_of("question"), lambda: text_hash("What is hay?"), {1: "a0b32040db784cdd"}),
+    "schema": Stored(_of("schema"), lambda: SCHEMA.hash, {1: "725776d38cdd83ba"}),
+    "facts": Stored(
+        _of("facts"), lambda: [data_hash({"b": 5.0, "a": [1, None, "ü"]}), data_hash([])], {1: "0c5ce1b3a9924206"}
+    ),
+    "statements": Stored(
+        _of("statements"), lambda: [str(unnamed("a", "b")), str(unnamed("ab"))], {1: "ac52b2776906511d"}
+    ),
+    "note": Stored(_of("note"), lambda: [notes._key("a"), notes._key("\ud800")], {1: "a922e1a602da83e5"}),
+    "git": Stored(_of("git"), lambda: git_digest([("b", "2"), ("a", None)]), {1: "6dfb29e5231cde71"}),
+    "token": Stored(_of("token"), lambda: [token_digest("secret"), callback_hash("token")], {1: "cd4773fa0ee84ee5"}),
+    "recipe": Stored(lambda: readers.VERSION, _recipes, {2: "5a31638689ab5266"}),
+    "answer": Stored(
+        lambda: f"{prompt.PROMPT_VERSION}/{identity.CLEANER_VERSION}", _answer, {"1/1": "439f914263fcf8e2"}
+    ),
+}
+
+
+def digest(value: Any) -> str:
+    """Tell equal values from others, in letters that stay the same on every machine."""
+    return sha256(repr(_plain(value)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value.hex() if isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_stored_hash_changes_with_its_version_and_never_without_it(name: str) -> None:
+    stored = STORED[name]
+    version = stored.version()
+
+    assert version in stored.digests, f"add the digest of version {version} of {name}: {digest(stored.examples())}"
+    assert digest(stored.examples()) == stored.digests[version], f"{name} changed: raise its version"
+    assert len(set(stored.digests.values())) == len(stored.digests), f"{name} has a version that changed nothing"
+
+
+def test_each_version_has_examples() -> None:
+    assert set(hashes.VERSIONS) - set(STORED) == {"title"}
+
+
+async def test_a_title_is_hashed_by_the_database_as_its_version_says(house: House) -> None:
+    facts = """('{"publisher": "Us"}'::jsonb)"""
+    told = house.query(
+        f"select title_words('Hay', '{{a,b}}', {facts}, type), title_words('', '{{}}', {facts}, type)"
+        f" from unnest(array['{twins.DATASET}', 'text/html', null]) as type"
+    )
+
+    assert {1: "8d6a8a390ea21b44"}[hashes.VERSIONS["title"]] == digest(told)
+
+
+async def test_a_database_has_the_versions_of_the_program_once_it_is_migrated(house: House) -> None:
+    stored = dict(house.query("select name, version from hash_version"))
+
+    assert stored == hashes.VERSIONS
+
+
+async def test_the_version_of_passages_is_noted_with_the_first_run(house: House, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Hay.")
+    async with house.open() as r:
+        await r.sync(str(tmp_path))
+        async with r._engine.database.connection() as c:
+            assert await hash_versions.get(c, PASSAGES) == readers.CHUNKER_VERSION
