@@ -232,3 +232,20 @@ def test_relative_addresses_of_an_entry_are_resolved_and_its_counts_are_no_part_
 
     assert (entry.link, entry.content) == ("https://farm.example/blog/x", "<p>One</p><p>&lt;two&gt;</p>")
     assert entry.record["enclosures"] == ["https://farm.example/m.mp3"]
+
+
+async def test_a_linked_page_that_is_too_large_by_now_goes_although_its_entry_is_the_same(
+    house: House, feed: FeedSite
+) -> None:
+    for name in ("a", "b", "c"):
+        feed.put(f"/posts/{name}", f"Page {name}", f"The whole story of {name}.")
+    feed.put("/posts/b", "Page b", "The whole story of b. " * 2000)
+    async with house.open() as r:
+        await keep(r, feed, content="page", robots=False)
+        await r.edit("feed", options={"content": "page", "robots": False, "max_bytes": 20_000})
+        lowered = await r.sync("feed")
+        feed.log.clear()
+        await r.sync("feed")
+
+    assert (lowered.tally.failed, lowered.tally.deleted, titles(house)) == (1, 1, ["Entry a", "Entry c"])
+    assert feed.asked() == ["/feed", "/posts/b"]

@@ -462,3 +462,19 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_mirror_does_not_get_
 
     async with asyncio.timeout(30):
         (await mirror._locked(tmp_path, "field")).close()
+
+
+async def test_a_file_that_is_too_large_by_now_goes_although_its_blob_is_the_same(
+    house: House, world: Repository
+) -> None:
+    world.put("huge.txt", b"word " * 1000)
+    world.commit()
+    await sync(house, world)
+
+    async with house.open() as r:
+        await r.edit("field", options={"max_bytes": 1000})
+        lowered, again = await r.sync("field"), await r.sync("field")
+
+    assert (lowered.tally.failed, lowered.tally.deleted, paths(house)) == (1, 1, {"always.md"})
+    assert "larger than 1,000 bytes" in errors(house)[0]
+    assert (again.tally.failed, again.tally.deleted, again.tally.requests) == (1, 0, 1)

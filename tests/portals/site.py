@@ -23,7 +23,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True)
 class Page:
-    """One answer of the site. `validator` says what the server sends: etag, modified, both or none."""
+    """One answer of the site. `validator` says what the server sends: etag, modified, both or none.
+
+    `tells_again` says that its headers come with an answer 304 as well, as nginx does and Apache does not.
+    """
 
     body: bytes = b""
     status: int = 200
@@ -32,6 +35,7 @@ class Page:
     etag_salt: str = ""
     headers: dict[str, str] = field(default_factory=dict)
     handler: Handler | None = None
+    tells_again: bool = False
 
     @property
     def etag(self) -> str:
@@ -165,7 +169,8 @@ class Site:
         if page.status == 200 and page.validator in ("modified", "both"):
             headers["Last-Modified"] = modified
         if "ETag" in headers and request.headers.get("If-None-Match") == headers["ETag"]:
-            return web.Response(status=304, headers={"ETag": headers["ETag"]})
+            again = page.headers if page.tells_again else {}
+            return web.Response(status=304, headers={**again, "ETag": headers["ETag"]})
         if page.validator == "modified" and request.headers.get("If-Modified-Since") == headers.get("Last-Modified"):
             return web.Response(status=304)
         return web.Response(status=page.status, body=page.body, headers=headers)

@@ -128,8 +128,8 @@ class Browser:
     ) -> Rendered:
         """What the scripts of an answer make of it.
 
-        Raises `ItemError` if it cannot be rendered, and a `FetchError` if something of its own site could not be had:
-        without its data a page says something else.
+        Raises `ItemError` if it cannot be rendered, and a `FetchError` if it becomes too large or something of its own
+        site could not be had: without its data a page says something else.
         """
         await self.start()
         from rowen.fetch.rendering import RenderJob

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import BrowserContext, CDPSession, Page, Request, Route, WebSocketRoute
 from playwright.async_api import Error as BrowserError
 
-from rowen.errors import CircuitOpenError, FetchError, ItemError
+from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
@@ -197,7 +197,7 @@ class PageRender:
         world = await _World.of(page)
         html = await world.evaluate(f"({_SERIALISE})({json.dumps(url)}, {most})")
         if html is None or len(html) > most:
-            raise ItemError(
+            raise BodyTooLargeError(
                 f"{redact(url)} is larger than {most:,} bytes when rendered; it was not kept.",
                 hint="The option max_bytes sets the largest page.",
             )

@@ -356,7 +356,11 @@ class Planner:
             plan.checks.append(check)
 
     def _fail(self, key: Hash, failed: Failed, stored: dict[Hash, Stored], plan: Plan) -> None:
-        self._see(stored.get(key), plan)
+        row = stored.get(key)
+        if failed.keeps_copy:
+            self._see(row, plan)
+        elif row is not None:
+            plan.gone[key] = row.id
         self._arriving.discard(key)
         if key in self.failed:
             plan.counts["duplicates"] += 1

@@ -196,12 +196,17 @@ class Redirected:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The item is there but could not be read: its last good copy stays, the error is kept in quarantine."""
+    """The item is there but could not be read: its last good copy stays, the error is kept in quarantine.
+
+    No copy stays where `keeps_copy` is false: the source's own options leave the item out, as one that is too large. A
+    rebuild would not have it.
+    """
 
     url: str
     error: str
     hint: str | None = None
     payload: bytes | None = field(default=None, repr=False)
+    keeps_copy: bool = True
 
     def __post_init__(self) -> None:
         put = object.__setattr__

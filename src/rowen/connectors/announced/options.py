@@ -33,9 +33,14 @@ class AnnouncedOptions(Options):
     )
 
     def reading(self) -> dict[str, Any]:
-        """The language enters into each document, and so does how statements are read."""
+        """The language enters into each document, and how statements are read; one that is too large is not read."""
         judged = profile_read_by(self.shapes, self.nonconforming)
-        return {"language": self.language, "statements": STATEMENTS_VERSION, **judged}
+        return {
+            "language": self.language,
+            "statements": STATEMENTS_VERSION,
+            **judged,
+            **self.chosen("max_bytes"),
+        }
 
     def listing(self) -> dict[str, Any]:
         """None: what was announced and visited holds whatever is chosen from it."""

@@ -6,7 +6,7 @@ from rowen.connectors.announced.memory import LINKS_VERSION, OverviewNote
 from rowen.connectors.announced.options import AnnouncedOptions
 from rowen.connectors.base import Held, Tools
 from rowen.connectors.profile import statement_profile
-from rowen.errors import CircuitOpenError, FetchError, ItemError
+from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
@@ -58,12 +58,15 @@ class DocumentVisitor:
             self._client.pace(url, delay_s=self._options.delay_s)
             if self._robots is not None and not await self._robots.allows(url):
                 why = f"robots.txt keeps {redact(url)} from us."
-                return _failed(url, why, "Ask the publisher, or set the option robots to false.", links)
+                return _left_out(url, why, "Ask the publisher, or set the option robots to false.")
             response = await self._ask(url, held or overview)
             return await self._understood(url, response, held, overview)
         except CircuitOpenError as problem:
             return Visited("skipped", Skipped(url, str(problem)), links, why=str(problem))
         except (FetchError, ItemError) as problem:
+            # One that was let in by other options goes; one that became too large is a failure like others.
+            if isinstance(problem, BodyTooLargeError) and held is not None and held.body_hash is None:
+                return _left_out(url, str(problem), problem.hint)
             return _failed(url, str(problem), problem.hint, links)
 
     async def _ask(self, url: str, known: Held | OverviewNote | None) -> Response:
@@ -122,3 +125,9 @@ class DocumentVisitor:
 
 def _failed(url: str, why: str, hint: object, links: tuple[str, ...]) -> Visited:
     return Visited("failed", Failed(url, why, str(hint) if hint else None), links, why=why)
+
+
+def _left_out(url: str, why: str, hint: object) -> Visited:
+    """A document that the options leave out: no copy is kept, and it leads nowhere."""
+    failed = Failed(url, why, str(hint) if hint else None, keeps_copy=False)
+    return Visited("failed", failed, why=why)

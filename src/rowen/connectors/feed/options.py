@@ -32,8 +32,9 @@ class FeedOptions(Options):
     max_bytes: int = Field(default=40 << 20, ge=1, description="largest document that is read")
 
     def reading(self) -> dict[str, Any]:
-        """What an entry is read into depends on these."""
-        return {"content": self.content, "language": self.language, "entries": self.record_version}
+        """What an entry is read into depends on these, and whether the page that it links to is read at all."""
+        pages = self.chosen("max_bytes", "robots") if self.content == "page" else {}
+        return {"content": self.content, "language": self.language, "entries": self.record_version, **pages}
 
     def listing(self) -> dict[str, Any]:
         """Archives are read again where entries would be read otherwise."""

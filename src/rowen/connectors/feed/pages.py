@@ -5,7 +5,7 @@ from dataclasses import replace
 from rowen.connectors.base import Tools
 from rowen.connectors.feed.entry import FeedEntry
 from rowen.connectors.feed.options import FeedOptions
-from rowen.errors import CircuitOpenError, FetchError, ItemError
+from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
 from rowen.fetch.client import Client
 from rowen.fetch.robots import Robots
 from rowen.fetch.target import redact
@@ -30,7 +30,8 @@ class LinkedPages:
         link = entry.link or entry.url
         try:
             if self._robots is not None and not await self._robots.allows(link):
-                return Failed(entry.url, f"robots.txt keeps {redact(link)} from us.", hint="Option content=entry.")
+                why = f"robots.txt keeps {redact(link)} from us."
+                return Failed(entry.url, why, hint="Option content=entry.", keeps_copy=False)
             response = await self._client.get(link, accept=_ACCEPT, max_bytes=self._options.max_bytes)
             if not response.ok:
                 return Failed(entry.url, f"{redact(link)} answered with status {response.status}.")
@@ -46,7 +47,8 @@ class LinkedPages:
         except CircuitOpenError as problem:
             return Skipped(entry.url, str(problem))
         except (FetchError, ItemError) as problem:
-            return Failed(entry.url, str(problem), problem.hint)
+            keeps_copy = not isinstance(problem, BodyTooLargeError)
+            return Failed(entry.url, str(problem), problem.hint, keeps_copy=keeps_copy)
         return Fetched(
             replace(
                 page,

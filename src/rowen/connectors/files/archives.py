@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from rowen.connectors.base import Tools
-from rowen.connectors.files.found import etag_of, fetched, shown
+from rowen.connectors.files.found import etag_of, fetched, shown, too_large
 from rowen.connectors.files.opening import open_file
 from rowen.connectors.files.reading import racy
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.errors import ItemError, SourceError
 from rowen.model.generated import Built
-from rowen.model.item import Fetched
+from rowen.model.item import Failed, Fetched
 from rowen.model.url import file_url
 
 __all__ = ["MAX_RATIO", "Archive", "inner_path", "is_tar", "is_zip"]
@@ -88,6 +88,10 @@ class Archive:
             f"{shown(self.path)} has more in it than {option} allows ({limit:,}).",
             hint=f"If the archive is sound, raise the option {option}.",
         )
+
+    def too_large(self, name: str) -> Failed:
+        """The observation of a member that is not read because of its size."""
+        return too_large(self.url_of(name), f"{name} in {self.path}", self.options.max_bytes)
 
     def url_of(self, path: str) -> str:
         """The URL of a member."""

@@ -43,17 +43,23 @@ def read_file(path: str, tools: Tools, *, limit_bytes: int, follow: bool) -> Fil
         finally:
             os.close(descriptor)
         tools.meter.bytes += len(body)
-        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+        if etag_of(before) == etag_of(after):
             return FileBody(body, etag_of(after) + ("-racy" if racy(after, started_at) else ""))
     raise ItemError("changed while it was read", hint="The next sync tries again.")
 
 
 def racy(status: os.stat_result, looked_at: datetime) -> bool:
-    """Whether the file might change once more without another time stamp: its stamp is not older than a clock tick.
+    """Whether the file might change once more without another time stamp: one of them is not older than a clock tick.
 
     Kernels stamp files by a clock that advances every 1 to 10 ms; twice that is safe. A stamp of whole seconds comes
     from a file system that may know nothing finer than two (FAT). Such a validator must match nothing, so that the
     next run compares the content.
     """
-    tick_ns = _TICK_NS if status.st_mtime_ns % 1_000_000_000 else _COARSE_TICK_NS
-    return abs(int(looked_at.timestamp() * 1e9) - status.st_mtime_ns) < tick_ns
+    now_ns = int(looked_at.timestamp() * 1e9)
+    # Who sets the time of modification back moves the time of change, which then is the one that counts.
+    return _is_fresh(status.st_mtime_ns, now_ns) or _is_fresh(status.st_ctime_ns, now_ns)
+
+
+def _is_fresh(stamp_ns: int, now_ns: int) -> bool:
+    tick_ns = _TICK_NS if stamp_ns % 1_000_000_000 else _COARSE_TICK_NS
+    return abs(now_ns - stamp_ns) < tick_ns

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from rowen.connectors.base import Known
 from rowen.connectors.files.archives import MAX_RATIO, Archive, inner_path
-from rowen.connectors.files.found import shown
+from rowen.connectors.files.found import is_earlier_form, renewed, shown
 from rowen.connectors.files.headers import MemberHeader
 from rowen.errors import ItemError
 from rowen.model.generated import is_mark
@@ -43,11 +43,13 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
     """All members that are wanted; those of an archive that was read before and not touched are unchanged."""
     with archive.opened() as (file, etag):
         cursor = {"archive": etag, "options": archive.options.model_dump(mode="json")}
-        if known.cursor == cursor and await _all_held(known, etag):
+        before = known.cursor.get("archive") if isinstance(known.cursor, dict) else None
+        is_earlier = isinstance(before, str) and is_earlier_form(before, etag)
+        if known.cursor == ({**cursor, "archive": before} if is_earlier else cursor) and await _all_held(known, before):
             async for batch in known.everything():
                 archive.tools.meter.not_modified += len(batch)
-                yield [Unchanged(held.url) for held in batch]
-            yield [Complete()]
+                yield [Unchanged(held.url, renewed(held, etag) if is_earlier else None) for held in batch]
+            yield [Checkpoint(cursor), Complete()] if is_earlier else [Complete()]
             return
         members = _TarMembers(archive, file, etag)
         await asyncio.to_thread(members.survey)
@@ -58,7 +60,7 @@ async def tar_observations(archive: Archive, known: Known) -> AsyncGenerator[Seq
     yield [done] if members.failed or etag.endswith("racy") else [Checkpoint(cursor), done]
 
 
-async def _all_held(known: Known, etag: str) -> bool:
+async def _all_held(known: Known, etag: str | None) -> bool:
     """Whether all that we hold came from the archive as it is: one that is held back or half read did not.
 
     What failed behind us is not held, and nothing but the archive can tell of it.
@@ -115,9 +117,15 @@ class _TarMembers:
         for number, member, stream in self._walk():
             try:
                 path = inner_path(member.name)
-                if self._last.get(path) == number:
-                    self._check(member)
-                    yield self._archive.fetched(path, stream.take(member), self._etag)
+                if self._last.get(path) != number:
+                    continue
+                if member.size > self._archive.options.max_bytes:
+                    self.failed = True
+                    yield self._archive.too_large(member.name)
+                    continue
+                if member.issparse():
+                    raise ItemError("is a sparse file", hint="Pack the archive without --sparse, or exclude it.")
+                yield self._archive.fetched(path, stream.take(member), self._etag)
             except ItemError as problem:
                 self.failed = True
                 yield self._failed(member, problem)
@@ -125,13 +133,6 @@ class _TarMembers:
     def _failed(self, member: tarfile.TarInfo, problem: ItemError) -> Failed:
         message = f"{shown(member.name)} in {shown(self._archive.path)} {problem}."
         return Failed(self._archive.url_of(member.name), message, hint=problem.hint)
-
-    def _check(self, member: tarfile.TarInfo) -> None:
-        limit = self._archive.options.max_bytes
-        if member.size > limit:
-            raise ItemError(f"is larger than {limit:,} bytes", hint="Raise the option max_bytes, or exclude it.")
-        if member.issparse():
-            raise ItemError("is a sparse file", hint="Pack the archive without --sparse, or exclude it.")
 
     def _walk(self) -> Iterator[tuple[int, tarfile.TarInfo, "_Stream"]]:
         stream = _Stream(self._archive, self._file)

@@ -54,6 +54,9 @@ class _ZipMembers:
         self._zip = self._directory()
         batch = Batch()
         for url, info in self._wanted(batch).items():
+            if info.file_size > self._archive.options.max_bytes:
+                batch.failed.append(self._archive.too_large(info.filename))
+                continue
             try:
                 self._check(info)
                 batch.add(url, f"{info.CRC:08x}-{info.file_size:x}", info.file_size)
@@ -114,9 +117,6 @@ class _ZipMembers:
         return wanted
 
     def _check(self, info: zipfile.ZipInfo) -> None:
-        limit = self._archive.options.max_bytes
-        if info.file_size > limit:
-            raise ItemError(f"is larger than {limit:,} bytes", hint="Raise the option max_bytes, or exclude it.")
         if info.flag_bits & _ENCRYPTED:
             raise ItemError("is encrypted", hint="Rowen has no password: unpack the archive, or exclude it.")
         if info.compress_type not in _METHODS:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import ByteSize, Field
 
@@ -32,6 +32,10 @@ class GitOptions(RepositoryOptions):
         pattern=r"^https?://[^{}]*\{ref\}[^{}]*\{path\}$",
         description="where a file can be seen, with {ref} and {path}: https://gitlab.com/me/it/-/blob/{ref}/{path}",
     )
+
+    def reading(self) -> dict[str, Any]:
+        """As of all repositories; how large a blob is, is known only when it is read again."""
+        return {**super().reading(), **self.chosen("max_bytes")}
 
 
 class Git:

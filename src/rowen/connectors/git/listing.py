@@ -48,17 +48,18 @@ class FoundBlob(NamedTuple):
 
 
 class RefusedBlob(NamedTuple):
-    """A blob that cannot be read, whenever it is tried."""
+    """A blob that cannot be read, whenever it is tried; `keeps_copy` as in `Failed`."""
 
     url: str
     sha: str
     error: str
     hint: str | None
+    keeps_copy: bool = True
 
     @property
     def failed(self) -> Failed:
         """The observation of it."""
-        return Failed(self.url, self.error, self.hint)
+        return Failed(self.url, self.error, self.hint, keeps_copy=self.keeps_copy)
 
 
 async def held_etags(known: Known) -> dict[str, str | None]:
@@ -214,7 +215,7 @@ class TreeComparison:
     def too_large(self, found: FoundBlob) -> Observation:
         """The observation of a blob that is not read because of its size."""
         failed = too_large(found.url, found.path, self._options.max_bytes)
-        return self._refuse(RefusedBlob(found.url, found.sha, failed.error, failed.hint))
+        return self._refuse(RefusedBlob(found.url, found.sha, failed.error, failed.hint, failed.keeps_copy))
 
     def _refuse(self, refused: RefusedBlob) -> Observation:
         self._refused.append(refused)

@@ -16,11 +16,13 @@ from rowen.connectors.web.boilerplate import Boilerplate
 from rowen.connectors.web.dates import Dates
 from rowen.connectors.web.front import Front, hides
 from rowen.connectors.web.interstitial import Interstitials, Member, PageMark, mark_of
-from rowen.connectors.web.memory import Bridge, SiteCursor
+from rowen.connectors.web.memory import OMITTED, TOLD, Bridge, SiteCursor
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import PageUrl, SiteScope, Spellings
 from rowen.connectors.web.study import Study, study
 from rowen.connectors.web.visit import (
+    NOT_FOLLOWED,
+    NOT_INDEXED,
     Answer,
     Bridged,
     BrokenPage,
@@ -31,6 +33,7 @@ from rowen.connectors.web.visit import (
     NoPage,
     Same,
     Visitor,
+    is_left_out,
     kept_out,
     told,
 )
@@ -364,7 +367,7 @@ class Crawl:
         document, validators = page.document, page.document.validators
         if document.depth != place.depth:
             document = replace(document, depth=place.depth)
-        if document.links and page.robots & {"nofollow", "none"}:
+        if document.links and page.robots & NOT_FOLLOWED:
             document = replace(document, links=())
         bridge = Bridge(document.links, validators.etag, validators.last_modified)
         preferred = document.record.get("canonical")
@@ -378,6 +381,8 @@ class Crawl:
             self.generated += 1
             yield from self._bridge(place, None, bridge)
         elif page.leads_on:
+            if page.robots & NOT_INDEXED and not document.record.get("noindex"):
+                bridge = bridge._replace(robots=OMITTED if page.omits_robots else TOLD)
             yield from self._bridge(place, None, bridge)
         elif preferred and self._prefers(place.url, preferred):
             yield from self._bridge(place, held, bridge._replace(to=preferred))
@@ -458,6 +463,9 @@ class Crawl:
             raise SourceError(trouble.why, hint=trouble.hint if isinstance(trouble, BrokenPage) else None)
         name, bridge = canonical(place.url), self._before.bridges.get(place.url)
         self._troubles[name] = trouble
+        if is_left_out(held, trouble):
+            yield told(place.url, trouble, keeps_copy=False)
+            return
         if held is not None:
             yield from self._keep(place, held, trouble)
         else:

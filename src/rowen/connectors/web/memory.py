@@ -10,13 +10,16 @@ from rowen.connectors.web.boilerplate import Boilerplate, Edge
 from rowen.model.item import Cursor
 from rowen.model.media import claims
 
-__all__ = ["Bridge", "SiteCursor"]
+__all__ = ["OMITTED", "TOLD", "Bridge", "SiteCursor"]
+
+TOLD, OMITTED = "told", "omitted"
+"""Of a page that its X-Robots-Tag keeps out of the index: whether an answer 304 may have that header."""
 
 MOST_BRIDGE_CHARS = 20_000_000
 """Of all bridges together, which stand in one value that each run reads and may write. A site of a hundred thousand
 redirects comes to half of it."""
 
-_TEXTS = 4  # validators, target, twin
+_TEXTS = 5  # validators, target, twin, robots
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,7 @@ class Bridge(NamedTuple):
     It is remembered so that an outage of a bridge does not cut off what lies behind it, and so that asking again
     whether it still is what it was costs no body. `to` is where it sends its readers, at its own depth: the target
     of a redirect, or the address that a page prefers. `twin` is the body that it shares with the page's first name.
+    `robots` is `TOLD` or `OMITTED` where nothing but a header keeps the page out of the index.
     """
 
     links: tuple[str, ...] = ()
@@ -34,18 +38,20 @@ class Bridge(NamedTuple):
     last_modified: str | None = None
     to: str | None = None
     twin: bytes | None = None
+    robots: str | None = None
 
     @classmethod
     def of(cls, links: Any, *texts: Any) -> "Bridge":
         """A bridge as a cursor has it; raises `ValueError` for what is none."""
         if not isinstance(links, list) or any(isinstance(text, list) for text in texts) or len(texts) > _TEXTS:
             raise ValueError("it remembers a bridge that is none")
-        etag, modified, to, twin = (*texts, *[None] * _TEXTS)[:_TEXTS]
-        return cls(tuple(links), etag, modified, to, bytes.fromhex(twin) if twin else None)
+        etag, modified, to, twin, robots = (*texts, *[None] * _TEXTS)[:_TEXTS]
+        return cls(tuple(links), etag, modified, to, bytes.fromhex(twin) if twin else None, robots)
 
     def to_json(self) -> list[Any]:
         """The bridge as a cursor has it."""
-        return [list(self.links), self.etag, self.last_modified, self.to, self.twin.hex() if self.twin else None]
+        told = [list(self.links), self.etag, self.last_modified, self.to, self.twin.hex() if self.twin else None]
+        return [*told, self.robots] if self.robots else told
 
 
 @dataclass(frozen=True, slots=True)

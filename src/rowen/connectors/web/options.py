@@ -108,17 +108,21 @@ class WebOptions(Options):
         return _any_of(self.exclude)
 
     def reading(self) -> dict[str, Any]:
-        """Only these change how a page is read; the others choose among pages. Titles were kept whole at first."""
+        """What changes how a page is read, or lets it be read at all; the others choose among pages by their addresses.
+
+        Titles were kept whole at first.
+        """
         chosen = self.model_dump(mode="json", include={"language", "markdown", "render", "select", "ignore"})
         judged = profile_read_by(self.shapes, self.nonconforming)
         stated = {"rdfa": [self.rdfa, STATEMENTS_VERSION], **judged} if self.rdfa else {}
         chosen |= {"overviews": self.overviews} if self.overviews != "keep" else {}
-        return {**chosen, "titles": "own", **stated}
+        return {**chosen, "titles": "own", **stated, **self.chosen("max_bytes")}
 
     @property
     def leading(self) -> str:
         """Return what decides which pages only lead on, and where pages lead to."""
-        return f"{LINKS_VERSION} {self.overviews} {self.select or ''}"
+        limits = [f"max_bytes={limit}" for limit in self.chosen("max_bytes").values()]
+        return " ".join([f"{LINKS_VERSION} {self.overviews} {self.select or ''}", *limits])
 
     def listing(self) -> dict[str, Any]:
         """None: what is remembered of a site holds whatever is chosen from it."""

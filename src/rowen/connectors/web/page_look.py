@@ -15,6 +15,7 @@ from rowen.connectors.web.interstitial import Interstitials, Member, mark_of
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import SiteScope
 from rowen.connectors.web.visit import (
+    NOT_FOLLOWED,
     Answer,
     BrokenPage,
     Closed,
@@ -23,6 +24,7 @@ from rowen.connectors.web.visit import (
     Moved,
     Same,
     Visitor,
+    is_left_out,
     kept_out,
     told,
 )
@@ -95,7 +97,7 @@ class PageLook:
             case BrokenPage(why, _, hint) if canonical(held.url) == self._root:
                 raise SourceError(why, hint=hint)
             case BrokenPage() | Closed():
-                yield told(held.url, answer)
+                yield told(held.url, answer, keeps_copy=not is_left_out(held, answer))
             case Moved():
                 yield Skipped(held.url, _ELSEWHERE)
             case _:
@@ -103,7 +105,7 @@ class PageLook:
 
     def _take_page(self, held: Held, page: FetchedPage) -> Iterator[Observation]:
         document = page.document
-        if document.links and page.robots & {"nofollow", "none"}:
+        if document.links and page.robots & NOT_FOLLOWED:
             document = replace(document, links=())
         if page.leads_on or self._is_reshaped(held, document):
             yield Skipped(held.url, _NO_PAGE)

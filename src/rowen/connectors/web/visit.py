@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from rowen.connectors.base import Held, Tools
 from rowen.connectors.profile import statement_profile
-from rowen.connectors.web.memory import Bridge
+from rowen.connectors.web.memory import OMITTED, TOLD, Bridge
 from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.render import Renderer, rendered_hash
 from rowen.connectors.web.soft404 import SoftMissing
-from rowen.errors import CircuitOpenError, FetchError, ItemError, RowenError
+from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, RowenError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
@@ -25,6 +25,8 @@ from rowen.model.outside import UNREADABLE
 from rowen.model.statements import RDFA
 
 __all__ = [
+    "NOT_FOLLOWED",
+    "NOT_INDEXED",
     "Answer",
     "Bridged",
     "BrokenPage",
@@ -35,6 +37,7 @@ __all__ = [
     "NoPage",
     "Same",
     "Visitor",
+    "is_left_out",
     "kept_out",
     "told",
 ]
@@ -48,6 +51,10 @@ _LOGIN = re.compile(r"/(?:log-?in|sign-?in|sso|saml|oauth2?|authenticate|wp-logi
 _LOGIN_HINT = "Give the source the header that opens it, by reference, in its option headers."
 _ORDINARY = ("text/html", "utf-8")
 _OBEYED = frozenset({"noindex", "nofollow", "none"})
+NOT_INDEXED = frozenset({"noindex", "none"})
+"""Words of X-Robots-Tag that keep a page out of the index."""
+NOT_FOLLOWED = frozenset({"nofollow", "none"})
+"""Words of X-Robots-Tag under which the links of a page are not followed."""
 # Words of X-Robots-Tag whose colon does not follow the name of a crawler.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
@@ -56,12 +63,14 @@ _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "m
 class FetchedPage:
     """A page that is not the one we hold.
 
-    `robots` are the words of its X-Robots-Tag. One that `leads_on` has links to follow, and is no item.
+    `robots` are the words of its X-Robots-Tag; `omits_robots` tells that its origin leaves it out of answers 304.
+    A page that `leads_on` has links to follow, and is no item.
     """
 
     document: Document
     robots: frozenset[str] = frozenset()
     leads_on: bool = False
+    omits_robots: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,7 @@ class BrokenPage:
     why: str
     passing: bool
     hint: str | None = None
+    too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +160,18 @@ class Visitor:
                 response = await self._ask_for_route(url)
             else:
                 response = await self.ask(url, held or bridge)
+            asks_again = held is None and bridge is not None and _may_have_opened(response, bridge)
+            if asks_again:
+                response = await self.ask(url)
         except CircuitOpenError as problem:
             return Closed(str(problem))
+        except BodyTooLargeError as problem:
+            return _too_large(problem)
         except FetchError as problem:
             return BrokenPage(str(problem), problem.retryable, problem.hint)
         try:
-            return await self._understand(url, depth, response, held, bridge)
+            answer = await self._understand(url, depth, response, held, bridge)
+            return replace(answer, omits_robots=asks_again) if isinstance(answer, FetchedPage) else answer
         except UNREADABLE as problem:
             return BrokenPage(f"What {redact(url)} answers cannot be understood: {problem!r}.", False)
 
@@ -187,7 +203,7 @@ class Visitor:
         self, url: str, depth: int, response: Response, held: Held | None, bridge: Bridge | None
     ) -> Answer:
         if response.not_modified:
-            return Same(held.links, held.body_hash) if held else Bridged(bridge or Bridge())
+            return _not_modified(response, held) if held else Bridged(_still_told(response, bridge or Bridge()))
         if response.status in _REDIRECTS and (location := response.headers.get("Location")):
             return _moved(url, location)
         if response.status in _GONE:
@@ -235,6 +251,8 @@ class Visitor:
             rendered = await renderer.render(raw, response)
         except CircuitOpenError as problem:
             return Closed(str(problem))
+        except BodyTooLargeError as problem:
+            return _too_large(problem)
         except RowenError as problem:
             return BrokenPage(str(problem), True, problem.hint)
         if isinstance(rendered, str):
@@ -250,7 +268,7 @@ class Visitor:
 
     def _leads_on(self, document: Document, robots: frozenset[str]) -> bool:
         """Whether a page asks not to be indexed, or is an overview where those are not wanted."""
-        if document.record.get("noindex") or robots & {"noindex", "none"}:
+        if document.record.get("noindex") or robots & NOT_INDEXED:
             return True
         if self._options.overviews == "keep" or document.media_type != "text/html":
             return False
@@ -282,6 +300,33 @@ def _robots(response: Response) -> frozenset[str]:
         elif named.strip() == PRODUCT.lower():
             words.update(word.strip() for word in rest.split(","))
     return frozenset(words & _OBEYED)
+
+
+def _not_modified(response: Response, held: Held) -> Answer:
+    """What an answer 304 says of a page that we hold: its headers count, although its body is the same.
+
+    A header that is missing proves nothing, since an origin may leave it out of such an answer (RFC 9110, 15.4.5).
+    """
+    robots = _robots(response)
+    links = () if robots & NOT_FOLLOWED else held.links
+    if robots & NOT_INDEXED:
+        return Bridged(Bridge(links, held.etag, held.last_modified, robots=TOLD))
+    return Same(links, held.body_hash)
+
+
+def _still_told(response: Response, bridge: Bridge) -> Bridge:
+    """A bridge whose origin does send the header with an answer 304, although it once left it out."""
+    told = bridge.robots == OMITTED and _robots(response) & NOT_INDEXED
+    return bridge._replace(robots=TOLD) if told else bridge
+
+
+def _may_have_opened(response: Response, bridge: Bridge) -> bool:
+    """Whether a page that its header kept out of the index may be open now: an answer 304 without that header."""
+    return response.not_modified and bridge.robots == TOLD and not _robots(response) & NOT_INDEXED
+
+
+def _too_large(problem: BodyTooLargeError) -> BrokenPage:
+    return BrokenPage(str(problem), False, "Raise the option max_bytes, or exclude the page.", too_large=True)
 
 
 def _print(response: Response, robots: frozenset[str]) -> Hash:
@@ -327,8 +372,16 @@ async def kept_out(robots: Robots, url: str) -> Answer | None:
     return None if rules.allows(url) else NoPage(Bridge())
 
 
-def told(url: str, trouble: BrokenPage | Closed) -> Observation:
+def is_left_out(held: Held | None, trouble: BrokenPage | Closed) -> bool:
+    """Whether the options leave out a page that they once let in: it is too large, and was read under other ones.
+
+    A page that became too large under the same options is a failure like others, since a server may be to blame.
+    """
+    return isinstance(trouble, BrokenPage) and trouble.too_large and held is not None and held.body_hash is None
+
+
+def told(url: str, trouble: BrokenPage | Closed, *, keeps_copy: bool = True) -> Observation:
     """What a run hears of a page that was not to be had."""
     if isinstance(trouble, Closed):
         return Skipped(url, trouble.why)
-    return Failed(url, trouble.why, trouble.hint)
+    return Failed(url, trouble.why, trouble.hint, keeps_copy=keeps_copy)
