@@ -110,7 +110,7 @@ async def fill(home: Path, world: World) -> None:
             row = await (await c.execute("select count(*) from chunk")).fetchone()
             if row is None or row[0] != world.passages:
                 await load(c, world)
-                await terms.note(database, world.passages)
+                await terms.note(database)
                 await c.execute("update item set key = sha256(convert_to(url, 'UTF8'))")
     finally:
         await database.close()

@@ -171,7 +171,7 @@ async def fill(home: Path, items: int) -> None:
             if row is None or not row[0]:
                 await _load(c, items)
                 await c.execute("vacuum analyze")
-        await terms.note(database, items)
+        await terms.note(database)
     finally:
         await database.close()
 

@@ -243,7 +243,7 @@ async def main(home: Path, passages: int) -> None:
             row = await (await c.execute("select count(*) from chunk")).fetchone()
             if row is None or row[0] != passages:
                 await load(c, world)
-                await terms.note(database, passages)
+                await terms.note(database)
             questions = list(asks(world))
             await timed(c, questions, "words and meaning")
             await timed(c, questions, "words", by="words")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Document, Fetched, NotFoundError, Rowen
+from rowen.store import terms
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
 
@@ -18,6 +19,11 @@ def _scripted(kinds: Callable[[Any], None]) -> None:
 async def harvest(r: Rowen, *documents: Document, name: str = "one") -> None:
     shows(*(Fetched(document) for document in documents), Complete())
     await r.sync(f"scripted:{name}")
+
+
+async def never_counts(_: Any) -> bool:
+    """End a run before it counts words, as one that is killed does."""
+    return False
 
 
 def urls(hits: Any) -> list[str]:
@@ -191,10 +197,10 @@ async def test_hits_say_which_words_were_found(house: House) -> None:
         assert (first.keyword_rank, second.keyword_rank, first.vector_rank) == (1, 2, None)
 
 
-async def test_what_is_new_is_found_at_once_and_weighs_as_rare(house: House) -> None:
+async def test_what_is_new_is_found_at_once_and_weighs_as_rare(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     async with house.open() as r:
         await harvest(r, *(page(n, f"An old harvest, number {n}.") for n in range(30)))
-        house.execute("update term_count set passages = 1000000")
+        monkeypatch.setattr(terms, "note", never_counts)
         await harvest(r, page("new", "A harvest of pomegranates."), name="two")
 
         assert house.query("select from term where lexeme = 'pomegran'") == []
@@ -215,11 +221,14 @@ async def test_words_are_counted_after_a_run_that_changed_much_and_not_after_one
         assert house.query("select xmin::text, * from term_count") == before
 
 
-async def test_words_of_a_run_that_was_killed_before_they_were_counted_are_counted_by_the_next(house: House) -> None:
+async def test_words_of_a_run_that_was_killed_before_they_were_counted_are_counted_by_the_next(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with house.open() as r:
-        await harvest(r, page(1, "apple pear"), page(2, "apple"))
-        house.execute("delete from term")
-        house.execute("update term_count set passages = 0, mean_length = 0, counted_at = null")
+        with monkeypatch.context() as killed:
+            killed.setattr(terms, "note", never_counts)
+            await harvest(r, page(1, "apple pear"), page(2, "apple"))
+        assert house.query("select from term") == []
         run = await r.sync("scripted:one")
 
         assert run.tally.rows_written == 0

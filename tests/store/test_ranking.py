@@ -176,7 +176,7 @@ async def test_a_count_waits_for_nobody_and_nobody_for_it(house: House) -> None:
         async with r._engine.database.connection() as other, other.transaction():
             await other.execute("insert into term values ('x', 1)")
             await hold(other, Lock.TERMS)
-            counted = await terms.note(r._engine.database, 100)
+            counted = await terms.note(r._engine.database)
             await harvest(r, ["apple", "pear"], name="two")
 
     assert counted is False

@@ -201,7 +201,7 @@ class Engine:
         from rowen.store import terms, word_index
 
         await word_index.restore(self.database)
-        await terms.note(self.database, run.tally.chunks_written + run.tally.deleted)
+        await terms.note(self.database)
         if run.status != "cancelled":
             await self.embedding.settle(work, self._embedded_observer(source, run.tally, observe))
         return await self.embedding.record_spend(run, source.id)

@@ -53,7 +53,7 @@ class Deletions:
             await missing.delete(c, copies=self._copies)
             async for dropped in missing.deleted(c):
                 await changes.append(c, of, None, [item.line for item in dropped])
-        await terms.note(self._database, len(wanted))
+        await terms.note(self._database)
         return len(wanted)
 
 

@@ -94,5 +94,5 @@ class SourceList:
         source = await self.get(name)
         async with self._database.transaction() as c:
             removed = await sources.remove(c, source)
-        await terms.note(self._database, removed)
+        await terms.note(self._database)
         return removed

@@ -53,11 +53,12 @@ async def stored(c: Connection, item_ids: Sequence[int]) -> dict[int, list[Store
 
 
 async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
-    """Store new passages; their items must be stored."""
+    """Store new passages, and note them for the count of words; their items must be stored."""
     if not chunks:
         return
     await c.execute(
         """
+        with stored as (
         insert into chunk (item_id, position, heading, anchor, text, text_hash, tsv)
         select new.item_id, new.position, path.heading, new.anchor, new.text, new.text_hash,
                passage_tsv(item.language, item.title, path.heading, new.text)
@@ -66,6 +67,9 @@ async def insert(c: Connection, chunks: Sequence[NewChunk]) -> None:
           join item on item.id = new.item_id
           cross join lateral (select array(select jsonb_array_elements_text(new.heading::jsonb)) as heading) path
          order by new.item_id, new.position
+        returning id
+        )
+        insert into term_change (chunk_id) select id from stored
         """,
         [
             [new.item_id for new in chunks],

@@ -1,5 +1,9 @@
 """The one statement of a search: words and meaning are ranked apart, and the two scores added.
 
+Equal scores are ordered by the items' keys and the passages' places, never by ids: an index that was refreshed answers
+like one that was built anew. What is left to chance is which passages are looked at beyond `MOST_CANDIDATES`, and which
+neighbours an approximate index of vectors misses.
+
 Words are ranked by BM25. How often a word stands in a passage is read off `ts_rank` with equal weights, which is
 rank = sum(1/n², n = 1 … frequency) / (π²/6): rank / (1 - rank) grows with the frequency, 1.6 for each time. Passages
 are looked up by the rarest words, as far as they are rare enough together, and else by pairs and triples of them. So a
@@ -47,13 +51,16 @@ FILTERED_DEPTH = 50
 # Vectors that are taken from the index at most. Some have no passage any more, and with a filter most have none that is
 # allowed: at a fifth of all passages, 50 of the nearest are found among some 250, at 1 % among 5,000.
 SCANNED, SCANNED_FILTERED = 200, 8_000
-# Passages with one and the same text that may be near; a filter decides which. A text that stands in more places, such
-# as a licence, says little about any of them.
-COPIES = 3
+# Passages with one and the same text that may be near, the first by key of so many that a filter leaves. A text that
+# stands in more places, such as a licence, says little about any of them.
+COPIES, MOST_COPIES = 3, 100
 # How much of an item's distance is that of its title: enough to decide between items that say the same. More was worse
 # on tuning halves: nDCG@10 of CISI .421 at 0, .413 at .05 and .393 at .15, of Medline .754, .753 and .753; Cranfield's
 # is .581 at 0 and at .15. Before the passages have their vectors it is all there is.
 TITLE_SHARE = 0.01
+# Vectors that are looked at for each that is in use. Unused ones are dropped after some weeks; with more of them than
+# that, fewer of the nearest are found.
+_PASSED_OVER = 4
 # BM25: how soon more of the same word stops counting (k1, 1.2 is the usual value), and how much long passages are held
 # back (b, usually 0.75; passages differ less in length than whole documents). Chosen on Cranfield and Python's docs.
 SATURATION, LENGTH_SHARE = 1.2, 0.6
@@ -158,7 +165,9 @@ with config(name) as materialized (
 ), counted as (
     select lexeme.number, lexeme.part, min(lexeme.term) as word, max(lexeme.times) as times, count(*) as forms,
            string_agg(lexeme.query::text, ' | ')::tsquery as query,
-           sum(coalesce((select term.passages from term where term.lexeme = lexeme.lexeme),
+           -- What stands in one passage of a sample may stand in no other one.
+           sum(coalesce((select term.passages from term, term_count
+                          where term.lexeme = lexeme.lexeme and (term.passages > 1 << halvings or halvings = 0)),
                         passages_with(lexeme.query, 100))) as passages
       from lexeme group by number, part
     union all
@@ -172,7 +181,9 @@ with config(name) as materialized (
                 where numnode(prefix.query) > 0) prefix
      where kind = 'prefix' and query is not null
 ), collection as (
-    select greatest(passages, (select reltuples from pg_class where oid = 'chunk'::regclass), 1)::float8 as passages,
+    -- While a first harvest runs, nothing is counted yet.
+    select greatest(1, case when halvings is null then (select reltuples from pg_class where oid = 'chunk'::regclass)
+                            else passages end)::float8 as passages,
            greatest(mean_length, 1) as mean_length
       from term_count
 ), sought as (
@@ -259,14 +270,15 @@ def _inside(where: str) -> str:
 
 def _looked_up(*, inside: str, unless: str) -> str:
     return f"""
-    select chunk.id, chunk.item_id, chunk.tsv from chunk
+    select chunk.id, chunk.item_id, chunk.position, chunk.tsv from chunk
      where not {unless} and chunk.tsv @@ (select chosen from plan){inside} limit {MOST_CANDIDATES}"""
 
 
 # `offset 0` keeps the planner from turning few look-ups by key into a scan of everything that has the words.
 _LOOKED_THROUGH = """
     select chunk.* from allowed cross join lateral (
-           select chunk.id, chunk.item_id, chunk.tsv from chunk where chunk.id = allowed.id offset 0) chunk
+           select chunk.id, chunk.item_id, chunk.position, chunk.tsv from chunk
+            where chunk.id = allowed.id offset 0) chunk
      where chunk.tsv @@ (select every from plan)"""
 
 
@@ -277,7 +289,7 @@ def _scored(candidate: str) -> str:
     tf / (tf + K) is 1 / (1 + K / tf), and r / (1 - r) is 1 / (1 / r - 1).
     """
     return f""", scored as materialized (
-    select candidate.id, candidate.item_id, ranked.score
+    select candidate.id, candidate.item_id, candidate.position, ranked.score
       from ({candidate}) candidate
      cross join lateral (
            select sum(needle.weight / (1 + (needle.flat + needle.slope * length(candidate.tsv)) / (
@@ -290,7 +302,8 @@ def _scored(candidate: str) -> str:
 
 
 _NOTHING_NEAR = """, near as (
-    select null::bigint as id, null::bigint as item_id, null::float8 as distance where false
+    select null::bigint as id, null::bigint as item_id, null::bigint as position, null::bytea as key,
+           null::float8 as distance where false
 )"""
 
 
@@ -302,35 +315,53 @@ def _nearest(passages: str, distance: str, model: int) -> str:
     return f""", found as materialized (
     select id, item_id, min(own) as own, min(title) as title from ({passages}) passage group by id, item_id
 ), near as materialized (
-    select id, item_id, (1 - {TITLE_SHARE}) * coalesce(own, title) + {TITLE_SHARE} * coalesce(title, own) as distance
-      from (select id, item_id, coalesce(own, (
+    select id, item_id, position, key,
+           (1 - {TITLE_SHARE}) * coalesce(own, title) + {TITLE_SHARE} * coalesce(title, own) as distance
+      from (select id, item_id, (select position from chunk where chunk.id = found.id) as position,
+                   (select key from item where item.id = found.item_id) as key, coalesce(own, (
                        select min({distance}) from chunk join embedding using (text_hash)
                         where chunk.id = found.id and model_id = {model})) as own,
                    coalesce(title, (
                        select min({distance}) from item_title join embedding using (text_hash)
                         where item_title.item_id = found.item_id and model_id = {model})) as title
               from found) passage
-     order by distance limit {MEANING_DEPTH}
+     order by distance, key, position limit {MEANING_DEPTH}
 )"""
 
 
 def _near_by_index(distance: str, model: int, *, inside: str, unless: str, depth: int, scanned: int) -> str:
-    """Of the nearest vectors those of passages, and those of titles, which stand for the first passage of an item."""
+    """Of the nearest vectors those of passages, and those of titles, which stand for the first passage of an item.
+
+    Vectors whose text is gone are kept for a while, and passed over: they take no place from others.
+    """
     return f"""
     select passage.id, passage.item_id, case when not titled then nearest.distance end as own,
            case when titled then nearest.distance end as title
-      from (select text_hash, {distance} as distance from embedding where model_id = {model}
-             order by {distance} limit {scanned}) nearest
+      from (select text_hash, distance
+              from (select text_hash, {distance} as distance from embedding where model_id = {model}
+                     order by {distance} limit {_PASSED_OVER * scanned}) vector
+             where {_in_use("vector")} limit {scanned}) nearest
      cross join lateral (
-          (select chunk.id, chunk.item_id, false as titled from chunk
-            where chunk.text_hash = nearest.text_hash
-              and coalesce(chunk.tsv @@ (select query from required), true){inside}
-            limit {COPIES})
+          (select copy.id, copy.item_id, false as titled
+             from (select chunk.id, chunk.item_id, chunk.position from chunk
+                    where chunk.text_hash = nearest.text_hash
+                      and coalesce(chunk.tsv @@ (select query from required), true){inside}
+                    limit {MOST_COPIES}) copy
+             join item on item.id = copy.item_id order by item.key, copy.position limit {COPIES})
            union all
-          (select opening.id, item_title.item_id, true
-             from item_title cross join lateral ({_opening("item_title", inside)}) opening
-            where item_title.text_hash = nearest.text_hash limit {COPIES})) passage
+          (select copy.id, copy.item_id, true
+             from (select opening.id, item_title.item_id
+                     from item_title cross join lateral ({_opening("item_title", inside)}) opening
+                    where item_title.text_hash = nearest.text_hash limit {MOST_COPIES}) copy
+             join item on item.id = copy.item_id order by item.key limit {COPIES})) passage
      where not {unless} limit {2 * depth}"""
+
+
+def _in_use(of: str) -> str:
+    """Whether a passage or title has this text; looked up by key for each vector."""
+    return f"""coalesce(
+           (select true from chunk where chunk.text_hash = {of}.text_hash limit 1),
+           (select true from item_title where item_title.text_hash = {of}.text_hash limit 1))"""
 
 
 def _opening(of: str, inside: str = "") -> str:
@@ -380,21 +411,25 @@ def _fused(meaning: Meaning | None) -> str:
     vectors all lie close together count like others.
     """
     return f""", by_words as materialized (
-    select item_id, score, passages, rank, {_distance_of_best(meaning)} as distance from (
-        select item_id, max(score) as score, count(*) as passages, (array_agg(id order by score desc, id))[1] as best,
-               row_number() over (order by max(score) desc, item_id) as rank
-          from scored group by item_id
-         order by max(score) desc, item_id limit greatest({WORDS_DEPTH}, %(depth)s::integer)) item
+    select item_id, key, score, passages, rank, {_distance_of_best(meaning)} as distance from (
+        select item_id, item.key, score, passages, best, row_number() over (order by score desc, item.key) as rank
+          from (select item_id, max(score) as score, count(*) as passages,
+                       (array_agg(id order by score desc, position))[1] as best
+                  from scored group by item_id order by max(score) desc
+                 fetch first (greatest({WORDS_DEPTH}, %(depth)s::integer)) rows with ties) item_score
+          join item on item.id = item_id
+         order by score desc, item.key limit greatest({WORDS_DEPTH}, %(depth)s::integer)) item
 ), coverage as (
     select avg((distance is not null)::integer)::float8 as share, count(*) as candidates, max(score) as best
       from by_words
 ), by_meaning as (
-    select item_id, min(distance) as distance, count(*) as passages,
-           row_number() over (order by min(distance), item_id) as rank
-      from near group by item_id
+    select item_id, key, min(distance) as distance, count(*) as passages,
+           row_number() over (order by min(distance), key) as rank
+      from near group by item_id, key
 ), usual as ({_usual_distance(meaning)}
 ), fused as (
-    select item_id, by_words.rank as word_rank, by_words.score as word_score, by_meaning.rank as meaning_rank,
+    select item_id, coalesce(by_words.key, by_meaning.key) as key, by_words.rank as word_rank,
+           by_words.score as word_score, by_meaning.rank as meaning_rank,
            least(by_words.distance, by_meaning.distance) as distance,
            by_words.rank is null or by_words.distance is not null and share >= {LEAST_SHARE} as covered,
            greatest(by_words.passages, by_meaning.passages) as passages,
@@ -410,7 +445,7 @@ def _fused(meaning: Meaning | None) -> str:
 _PLACED = """, placed as (
     select item_id, coalesce(slot.place, word_rank) as place from (
         select item_id, word_rank, covered,
-               row_number() over (partition by covered order by score desc, item_id) as number
+               row_number() over (partition by covered order by score desc, key) as number
           from fused) item
       left join (
         select coalesce(word_rank, 1e9) as place, row_number() over (order by word_rank nulls last) as number
@@ -419,7 +454,7 @@ _PLACED = """, placed as (
     -- The best score belongs to the first place, and so on, whoever has it; no two are alike, since what follows is
     -- asked for by score.
     select fused.*, graded.score - number * 1e-12 as place_score
-      from (select item_id, row_number() over (order by place, fused.score desc, item_id) as number
+      from (select item_id, row_number() over (order by place, fused.score desc, key) as number
               from placed join fused using (item_id)) placed
       join (select score, row_number() over (order by score desc) as number from fused) graded using (number)
       join fused using (item_id)
@@ -433,7 +468,7 @@ _PLACED = """, placed as (
            row_number() over (partition by item_id order by
                coalesce(scored.score / nullif(top.word_score, 0), 0)
                    + case when covered then %(weight)s::float8 * coalesce(1 - near.distance, 0) else 0 end desc,
-               near.distance, id) as place
+               near.distance, coalesce(scored.position, near.position)) as place
       from scored full join near using (id, item_id) join top using (item_id)
 )"""
 
@@ -453,12 +488,13 @@ def _distance_of_best(meaning: Meaning | None) -> str:
 
 
 def _usual_distance(meaning: Meaning | None) -> str:
-    """How far texts at random are from what is asked: those with the lowest hashes, which are as random as any."""
+    """How far texts at random are from what is asked: of those in use the lowest hashes, which are as random as any."""
     if meaning is None:
         return "select null::float8 as distance"
     return f"""
     select avg(distance) as distance from (
-        select {_distance(meaning)} as distance from embedding where model_id = {meaning.model_id}
+        select {_distance(meaning)} as distance from embedding
+         where model_id = {meaning.model_id} and {_in_use("embedding")}
          order by model_id, text_hash limit {SAMPLED_VECTORS}) sample"""
 
 

@@ -1,63 +1,99 @@
-"""How rare words are: counted anew when much was written, and asked for the word that a typo may have meant."""
+"""How rare words are, counted at the end of each run that changed passages; and the word that a typo may have meant.
+
+The counts are a function of the passages that there are, and not of how they came about: a refreshed index ranks as a
+rebuilt one. Each passage that is stored, changed or deleted is noted in the transaction that does it. A count adds what
+differs, or counts anew where that is cheaper; both give the same.
+"""
 
 import string
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock, try_hold
-from rowen.store.rows import all_rows, scalar
+from rowen.store.rows import all_rows, one, scalar
 
 __all__ = ["corrections", "note", "telling", "variants"]
 
 SAMPLE = 50_000
-"""Of more passages so many are counted, and the counts scaled up: a recount takes a second or two, never minutes."""
+"""Of more passages at most so many are counted, and the counts scaled up: a whole count takes a second or two."""
 
-STALE_SHARE = 0.1
-"""Counts are made anew when more than this share of the passages was written since: an idf hardly moves by less."""
+ANEW_SHARE = 0.25
+"""With more changes than this share of the passages all are counted anew: to add up one costs three times as much as to
+count one, and a changed passage is two. At half of that, or at twice, a count takes a half longer at most."""
+# Passages that others store meanwhile may move the bound of the sample once more; the next count puts it right.
+_MOST_COUNTS = 3
 _LETTERS = string.ascii_lowercase
 # Of a shorter word too many others differ by one letter; of a longer one the guesses (54 a letter) become many.
 _SHORTEST, _LONGEST = 4, 24
 
-# Only what differs by more than a tenth is written: an idf hardly moves by less.
-_COUNT = """
-with counted as materialized (
-    select word as lexeme, ceil(ndoc * %(scale)s::float8)::bigint as passages
-      from ts_stat(%(query)s) where ndoc > %(rarer)s
+# Counted are passages whose text hash is below a bound: half of them, a quarter, and so on, the same in each database.
+_IN_SAMPLE = "(%(bound)s::bytea is null or text_hash < %(bound)s::bytea)"
+_ANEW = f"""
+with noted as (
+    delete from term_change
+), total as materialized (
+    select count(*) as passages from chunk
+), sample as materialized (
+    select count(*) as passages, coalesce(sum(length(tsv)), 0) as lengths from chunk where {_IN_SAMPLE}
+), counted as materialized (
+    select word as lexeme, ndoc * %(scale)s::bigint as passages from ts_stat(%(query)s)
 ), gone as (
     delete from term where not exists (select from counted where counted.lexeme = term.lexeme)
 ), counts as (
     insert into term select lexeme, passages from counted
-    on conflict (lexeme) do update set passages = excluded.passages
-     where abs(term.passages - excluded.passages) > 0.1 * term.passages
+    on conflict (lexeme) do update set passages = excluded.passages where term.passages <> excluded.passages
 )
-update term_count set passages = %(passages)s, written = 0, counted_at = now(),
-       mean_length = coalesce((select avg(length(tsv)) from (select tsv from chunk limit %(sample)s) passage), 0)
+update term_count set passages = total.passages, halvings = %(halvings)s, counted = sample.passages,
+       lengths = sample.lengths, mean_length = sample.lengths::float8 / greatest(sample.passages, 1), counted_at = now()
+  from total, sample
+"""  # noqa: S608 (of constants)
+# All parts of one statement see the same: what is committed meanwhile is noted still, and added by the next count.
+_ADD = f"""
+with noted as materialized (
+    delete from term_change returning number, chunk_id, text_hash, tsv
+), earliest as (
+    select distinct on (chunk_id) chunk_id, text_hash, tsv from noted order by chunk_id, number
+), difference as materialized (
+    select -1 as sign, text_hash, tsv from earliest where tsv is not null
+    union all
+    select 1, chunk.text_hash, chunk.tsv from earliest join chunk on chunk.id = chunk_id
+), sampled as materialized (
+    select sign, tsv from difference where {_IN_SAMPLE}
+), totals as (
+    update term_count set passages = term_count.passages + (select coalesce(sum(sign), 0) from difference),
+           counted = counted + changed.passages, lengths = term_count.lengths + changed.lengths,
+           mean_length = (term_count.lengths + changed.lengths)::float8 / greatest(counted + changed.passages, 1),
+           counted_at = now()
+      from (select coalesce(sum(sign), 0) as passages, coalesce(sum(sign * length(tsv)), 0) as lengths
+              from sampled) changed
+)
+merge into term using (
+    select lexeme, sum(sign) * %(scale)s::bigint as passages
+      from sampled cross join lateral unnest(tsvector_to_array(tsv)) as lexeme
+     group by lexeme having sum(sign) <> 0) as changed on term.lexeme = changed.lexeme
+ when matched and term.passages + changed.passages <= 0 then delete
+ when matched then update set passages = term.passages + changed.passages
+ when not matched and changed.passages > 0 then insert (lexeme, passages) values (changed.lexeme, changed.passages)
+"""  # noqa: S608 (of constants)
+_CHANGED = """
+select exists (select from term_change) or halvings is null and exists (select from chunk) from term_count
+"""
+_STATE = """
+select passages, halvings, (select count(*) from term_change),
+       case when halvings is null then (select count(*) from chunk) end
+  from term_count
 """
 
 
-# What a run wrote that was killed before it could say so: the server's own estimate tells of it, which may lag as well.
-_BEHIND = """
-select passages = 0 and exists (select from chunk)
-       or reltuples > passages * (1 + %s::float8) and counted_at < now() - interval '1 hour'
-  from term_count, pg_class where oid = 'chunk'::regclass
-"""
+async def note(database: Database) -> bool:
+    """Count words if passages were changed; returns whether it did.
 
-
-async def note(database: Database, written: int) -> bool:
-    """Note that passages were written, and recount words if they are many; returns whether it did.
-
-    Nothing waits for the count but its caller: it reads a snapshot, and writes what only search reads.
+    Nothing waits for the count but its caller: it reads what is committed, and writes what only search reads.
     """
-    async with database.transaction() as c:
-        if written:
-            many = await scalar(
-                c,
-                "update term_count set written = written + %s returning written > passages * %s::float8",
-                [written, STALE_SHARE],
-            )
-        else:
-            many = await scalar(c, _BEHIND, [STALE_SHARE])
-    if not many:
+    async with database.connection() as c:
+        changed = await scalar(c, _CHANGED)
+    if not changed:
         return False
     async with database.transaction() as c:
         return await _count(c)
@@ -66,22 +102,42 @@ async def note(database: Database, written: int) -> bool:
 async def _count(c: Connection) -> bool:
     if not await try_hold(c, Lock.TERMS):
         return False
-    passages: int = await scalar(c, "select count(*) from chunk")
-    share = min(1.0, SAMPLE / max(passages, 1))
-    counted = "select tsv from chunk"
-    if share < 1:
-        counted += f" tablesample system ({share * 100:.4f}) repeatable (0)"
-    await c.execute(
-        _COUNT,
-        {
-            "query": counted,
-            "scale": 1 / share,
-            "rarer": 0 if share == 1 else 1,
-            "passages": passages,
-            "sample": SAMPLE,
-        },
-    )
+    state = await one(c, _STATE)
+    assert state is not None  # noqa: S101 (the table has one row)
+    passages, halvings, changes, uncounted = state
+    if uncounted is not None or changes > ANEW_SHARE * passages:
+        await _count_anew(c, _halvings(uncounted if uncounted is not None else passages))
+    else:
+        await c.execute(_ADD, _sample(halvings))
+    # How many passages there are is known only now; they decide how many are counted.
+    for _ in range(_MOST_COUNTS):
+        row = await one(c, "select passages, halvings from term_count")
+        assert row is not None  # noqa: S101 (the table has one row)
+        if row[1] == (due := _halvings(row[0])):
+            return True
+        await _count_anew(c, due)
     return True
+
+
+async def _count_anew(c: Connection, halvings: int) -> None:
+    sample = _sample(halvings)
+    query = "select tsv from chunk"
+    if (bound := sample["bound"]) is not None:
+        query += f" where text_hash < '\\x{bound.hex()}'"
+    await c.execute(_ANEW, {**sample, "halvings": halvings, "query": query})
+
+
+def _halvings(passages: int) -> int:
+    """How often the passages are halved until no more are counted than the sample has."""
+    halvings = 0
+    while passages >> halvings > SAMPLE:
+        halvings += 1
+    return halvings
+
+
+def _sample(halvings: int) -> dict[str, Any]:
+    bound = None if halvings == 0 else (1 << (32 - halvings)).to_bytes(4)
+    return {"bound": bound, "scale": 1 << halvings}
 
 
 async def corrections(c: Connection, words: Sequence[str]) -> dict[str, str]:
