@@ -101,6 +101,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "schema remove": ("schema remove lamp@1.0.0",),
     "schema show": ("schema show product",),
     "costs": ("costs --since 30d",),
+    "circuits": ("circuits", "circuits --json"),
+    "circuits reset": ("circuits reset portal.example.org", "circuits reset --all"),
     "worker": ("worker", "worker --until-idle"),
     "poke": ("poke docs", "poke https://docs.example.org/guide/hay"),
     "push": ("push",),
