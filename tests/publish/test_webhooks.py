@@ -12,10 +12,12 @@ import pytest
 from aiohttp import web
 
 from rowen import Complete, Fetched, RefusedError, UsageError
+from rowen.jobs import deliveries
 from tests.conftest import House
 from tests.harvest.shop import market, stock
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.site import Page, Site
+from tests.store.interleaving import Moment, OtherClient, OtherProcess
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
 
@@ -291,3 +293,101 @@ async def test_what_is_wrong_is_refused_when_it_is_added(
             await _hook(r, receiver)
 
         assert len(await r.webhooks()) == 1
+
+
+LINES = """
+insert into change (number, source_id, source, kind, key, url, title)
+select coalesce((select max(number) from change), 0) + n, 1, 'one', 'created', int8send(n), 'https://example.org/' || n,
+       ''
+  from generate_series(1, {}) as n
+"""
+
+
+async def test_more_changes_than_are_read_at_a_time_all_arrive(house: House, receiver: Receiver) -> None:
+    house.execute(LINES.format(1_234))
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver, since=0)
+        delivered = await r.deliver("team")
+        (hook,) = await r.webhooks()
+
+    assert (delivered, hook.after, hook.waiting) == (1_234, 1_234, 0)
+    assert sorted(receiver.accepted) == list(range(1, 1_235))
+
+
+async def test_a_receiver_that_wants_few_of_many_changes_is_brought_up_to_the_end(
+    house: House, receiver: Receiver
+) -> None:
+    house.execute(LINES.format(1_234))
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver, since=0, kinds=["deleted"])
+        delivered = await r.deliver("team")
+        (hook,) = await r.webhooks()
+
+    assert (delivered, hook.after, hook.waiting, receiver.heard) == (0, 1_234, 0, [])
+
+
+async def test_a_second_process_that_delivers_at_any_moment_neither_hides_a_change_nor_moves_the_number_back(
+    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "_BATCH", 4)
+    async with house.open(trust_database=True) as r:
+        await _grow(r, 1)
+        await _hook(r, receiver, since=0)
+        with OtherClient(house) as other, OtherProcess(house, lock_timeout_ms=200) as process:
+
+            def deliver() -> bool:
+                other.store()
+                house.execute(LINES.format(5))
+                process.call(lambda rowen: rowen.deliver("team"))
+                numbers.append(_after(house))
+                return True
+
+            number, moment = 1, Moment(0, deliver)
+            while number <= moment.count or not moment.count:
+                house.execute(LINES.format(6))
+                numbers: list[int] = []
+                moment = Moment(number, deliver)
+                await moment.during(r.deliver("team"))
+                numbers.append(_after(house))
+                await r.deliver("team")
+                assert numbers == sorted(numbers), f"the number went back at moment {number}"
+                assert set(receiver.accepted) == set(range(1, _after(house) + 1)), f"moment {number}"
+                number += 1
+        (hook,) = await r.webhooks()
+
+    assert (hook.waiting, hook.ahead) == (0, ())
+    assert number > 20
+
+
+def _after(house: House) -> int:
+    [(after,)] = house.query("select after from webhook")
+    return int(after)
+
+
+async def test_a_replay_at_any_moment_of_a_delivery_sends_all_once_more(
+    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "_BATCH", 4)
+    house.execute(LINES.format(10))
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver, since=0)
+        with OtherProcess(house, lock_timeout_ms=200) as process:
+            heard = 0
+
+            def replay() -> bool:
+                nonlocal heard
+                done = process.call(lambda rowen: rowen.resume_webhook("team", since=3))
+                heard = len(receiver.heard)
+                return done
+
+            number, moment = 1, Moment(0, replay)
+            while number <= moment.count or not moment.count:
+                await r.resume_webhook("team", since=0)
+                moment = Moment(number, replay)
+                await moment.during(r.deliver("team"))
+                await r.deliver("team")
+                told = {one["data"]["number"] for one in receiver.heard[heard:]}
+                assert not moment.acted or told >= set(range(4, 11)), f"{sorted(told)} after moment {number}"
+                number += 1
+
+    assert number > 20

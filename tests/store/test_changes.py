@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,9 @@ async def test_a_reader_never_sees_a_number_before_a_smaller_one(house: House) -
         seen: list[int] = []
         while not done.is_set() or len(seen) < await _last(database):
             async with database.connection() as c:
-                seen.extend(change.number for change in await changes.read(c, after=seen[-1] if seen else 0))
+                found = await changes.read_after(c, seen[-1] if seen else 0)
+                assert found.reached == max([*seen, *(change.number for change in found.lines)], default=0)
+                seen.extend(change.number for change in found.lines)
         return seen
 
     watching = asyncio.create_task(watch())
@@ -183,14 +186,21 @@ async def test_a_reader_of_one_source_passes_over_the_lines_of_others_once(house
     await append(database, other, 30)
 
     async with database.connection() as c:
-        first = await changes.read_batch(c, after=0, limit=5, source="s")
-        again = await changes.read_batch(c, after=first.after, limit=5, source="s")
-        full = await changes.read_batch(c, after=0, limit=5, source="o")
+        first = await changes.read_after(c, 0, limit=5, **of("s"))
+        again = await changes.read_after(c, first.reached, limit=5, **of("s"))
+        full = await changes.read_after(c, 0, limit=5, **of("o"))
+        beyond = await changes.read_after(c, 99)
     await database.close()
 
-    assert ([line.number for line in first.lines], first.after, first.is_all) == ([1, 2], 32, True)
-    assert (again.lines, again.after) == ([], 32)
-    assert (len(full.lines), full.after, full.is_all) == (5, 7, False)
+    assert ([line.number for line in first.lines], first.reached, first.is_all) == ([1, 2], 32, True)
+    assert (again.lines, again.reached) == ([], 32)
+    assert (len(full.lines), full.reached, full.is_all) == (5, 7, False)
+    assert beyond == ([], 99, True)
+
+
+def of(source: str) -> dict[str, Any]:
+    where, values = changes.of_source(source)
+    return {"where": where, "values": values}
 
 
 async def test_readers_outlive_a_restart_of_the_server(house: House, server: Server) -> None:

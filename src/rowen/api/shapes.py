@@ -166,7 +166,7 @@ def _all_shapes() -> dict[str, Shape]:
         "ItemDiff": _shape_of(ItemDiff, without=("title",), title=BeforeAfter),
         "AppliedSource": _shape_of(AppliedSource, without=("changes",), changes=dict[str, Any], deed=str),
         "StatementTarget": _shape_of(StatementTarget, without=("id", "source_id")),
-        "Webhook": _shape_of(Webhook, without=("id", "ahead", "wants"), **_fields(WebhookFilter)),
+        "Webhook": _shape_of(Webhook, without=("id", "ahead", "wants", "replays"), **_fields(WebhookFilter)),
         "SavedSearch": _shape_of(SavedSearch, without=("id",)),
         "Schema": _shape_of(Schema, without=("hash",)),
         "SchemaComparison": _shape_of(SchemaComparison, without=("changes",), changes=_list(_shape_of(SchemaChange))),

@@ -28,6 +28,7 @@ from rowen.model.webhook import Webhook
 from rowen.publish.notices import MOST_IN_A_NOTICE, notice, send
 from rowen.publish.webhook import GIVE_UP, message, verdict, wait_s
 from rowen.store import publications, webhooks
+from rowen.store.changes import LogBatch
 from rowen.store.webhooks import Attempt
 
 __all__ = ["deliver", "deliver_job", "subject_of"]
@@ -72,12 +73,12 @@ async def deliver(
                 webhook = await webhooks.by_id(c, webhook_id)
                 if webhook is None or webhook.state != "active":
                     break
-                lines, done = await webhooks.pending(c, webhook, limit=_BATCH)
-            if client is None and lines:
+                batch = await webhooks.pending(c, webhook, limit=_BATCH)
+            if client is None and batch.lines:
                 client = await stack.enter_async_context(_client(engine))
-            told = await _tell(engine, client, webhook, lines, done, chance, is_stopped=is_stopped, progress=progress)
+            told = await _tell(engine, client, webhook, batch, chance, is_stopped=is_stopped, progress=progress)
             delivered += told
-            if told < len(lines) or len(lines) < _BATCH:
+            if told < len(batch.lines) or batch.is_all:
                 break
     return delivered
 
@@ -101,12 +102,12 @@ class _Telling:
     ones were as well, so that a crash repeats only what was not written yet.
     """
 
-    def __init__(self, engine: Engine, webhook: Webhook, lines: Sequence[Change], done: int) -> None:
+    def __init__(self, engine: Engine, webhook: Webhook, batch: LogBatch) -> None:
         self._engine = engine
         self._webhook = webhook
-        self._lines = lines
-        self._done = done
-        self._waiting = iter(lines)
+        self._lines = batch.lines
+        self._reached = batch.reached
+        self._waiting = iter(batch.lines)
         self._acknowledged: set[int] = set(webhook.ahead)
         self._unwritten: list[Attempt] = []
         self._first = 0
@@ -136,7 +137,7 @@ class _Telling:
         while self._first < len(self._lines) and self._lines[self._first].number in self._acknowledged:
             self._first += 1
         if self._first == len(self._lines):
-            return self._done
+            return self._reached
         return self._lines[self._first - 1].number if self._first else self._webhook.after
 
     async def write(self) -> None:
@@ -148,7 +149,7 @@ class _Telling:
         ahead = sorted(number for number in self._acknowledged if number > after)
         async with self._engine.database.transaction() as c:
             await webhooks.record(c, self._webhook.id, attempts)
-            await webhooks.settle_success(c, self._webhook.id, after, ahead)
+            await webhooks.settle_success(c, self._webhook, after=after, ahead=ahead)
         self._failures, self._failing_since = 0, None
 
     async def write_failure(self, random: Random) -> None:
@@ -172,16 +173,15 @@ async def _tell(
     engine: Engine,
     client: Client | None,
     webhook: Webhook,
-    lines: Sequence[Change],
-    done: int,
+    batch: LogBatch,
     random: Random,
     *,
     is_stopped: Callable[[], bool],
     progress: Callable[[], None],
 ) -> int:
     """Send some changes, a few at a time; stops at the first that fails. Returns how many were acknowledged."""
-    telling = _Telling(engine, webhook, lines, done)
-    send = _sender(engine, client, webhook) if lines else None
+    telling = _Telling(engine, webhook, batch)
+    send = _sender(engine, client, webhook) if batch.lines else None
     # People get one message about many changes, one after the other.
     most, at_once = (MOST_IN_A_NOTICE, 1) if webhook.form == "notice" else (1, _AT_ONCE)
 

@@ -25,8 +25,9 @@ class WebhookFilter:
 class Webhook:
     """One receiver: a program at a URL, or people (`notice`), whose `url` is a reference to where it is found.
 
-    `after` is the number up to which all is done; `failures` counts calls in a row that failed, `next_try_at` says when
-    it is called again. One that failed for days, or said that it is gone, is `disabled`.
+    `after` is the number up to which every change is delivered or not wanted; `ahead` are later ones that were
+    delivered. `replays` counts how often somebody chose another number. `failures` counts calls in a row that failed,
+    `next_try_at` says when it is called again. One that failed for days, or said that it is gone, is `disabled`.
     """
 
     id: int
@@ -44,6 +45,7 @@ class Webhook:
     ahead: tuple[int, ...] = ()
     waiting: int = 0
     form: WebhookForm = "webhook"
+    replays: int = 0
 
 
 @dataclass(frozen=True, slots=True)

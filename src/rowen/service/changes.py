@@ -39,8 +39,9 @@ class Changes:
         async with self._database.connection() as c:
             number = place[0] if place else await self._number(c, since)
             more = None if limit is None else limit + 1
-            found = await changes.read(c, after=number, limit=more, source=source)
-        return page_of(found, limit, listing, lambda change: [change.number])
+            where, values = changes.of_source(source)
+            found = await changes.read_after(c, number, limit=more, where=where, values=values)
+        return page_of(found.lines, limit, listing, lambda change: [change.number])
 
     async def newest(
         self,

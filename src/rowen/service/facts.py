@@ -151,7 +151,7 @@ def _diff(diff: ItemDiff) -> dict[str, Any]:
 def _webhook(webhook: Webhook) -> dict[str, Any]:
     plain = asdict(webhook)
     wants = plain.pop("wants")
-    del plain["id"], plain["ahead"]
+    del plain["id"], plain["ahead"], plain["replays"]
     return {**plain, **wants}
 
 

@@ -5,9 +5,9 @@ committed before n + 1 is given out, and a reader that has seen n never finds a 
 numbers rise, although transactions begin in another order than they log: who reads by time misses nothing either.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 from rowen.model.hashes import Hash
 from rowen.model.run import Change, ChangeKind
@@ -16,7 +16,7 @@ from rowen.model.statements import StatementDelta
 from rowen.store import log_search, statements
 from rowen.store.database import Connection
 from rowen.store.locks import Lock, hold
-from rowen.store.rows import list_of, scalar
+from rowen.store.rows import all_rows, list_of, scalar
 
 __all__ = [
     "LISTEN",
@@ -24,14 +24,16 @@ __all__ = [
     "Connection",
     "LogBatch",
     "LogLine",
+    "Stretch",
     "append",
     "has_run",
     "last_number",
     "newest",
+    "next_stretch",
     "number_before",
     "number_of_last",
-    "read",
-    "read_batch",
+    "of_source",
+    "read_after",
 ]
 
 _CHANNEL = "rowen_change"
@@ -88,20 +90,74 @@ async def append(c: Connection, source: Source, run_id: int | None, lines: Seque
     await c.execute(_TELL)
 
 
-async def read(c: Connection, *, after: int = 0, limit: int | None = None, source: str | None = None) -> list[Change]:
-    """The lines after a number, in order."""
-    return await list_of(
+class LogBatch(NamedTuple):
+    """Lines after a number, the number up to which the log was read, and whether it ended there.
+
+    Between the lines' numbers and `reached` there is nothing else that the reader wants: it may go on from `reached`.
+    """
+
+    lines: list[Change]
+    reached: int
+    is_all: bool
+
+
+async def read_after(
+    c: Connection,
+    after: int,
+    *,
+    limit: int | None = None,
+    where: LiteralString = "true",
+    values: Mapping[str, Any] | None = None,
+) -> LogBatch:
+    """Read the next lines after a number, at most so many, and how far the log was read.
+
+    Every consumer that keeps a position moves it to `reached`, and to nothing else. Both come from one statement, which
+    has one snapshot: with two, a line that is committed between them is in no batch, and below the next position.
+    """
+    rows = await all_rows(
         c,
-        Change,
         f"""
-        select number, kind, url, title, source, at, run_id as run, moved_from, schema, diff
-          from change where number > %(after)s and {_of(source)} order by number limit %(limit)s
-        """.encode(),  # noqa: S608 (a condition of our own)
-        {"after": after, "limit": limit, "source": source},
+        select last.number, line.*
+          from (select coalesce(max(number), 0) as number from change) last
+          left join (
+               select number, kind, url, title, source, at, run_id, moved_from, schema, diff
+                 from change where number > %(after)s and {where} order by number limit %(limit)s
+               ) line on true
+         order by line.number
+        """.encode(),  # noqa: S608 (conditions of our own)
+        {**(values or {}), "after": after, "limit": limit},
     )
+    lines = [Change(*line) for _, *line in rows if line[0] is not None]
+    if limit is not None and len(lines) == limit:
+        return LogBatch(lines, lines[-1].number, is_all=False)
+    return LogBatch(lines, max(after, rows[0][0]), is_all=True)
 
 
-def _of(source: str | None) -> str:
+class Stretch(NamedTuple):
+    """The lines above one number, up to another that was committed when the stretch was chosen."""
+
+    after: int
+    upto: int
+    is_all: bool
+
+
+async def next_stretch(c: Connection, after: int, *, lines: int | None = None) -> Stretch:
+    """Choose the next stretch of the log, of so many lines at most, for a consumer that reads it by its own statements.
+
+    Lines become visible in the order of their numbers. So each later statement that asks for numbers above `after` and
+    up to `upto` sees all of them.
+    """
+    last = max(after, await last_number(c))
+    upto = last if lines is None else min(after + lines, last)
+    return Stretch(after, upto, is_all=upto == last)
+
+
+def of_source(source: str | None) -> tuple[LiteralString, dict[str, Any]]:
+    """The condition and values of `read_after` for the lines of one source, or of all."""
+    return ("true", {}) if source is None else (_of(source), {"source": source})
+
+
+def _of(source: str | None) -> LiteralString:
     """Whether a line is of a source; said in a way that leads to its index."""
     return "true" if source is None else "source = %(source)s"
 
@@ -189,23 +245,6 @@ async def number_of_last(c: Connection, count: int, *, source: str | None = None
         {"count": count, "source": source},
     )
     return int(number or 0)
-
-
-class LogBatch(NamedTuple):
-    """Lines of the log, the number to read on from, and whether these were all that there were."""
-
-    lines: list[Change]
-    after: int
-    is_all: bool
-
-
-async def read_batch(c: Connection, *, after: int, limit: int, source: str | None = None) -> LogBatch:
-    """At most so many lines after a number; lines of other sources are passed over, and not looked at again."""
-    last = await last_number(c)
-    lines = await read(c, after=after, limit=limit, source=source)
-    if len(lines) == limit:
-        return LogBatch(lines, lines[-1].number, is_all=False)
-    return LogBatch(lines, max(after, last, *(line.number for line in lines[-1:])), is_all=True)
 
 
 async def last_number(c: Connection) -> int:

@@ -80,6 +80,7 @@ class Listener:
         await self._stop()
 
     async def _batches(self, after: int, source: str | None, batch: int) -> AsyncGenerator[list[Change]]:
+        where, values = changes.of_source(source)
         down_since: float | None = None
         failures = 0
         while not self._closed:
@@ -87,7 +88,7 @@ class Listener:
             news = self._news
             try:
                 async with self._reads, self._database.connection() as c:
-                    lines, after, is_all = await changes.read_batch(c, after=after, source=source, limit=batch)
+                    lines, after, is_all = await changes.read_after(c, after, limit=batch, where=where, values=values)
             except StoreUnavailableError:
                 down_since, failures = down_since if down_since is not None else self._clock(), failures + 1
                 if self._clock() - down_since > self._give_up_s:

@@ -8,8 +8,8 @@ from psycopg.rows import TupleRow
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.model.caps import error_within
-from rowen.model.run import Change
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm, WebhookState
+from rowen.store.changes import LogBatch, read_after
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
 
@@ -37,8 +37,19 @@ _DELIVERIES_KEPT = 10_000
 
 _SELECT = """
 select id, name, url, secrets, sources, kinds, query, after, state, failures, failing_since, next_try_at, last_error,
-       created_at, ahead, (select coalesce(max(number), 0) from change) - after as waiting, form
+       created_at, ahead,
+       greatest((select coalesce(max(number), 0) from change) - after - cardinality(ahead), 0) as waiting, form, replays
   from webhook
+"""
+# Two processes may tell one receiver: a worker that was frozen, or a person who does not wait. Each knows up to which
+# number all is delivered, and some later ones; what either knows is true, so both are kept. Only what was begun before
+# a replay says nothing about it.
+_DELIVERED = """
+after = case when replays = %(replays)s then greatest(after, %(after)s) else after end,
+ahead = case when replays = %(replays)s
+             then array(select distinct number from unnest(ahead || %(ahead)s::bigint[]) as number
+                         where number > greatest(after, %(after)s) order by number)
+             else ahead end
 """
 
 
@@ -64,7 +75,7 @@ class Attempt(NamedTuple):
 
 def _webhook(row: TupleRow) -> Webhook:
     number, name, url, secrets, sources, kinds, query, after, state, failures, since, next_try, error, *rest = row
-    created_at, ahead, waiting, form = rest
+    created_at, ahead, waiting, form, replays = rest
     wants = WebhookFilter(tuple(sources or ()), tuple(kinds or ()), query)
     return Webhook(
         number,
@@ -82,6 +93,7 @@ def _webhook(row: TupleRow) -> Webhook:
         tuple(ahead),
         waiting,
         form,
+        replays,
     )
 
 
@@ -149,7 +161,8 @@ async def set_secrets(c: Connection, webhook_id: int, secrets: Sequence[str]) ->
 async def set_after(c: Connection, webhook_id: int, after: int) -> None:
     """Go on after another number: an earlier one sends what was sent before once more."""
     await c.execute(
-        "update webhook set after = %s, ahead = '{}', next_try_at = null where id = %s", [after, webhook_id]
+        "update webhook set after = %s, ahead = '{}', replays = replays + 1, next_try_at = null where id = %s",
+        [after, webhook_id],
     )
 
 
@@ -159,37 +172,28 @@ async def ready(c: Connection) -> list[int]:
     return [number for (number,) in rows]
 
 
-async def pending(c: Connection, webhook: Webhook, *, limit: int) -> tuple[list[Change], int]:
-    """The next changes that a receiver is to hear of, and the number up to which there is nothing else."""
-    lines = await list_of(
+async def pending(c: Connection, webhook: Webhook, *, limit: int) -> LogBatch:
+    """Read the next changes that a receiver wants and did not acknowledge yet."""
+    return await read_after(
         c,
-        Change,
-        """
-        select change.number, change.kind, change.url, change.title, change.source, change.at, run_id as run,
-               moved_from, schema, diff
-          from change
-         where number > %(after)s and number <> all(%(ahead)s::bigint[])
-           and (%(sources)s::text[] is null or source = any(%(sources)s))
-           and (%(kinds)s::text[] is null or kind = any(%(kinds)s))
-           and (%(query)s::text is null or exists (
-                select from item join chunk on chunk.item_id = item.id
-                 where item.source_id = change.source_id and item.key = change.key
-                   and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
-         order by number limit %(limit)s
+        webhook.after,
+        limit=limit,
+        where="""
+        number <> all(%(ahead)s::bigint[])
+        and (%(sources)s::text[] is null or source = any(%(sources)s))
+        and (%(kinds)s::text[] is null or kind = any(%(kinds)s))
+        and (%(query)s::text is null or exists (
+             select from item join chunk on chunk.item_id = item.id
+              where item.source_id = change.source_id and item.key = change.key
+                and chunk.tsv @@ websearch_to_tsquery(text_config(item.language), words_apart(%(query)s))))
         """,
-        {
-            "after": webhook.after,
+        values={
             "ahead": list(webhook.ahead),
             "sources": list(webhook.wants.sources) or None,
             "kinds": list(webhook.wants.kinds) or None,
             "query": webhook.wants.query,
-            "limit": limit,
         },
     )
-    if len(lines) == limit:
-        return lines, lines[-1].number
-    row = await one(c, "select coalesce(max(number), 0) from change")
-    return lines, int(row[0]) if row else 0
 
 
 async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) -> None:
@@ -210,12 +214,12 @@ async def record(c: Connection, webhook_id: int, attempts: Sequence[Attempt]) ->
     )
 
 
-async def settle_success(c: Connection, webhook_id: int, after: int, ahead: Sequence[int] = ()) -> None:
-    """All up to a number is delivered, and some beyond it."""
+async def settle_success(c: Connection, webhook: Webhook, *, after: int, ahead: Sequence[int] = ()) -> None:
+    """Note that all up to a number is delivered to a receiver as it was read, and some beyond it."""
     await c.execute(
-        "update webhook set after = %s, ahead = %s, failures = 0, failing_since = null, next_try_at = null,"
-        " last_error = null where id = %s",
-        [after, list(ahead), webhook_id],
+        f"update webhook set {_DELIVERED}, failures = 0, failing_since = null, next_try_at = null, last_error = null"  # noqa: S608 (a constant)
+        " where id = %(id)s".encode(),
+        {"id": webhook.id, "replays": webhook.replays, "after": after, "ahead": list(ahead)},
     )
 
 
@@ -229,12 +233,21 @@ async def settle_failure(
     wait_s: float,
     disabled: bool,
 ) -> None:
-    """Not all was delivered: what was is remembered, and the receiver is called again later, or no more."""
+    """Note what was delivered before a call failed, and when the receiver is called again, or that it is no more."""
     await c.execute(
-        "update webhook set after = %s, ahead = %s, failures = failures + 1,"
-        " failing_since = coalesce(failing_since, now()), next_try_at = now() + make_interval(secs => %s),"
-        " last_error = %s, state = case when %s then 'disabled' else state end where id = %s",
-        [after, list(ahead), wait_s, error_within(error), disabled, webhook.id],
+        f"update webhook set {_DELIVERED}, failures = failures + 1,"  # noqa: S608 (a constant)
+        " failing_since = coalesce(failing_since, now()), next_try_at = now() + make_interval(secs => %(wait_s)s),"
+        " last_error = %(error)s, state = case when %(disabled)s then 'disabled' else state end"
+        " where id = %(id)s".encode(),
+        {
+            "id": webhook.id,
+            "replays": webhook.replays,
+            "after": after,
+            "ahead": list(ahead),
+            "error": error_within(error),
+            "wait_s": wait_s,
+            "disabled": disabled,
+        },
     )
 
 
