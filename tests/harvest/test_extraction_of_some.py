@@ -1,11 +1,18 @@
 """Facts of some items of a source: a schema may be meant for the pages at certain addresses only."""
 
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
 import pytest
 
-from rowen import Rowen
+from rowen import Complete, Fetched, Rowen
 from rowen.errors import UsageError
 from tests.conftest import House
-from tests.harvest.shop import market, stock
+from tests.harvest.shop import LAMP, market, stock
+from tests.portals.language_model import Model
+from tests.portals.scripted import Scripted, page, shows
+from tests.store.interleaving import Moment, OtherProcess
 
 
 async def lamps(r: Rowen) -> list[str]:
@@ -59,3 +66,31 @@ async def test_a_pattern_is_taken_by_the_letter_but_for_its_stars(house: House) 
             for wrong in ("", " ", "a\0b", "x" * 501):
                 with pytest.raises(UsageError, match="no pattern for URLs"):
                     await r.carry_schema("shop", "lamp@1", only_urls=[wrong])
+
+
+async def test_items_that_are_chosen_at_any_moment_of_a_pass_are_extracted(
+    house: House, kinds: Callable[[Any], None]
+) -> None:
+    kinds(Scripted)
+    shows(*(Fetched(page(f"{n}", f"Name: Lamp {n}")) for n in range(3)), Complete())
+
+    async def choose_all(other: Rowen) -> None:
+        await other.carry_schema("one", "lamp@1", only_urls=[])
+
+    with closing(Model("openai")) as model:
+        async with house.open(**model.settings, trust_database=True) as r:
+            await r.add("scripted:one", name="one")
+            await r.add_schema("lamp@1.0.0", LAMP)
+            await r.sync("one")
+            with OtherProcess(house, lock_timeout_ms=200) as process:
+                number, moment = 1, Moment(0, bool)
+                while number <= moment.count or not moment.count:
+                    await r.carry_schema("one", "lamp@1", only_urls=["*/0"])
+                    moment = Moment(number, lambda: process.call(choose_all))
+                    await moment.during(r.extract_source("one"))
+                    await r.extract_source("one")
+                    current = house.query("select count(*) from extraction_check where state = 'current'")
+                    [carried] = await r.carried_schemas("one")
+                    assert not moment.acted or (current, carried.pending) == ([(3,)], 0), f"moment {number}"
+                    number += 1
+    assert number > 20

@@ -6,6 +6,7 @@
 import argparse
 import base64
 import collections
+import itertools
 import os
 import sys
 import tempfile
@@ -24,7 +25,6 @@ SOURCES = 12
 WORKERS = 2
 _AT_ONCE = 5  # files that a folder gets at a time: the log grows in many small commits
 _SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
-_DUE = "update source_due set due_at = now(); select pg_notify('rowen_due', '')"
 
 
 class Delivered(NamedTuple):
@@ -57,13 +57,20 @@ def deliver_all(house: House, folder: Path, *, changes: int) -> Delivered:
                 for number in range(made, min(made + _AT_ONCE, changes)):
                     (place / f"{number}.md").write_text(f"# {place.name} {number}\n\nHere grows row {number}.\n")
                 made = min(made + _AT_ONCE, changes)
-            house.execute(_DUE)
-            until(lambda made=made: _last(house) >= made)
+            looks = itertools.count()
+            until(lambda made=made, looks=looks: _last(house) >= made or _make_due(house, next(looks)))
         until(lambda: house.query("select after from webhook") == [(changes,)])
         counts = collections.Counter(receiver.accepted)
     missing = [number for number in range(1, changes + 1) if number not in counts]
     [(after,)] = house.query("select after from webhook")
     return Delivered(_last(house), missing, [number for number, times in counts.items() if times > 1], after)
+
+
+def _make_due(house: House, look: int) -> None:
+    """Make all folders due, once and then twice a second: a job that ends just now sets the time of the next one."""
+    if look % 25 == 0:
+        house.execute("update source_due set due_at = now()")
+        house.execute("select pg_notify('rowen_due', '')")
 
 
 def _last(house: House) -> int:

@@ -123,9 +123,9 @@ class ExtractionPass:
     async def _work_off(self) -> None:
         async with self._database.transaction() as c:
             if self._order.everything and not self._order.dry_run:
-                await carried_schemas.look_again(c, self._source.id, self._carried.schema.name)
-                self._carried = self._carried._replace(extracted_to=0)
-            upto = await changes.last_number(c)
+                replays = await carried_schemas.look_again(c, self._source.id, self._carried.schema.name)
+                self._carried = self._carried._replace(extracted_to=0, replays=replays)
+            upto = (await changes.next_stretch(c, self._carried.extracted_to)).upto
             if not self._order.dry_run:
                 await carried_schemas.follow_moves(c, self._carried, upto=upto)
         after = 0 if self._order.everything else self._carried.extracted_to

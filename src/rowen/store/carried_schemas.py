@@ -53,6 +53,7 @@ class Carried(NamedTuple):
     rules: Mapping[str, Mapping[str, Any]]
     conditions: Sequence[str]
     only_urls: Sequence[str] = ()
+    replays: int = 0
 
 
 class PendingItem(NamedTuple):
@@ -69,7 +70,7 @@ class PendingItem(NamedTuple):
 
 _CARRIED = """
 schema.name, schema.version, schema.definition, schema.bundled, schema.created_at, schema.id,
-extracted_to, grounding, learns, rules, conditions, only_urls
+extracted_to, grounding, learns, rules, conditions, only_urls, replays
 """
 
 
@@ -123,7 +124,10 @@ async def carry(
                waits_for = null, waits_until = null, waits_code = null,
                extracted_to = case when held.schema_id = excluded.schema_id
                                     and held.only_urls = coalesce(%(only)s::text[], held.only_urls)
-                                   then held.extracted_to else 0 end
+                                   then held.extracted_to else 0 end,
+               replays = case when held.schema_id = excluded.schema_id
+                               and held.only_urls = coalesce(%(only)s::text[], held.only_urls)
+                              then held.replays else held.replays + 1 end
         """,
         {
             "source": source_id,
@@ -147,10 +151,16 @@ async def drop(c: Connection, source_id: int, name: str) -> bool:
     return bool(gone.rowcount)
 
 
-async def look_again(c: Connection, source_id: int, name: str) -> None:
-    """Put all items of a source on the work-list."""
-    await c.execute("update source_schema set extracted_to = 0 where source_id = %s and name = %s", [source_id, name])
+async def look_again(c: Connection, source_id: int, name: str) -> int:
+    """Put all items of a source on the work-list; returns how often that was done, which a pass has to know."""
+    replays = await scalar(
+        c,
+        "update source_schema set extracted_to = 0, replays = replays + 1 where source_id = %s and name = %s"
+        " returning replays",
+        [source_id, name],
+    )
     await c.execute("update extraction_check set change = 0 where source_id = %s and name = %s", [source_id, name])
+    return int(replays or 0)
 
 
 async def set_rules(c: Connection, source_id: int, name: str, rules: Mapping[str, Mapping[str, Any]]) -> None:
@@ -294,12 +304,15 @@ async def follow_moves(c: Connection, carried: Carried, *, upto: int) -> None:
 
 
 async def mark_extracted(c: Connection, carried: Carried, number: int) -> None:
-    """Note that all up to a line of the log is done; what waited waits no longer."""
+    """Note that all up to a line of the log is done; what waited waits no longer.
+
+    Nothing is noted where the items were put on the work-list again after `carried` was read.
+    """
     await c.execute(
         "update source_schema set extracted_to = greatest(extracted_to, %s), waits_for = null, waits_until = null,"
-        " waits_code = null where source_id = %s and name = %s and schema_id = %s"
+        " waits_code = null where source_id = %s and name = %s and schema_id = %s and replays = %s"
         " and (extracted_to < %s or waits_for is not null)",
-        [number, carried.source_id, carried.schema.name, carried.schema_id, number],
+        [number, carried.source_id, carried.schema.name, carried.schema_id, carried.replays, number],
     )
 
 
