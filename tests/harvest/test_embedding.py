@@ -300,9 +300,9 @@ async def test_a_large_load_takes_the_index_away_and_makes_it_anew(
         await sync(r, *pages(*range(6)))
     store = Claim.store
 
-    async def slowly(claim: Claim, vectors: Any) -> None:
+    async def slowly(claim: Claim, vectors: Any, **how: Any) -> None:
         await asyncio.sleep(0.1)
-        await store(claim, vectors)
+        await store(claim, vectors, **how)
 
     monkeypatch.setattr(Claim, "store", slowly)
     monkeypatch.setattr(flow, "LEAST_MEASURED", 2)

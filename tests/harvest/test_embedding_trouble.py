@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
+import psycopg
 import pytest
 
 from rowen import Complete, Fetched
-from rowen.errors import StoreUnavailableError, UsageError
+from rowen.errors import StoreError, StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
 from rowen.service.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
@@ -15,6 +17,8 @@ from tests.conftest import House
 from tests.harvest.embedded import is_direction_of, pages, sync, untitled, vectors_of
 from tests.portals.embedder import Provider, says, status, vectors
 from tests.portals.scripted import Scripted, shows
+from tests.seeds import numbers
+from tests.store.interleaving import Moment, OtherProcess
 
 
 @pytest.fixture(autouse=True)
@@ -242,11 +246,11 @@ async def test_a_crash_between_the_answer_and_the_commit_loses_one_batch(
         await sync(r, *pages(*range(30)))
     store, stored = Claim.store, 0
 
-    async def crash(claim: Claim, vectors: Any) -> None:
+    async def crash(claim: Claim, vectors: Any, **how: Any) -> None:
         nonlocal stored
         if stored >= 12:
             raise StoreUnavailableError("the power failed")
-        await store(claim, vectors)
+        await store(claim, vectors, **how)
         stored += len(vectors)
 
     monkeypatch.setattr(Claim, "store", crash)
@@ -259,6 +263,90 @@ async def test_a_crash_between_the_answer_and_the_commit_loses_one_batch(
     assert report is not None
     assert (report.embedded, report.pending) == (18, 0)
     assert len(provider.repeated()) == 4
+
+
+# The connection that stands for the right to embed, by its lock.
+CUT_OFF = """
+select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
+   and database = (select oid from pg_database where datname = current_database())
+"""
+
+
+MORE_TEXTS = """
+insert into chunk (item_id, position, heading, text, text_hash, tsv)
+select item.id, %s, '{}', told.text, sha256(told.text::bytea), ''
+  from item cross join lateral (select 'Row ' || %s || ' in ' || item.id as text) told
+"""
+
+
+def _more(house: House, number: int) -> None:
+    """Store a new text in each of four sources: no request holds texts of two sources."""
+    with psycopg.connect(house.conninfo, options="-c search_path=rowen,public") as connection:
+        connection.execute(MORE_TEXTS, [number, number])
+
+
+async def _four_sources(house: House) -> None:
+    async with house.open(embedder="none") as r:
+        for source in range(4):
+            shows(Fetched(untitled(f"{source}", f"Source {source}.")), Complete())
+            await r.sync(f"scripted:{source}")
+
+
+async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(house: House, provider: Provider) -> None:
+    few = {"embedder_batch": 2, "embedder_concurrency": 2}
+    await _four_sources(house)
+    async with house.open(**provider.settings, **few) as r:
+        await r.embed()
+        rounds, number, moment = numbers("moments of embedding"), 1, Moment(0, bool)
+        while number <= moment.count or not moment.count:
+            _more(house, number)
+            moment = Moment(number, lambda: bool(house.query(CUT_OFF)))
+            with suppress(StoreError):
+                await moment.during(r.embed())
+            report = await _at_last(r.embed)
+            assert (report.pending, provider.repeated()) == (0, {}), f"moment {number}"
+            number += 1 + next(rounds) % 8
+
+    assert number > 20
+    assert len(provider.received) == house.query("select count(*) from chunk")[0][0]
+
+
+async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_embed_was_lost(
+    house: House, provider: Provider
+) -> None:
+    few = {"embedder_batch": 2, "embedder_concurrency": 2}
+    await _four_sources(house)
+    async with house.open(**provider.settings, **few) as r:
+        await r.embed()
+        with OtherProcess(house, lock_timeout_ms=200, **provider.settings, **few) as process:
+
+            def lose() -> bool:
+                house.query(CUT_OFF)
+                return process.call(lambda other: _at_last(other.embed))
+
+            rounds, number, moment = numbers("moments of two processes"), 1, Moment(0, bool)
+            while number <= moment.count or not moment.count:
+                _more(house, number)
+                repeated = len(provider.repeated())
+                moment = Moment(number, lose)
+                with suppress(StoreError):
+                    await moment.during(r.embed())
+                report = await _at_last(r.embed)
+                in_flight = 2
+                assert report.pending == 0
+                assert len(provider.repeated()) - repeated <= in_flight, f"moment {number}: {provider.repeated()}"
+                number += 1 + next(rounds) % 8
+
+    assert number > 20
+    assert set(provider.repeated().values()) <= {2}
+
+
+async def _at_last(work: Callable[[], Any]) -> Any:
+    """Do something again until the connections that were cut off are found out."""
+    for _ in range(10):
+        with suppress(StoreError):
+            return await work()
+    raise AssertionError("the database does not come back")
 
 
 async def test_a_long_text_is_cut_and_counted(house: House, provider: Provider) -> None:

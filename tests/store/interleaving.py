@@ -82,7 +82,8 @@ class OtherClient:
 class OtherProcess:
     """The Python API on the same database, in a thread with a loop of its own; what waits for a lock gives up."""
 
-    def __init__(self, house: House, *, lock_timeout_ms: int) -> None:
+    def __init__(self, house: House, *, lock_timeout_ms: int, **settings: Any) -> None:
+        self._settings = settings
         self._house = House(
             make_conninfo(house.conninfo, options=f"-c lock_timeout={lock_timeout_ms}"), house.home / "other"
         )
@@ -91,7 +92,7 @@ class OtherProcess:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._opened = self._house.open(trust_database=True)
+        self._opened = self._house.open(trust_database=True, **self._settings)
         self._rowen = self._run(self._opened.__aenter__())
         return self
 

@@ -216,6 +216,7 @@ class Embedding:
                 if not (self._stopped.is_set() or is_lost) and part[0].source_id not in self._over_budget:
                     with charged_to(source_id=part[0].source_id):
                         try:
+                            await self._claim.check()
                             await self._embed_within_budget(part)
                         except StoreError:
                             is_lost = True
@@ -275,17 +276,12 @@ class Embedding:
 
     async def _store(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         async with self._writing:
-            await self._learn_dimensions(answer.dimensions)
             started = time.monotonic()
-            await self._claim.store([(p.text_hash, those) for p, those in zip(part, answer.vectors, strict=True)])
+            vectors = [(p.text_hash, those) for p, those in zip(part, answer.vectors, strict=True)]
+            await self._claim.store(vectors, dimensions=answer.dimensions if self._dimensions is None else None)
+            self._dimensions = self._dimensions or answer.dimensions
             self._store_s += time.monotonic() - started
         self._count(part, answer)
-
-    async def _learn_dimensions(self, dimensions: int) -> None:
-        if self._dimensions is None:
-            async with self._database.connection() as c:
-                await embeddings.set_dimensions(c, self.model.id, dimensions)
-            self._dimensions = dimensions
 
     def _count(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         """Count an answer, and for each source its share."""

@@ -36,7 +36,7 @@ from rowen.store.migrate import SCHEMA, migrate
 from rowen.store.rows import one
 from rowen.store.selftest import check_vectors
 
-__all__ = ["Connection", "Connections", "Database", "Patience", "in_our_words", "without_password"]
+__all__ = ["Connection", "Connections", "Database", "Patience", "has_news", "in_our_words", "without_password"]
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
@@ -334,7 +334,7 @@ class Database:
     async def _check(self, connection: Connection) -> None:
         """Make sure that a connection of the pool is alive; one that was just used is, unless its server hung up."""
         used_at = self._used_at.get(connection, -math.inf)
-        if asyncio.get_running_loop().time() - used_at > TRUSTED_S or _has_news(connection):
+        if asyncio.get_running_loop().time() - used_at > TRUSTED_S or has_news(connection):
             await AsyncConnectionPool.check_connection(connection)
 
     @asynccontextmanager
@@ -393,7 +393,7 @@ async def _server_connections(connection: Connection) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-def _has_news(connection: Connection) -> bool:
+def has_news(connection: Connection) -> bool:
     """Whether the server said something that it was not asked, as it does when it ends a session, or hung up."""
     news = select.poll()
     news.register(connection.fileno(), select.POLLIN)

@@ -6,16 +6,22 @@ down up to where all have vectors. And only the holder of a model's claim embeds
 another has in hand.
 """
 
+import asyncio
 import json
 import struct
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
+import psycopg
+from psycopg import errors
+
+from rowen.errors import StoreUnavailableError
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
-from rowen.store.database import Connection, Database, in_our_words
+from rowen.store.database import Connection, Database, has_news, in_our_words
 from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, try_hold, try_session
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
@@ -50,6 +56,8 @@ __all__ = [
     "stored",
 ]
 
+# How often a server that is being restarted is asked for a connection, so that what was answered can be stored.
+_AGAIN_S = 0.1
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack("!ii", 0, 0)
 _COPY_END = struct.pack("!h", -1)
 
@@ -120,7 +128,8 @@ class Claim:
     def __init__(self, database: Database, connection: Connection, model_id: int) -> None:
         self.model_id = model_id
         self.connection = connection
-        self._place = database.place
+        self._database = database
+        self._is_lost = False
 
     @classmethod
     async def take(cls, database: Database, model_id: int) -> "Claim | None":
@@ -137,14 +146,63 @@ class Claim:
         await connection.close()
         return None
 
-    async def store(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]]) -> None:
-        """Keep the vectors of texts, each as its half-precision numbers in network order; all of them or none."""
+    async def check(self) -> None:
+        """Raise where the claim is lost, so that nothing more is asked that another process may have asked already.
+
+        The server is asked only where it said something by itself, as it does when it ends a session.
+        """
+        if not self._is_lost and (self.connection.closed or has_news(self.connection)):
+            try:
+                await self.connection.execute("select")
+            except psycopg.OperationalError:
+                self._is_lost = self.connection.closed
+        if self._is_lost:
+            raise StoreUnavailableError(
+                f"The connection to {self._database.place} that stands for the right to embed was lost. "
+                "What was answered is stored; the rest is asked for by whoever embeds next."
+            )
+
+    async def store(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
+        """Keep the vectors of texts, each as its half-precision numbers in network order; all of them or none.
+
+        With `dimensions`, it is noted first how long the vectors of the model are. Answers are paid for. So they are
+        stored also where the claim was lost meanwhile, on another connection and beside those that another process has
+        stored since, and a server that restarts is waited for.
+        """
         rows = [self._row(text_hash, part, one) for text_hash, those in vectors for part, one in enumerate(those)]
-        with in_our_words(self._place):
-            async with self.connection.cursor().copy(
-                "copy embedding (model_id, text_hash, part, vector) from stdin (format binary)"
-            ) as copy:
-                await copy.write(_COPY_HEADER + b"".join(rows) + _COPY_END)
+        if await self._store_as_holder(rows, dimensions):
+            return
+        until = time.monotonic() + self._database.settings.database_patience_s
+        while True:
+            try:
+                async with self._database.transaction() as c:
+                    await self._note_dimensions(c, dimensions)
+                    await _store_beside(c, rows)
+                return
+            except StoreUnavailableError:
+                if time.monotonic() > until:
+                    raise
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _store_as_holder(self, rows: Sequence[bytes], dimensions: int | None) -> bool:
+        """Store on the claim's own connection; False where it was lost, or another process was quicker."""
+        if self._is_lost:
+            return False
+        with in_our_words(self._database.place):
+            try:
+                await self._note_dimensions(self.connection, dimensions)
+                await _copy(self.connection, "embedding", rows)
+            except errors.UniqueViolation:
+                return False
+            except psycopg.OperationalError:
+                if not self.connection.closed:
+                    raise
+                self._is_lost = True
+        return not self._is_lost
+
+    async def _note_dimensions(self, c: Connection, dimensions: int | None) -> None:
+        if dimensions is not None:
+            await set_dimensions(c, self.model_id, dimensions)
 
     def _row(self, text_hash: Hash, part: int, vector: bytes) -> bytes:
         return b"".join(
@@ -160,6 +218,24 @@ class Claim:
     async def release(self) -> None:
         """Let others embed."""
         await self.connection.close()
+
+
+async def _copy(c: Connection, table: LiteralString, rows: Sequence[bytes]) -> None:
+    async with c.cursor().copy(f"copy {table} (model_id, text_hash, part, vector) from stdin (format binary)") as copy:
+        await copy.write(_COPY_HEADER + b"".join(rows) + _COPY_END)
+
+
+async def _store_beside(c: Connection, rows: Sequence[bytes]) -> None:
+    """Keep vectors of texts that have none yet, all parts of a text or none; must run inside a transaction."""
+    await c.execute("create temporary table answered (like embedding) on commit drop")
+    await _copy(c, "answered", rows)
+    await c.execute(
+        "insert into embedding (model_id, text_hash, part, vector)"
+        " select model_id, text_hash, part, vector from answered"
+        " where not exists (select from embedding held where held.model_id = answered.model_id"
+        " and held.text_hash = answered.text_hash)"
+        " on conflict do nothing"
+    )
 
 
 _LAST = "greatest((select max(id) from chunk), (select max(id) from item_title), 0)"
