@@ -297,7 +297,7 @@ async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(ho
     await _four_sources(house)
     async with house.open(**provider.settings, **few) as r:
         await r.embed()
-        rounds, number, moment = numbers("moments of embedding"), 1, Moment(0, bool)
+        steps, number, moment = numbers("moments of embedding"), 1, Moment(0, bool)
         while number <= moment.count or not moment.count:
             _more(house, number)
             moment = Moment(number, lambda: bool(house.query(CUT_OFF)))
@@ -305,7 +305,7 @@ async def test_no_text_is_paid_twice_when_the_database_hangs_up_at_any_moment(ho
                 await moment.during(r.embed())
             report = await _at_last(r.embed)
             assert (report.pending, provider.repeated()) == (0, {}), f"moment {number}"
-            number += 1 + next(rounds) % 8
+            number += 1 + next(steps) % 8
 
     assert number > 20
     assert len(provider.received) == house.query("select count(*) from chunk")[0][0]
@@ -324,7 +324,7 @@ async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_e
                 house.query(CUT_OFF)
                 return process.call(lambda other: _at_last(other.embed))
 
-            rounds, number, moment = numbers("moments of two processes"), 1, Moment(0, bool)
+            steps, number, moment = numbers("moments of two processes"), 1, Moment(0, bool)
             while number <= moment.count or not moment.count:
                 _more(house, number)
                 repeated = len(provider.repeated())
@@ -335,7 +335,7 @@ async def test_what_another_process_pays_again_was_in_flight_when_the_right_to_e
                 in_flight = 2
                 assert report.pending == 0
                 assert len(provider.repeated()) - repeated <= in_flight, f"moment {number}: {provider.repeated()}"
-                number += 1 + next(rounds) % 8
+                number += 1 + next(steps) % 8
 
     assert number > 20
     assert set(provider.repeated().values()) <= {2}

@@ -1,13 +1,14 @@
 """Workers keep SPARQL endpoints up to date: in order, each change once, and no harvest waits for one that fails."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
 
-from rowen import Complete, Fetched, Rowen
+from rowen import Complete, Fetched, Rowen, RowenError
+from rowen.jobs import statement_push
 from rowen.jobs.statement_push import StatementPush
 from rowen.jobs.tasks import TASKS
 from rowen.store import changes, statement_targets
@@ -15,6 +16,8 @@ from tests.conftest import House
 from tests.jobs.conftest import Opened, Yard
 from tests.portals.scripted import Scripted, page, shows
 from tests.portals.triple_store import TripleStore
+from tests.seeds import numbers
+from tests.store.interleaving import Moment, OtherProcess
 
 GRAPH = "http://example.org/graphs/public"
 SOURCE = "scripted:papers"
@@ -184,3 +187,57 @@ async def test_an_endpoint_that_is_forgotten_is_told_no_more(yard: Opened, endpo
         await work(y)
 
         assert (await y.r.endpoints(), endpoint.updates) == ([], [])
+
+
+CHANGES = """
+with line as (
+    insert into change (number, source_id, source, kind, key, url, title)
+    select (select max(number) from change) + n, id, name, 'amended', '', 'https://example.org/a', ''
+      from source cross join generate_series(1, 4) as n returning number, source_id, source
+)
+insert into statement_change (number, source_id, source, page, added, removed, kept, file)
+select number, source_id, source, 'https://example.org/a', array['<a:b> <a:c> "' || number || '"'],
+       array['<a:b> <a:c> "' || number - 1 || '"'], 0, number from line
+"""
+LOSE_THE_LOCK = """
+select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
+   and database = (select oid from pg_database where datname = current_database())
+"""
+
+
+async def test_a_second_process_that_tells_an_endpoint_at_any_moment_leaves_nothing_out_and_nothing_behind(
+    yard: Opened, house: House, endpoint: TripleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statement_push, "_CHANGES_AT_ONCE", 1)
+    async with yard() as y:
+        await publish(y.r, a="Cameras")
+        await y.r.push_statements("papers", endpoint.endpoint)
+        with OtherProcess(house, lock_timeout_ms=200) as process:
+
+            def push() -> bool:
+                if not house.query(LOSE_THE_LOCK):
+                    return False
+                log_changes(house)
+                done = process.call(lambda other: other.push_statements("papers", endpoint.endpoint))
+                # The first process sends what it has in hand, and never hears that it was taken.
+                endpoint.lost_answers = 1
+                return done
+
+            steps, number, moment = numbers("moments of a push"), 1, Moment(0, bool)
+            while number <= moment.count or not moment.count:
+                log_changes(house)
+                moment = Moment(number, push)
+                with suppress(RowenError):
+                    await moment.during(y.r.push_statements("papers", endpoint.endpoint))
+                endpoint.lost_answers = 0
+                await y.r.push_statements("papers", endpoint.endpoint)
+                [(last,)] = house.query("select max(number) from change")
+                told = {one for one in endpoint.statements() if "a:b" in one}
+                assert told == {f'<a:b> <a:c> "{last}"'}, f"moment {number}"
+                number += 1 + next(steps) % 8
+    assert number > 10
+
+
+def log_changes(house: House) -> None:
+    """A page states another thing, four times."""
+    house.execute(CHANGES)

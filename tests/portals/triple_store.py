@@ -7,7 +7,7 @@ from tests.portals.site import Page, Site
 
 
 class TripleStore(Site):
-    """Updates are taken at `/sparql`; `failures` are answered with 503 before."""
+    """Updates are taken at `/sparql`; `failures` are answered with 503 before, `lost_answers` are taken all the same."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -15,7 +15,7 @@ class TripleStore(Site):
         self.endpoint = f"{self.url}/sparql"
         self.updates: list[str] = []
         self.keys: list[str] = []
-        self.failures = 0
+        self.failures = self.lost_answers = 0
         self.pages["/sparql"] = Page(handler=self._update)
 
     async def _update(self, request: web.Request) -> web.StreamResponse:
@@ -26,6 +26,9 @@ class TripleStore(Site):
         text = (await request.read()).decode()
         self.updates.append(text)
         self.store.update(text)
+        if self.lost_answers:
+            self.lost_answers -= 1
+            return web.Response(status=503)
         return web.Response(status=204)
 
     def statements(self) -> set[str]:

@@ -14,7 +14,7 @@ async def test_what_changed_is_forgotten_after_a_season_unless_an_endpoint_waits
     )
     async with house.open() as r, r._engine.database.transaction() as c:
         forgotten = await statements.forget(c, days=75)
-        await statement_targets.advance(c, 1, "https://b.example", None, 6)
+        assert await statement_targets.advance(c, 1, "https://b.example", None, 6, before=4)
         later = await statements.forget(c, days=75)
 
     assert (forgotten, later) == (2, 2)

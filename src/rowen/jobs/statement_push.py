@@ -7,12 +7,12 @@ harvest waits for it, and nothing is skipped.
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 
-from rowen.errors import BusyError, ExportError, Hint, RefusedError, RowenError, action
+from rowen.errors import BusyError, ExportError, Hint, RefusedError, RowenError, StoreError, action
 from rowen.fetch.breaker import Breakers, CircuitLimits
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
@@ -97,6 +97,7 @@ class StatementPush:
         self._progress = progress
         self._credentials = Credentials.of(target.endpoint, target.headers)
         self._counts: Counter[str] = Counter()
+        self._position = self._sent = 0
 
     async def send(self, *, again: bool = False) -> StatementReport:
         """Send what the endpoint was not told yet; `again` all that is stated now, less what is known to be gone."""
@@ -108,15 +109,19 @@ class StatementPush:
         ):
             if not is_alone:
                 raise BusyError(f"{redact(target.endpoint)} is told by another process at this moment.")
-            after = await self._told()
-            if again or after == 0:
-                after = await self._send_all(client, with_removals=again)
-            async with aclosing(_changes_since(self._database, target.source, after)) as changed:
-                async for part in changed:
-                    # Also before the first: what follows a state that was not told whole would stand for all of it.
-                    if self._is_stopped():
-                        break
-                    after = await self._send(client, part) or after
+            after = self._position = self._sent = await self._told()
+            try:
+                if again or after == 0:
+                    after = await self._send_all(client, with_removals=again)
+                async with aclosing(_changes_since(self._database, target.source, after)) as changed:
+                    async for part in changed:
+                        # Also before the first: what follows a state that was not told whole would stand for all of it.
+                        if self._is_stopped():
+                            break
+                        after = await self._send(client, part) or after
+            except RowenError:
+                await self._rewind()
+                raise
         counts = self._counts
         return StatementReport(redact(target.endpoint), counts["pages"], counts["added"], counts["removed"], after)
 
@@ -130,6 +135,7 @@ class StatementPush:
         """Send the present state; returns the number of the change that was the last one when it was read."""
         async with self._database.connection() as c:
             last = await changes.last_number(c)
+        self._sent = last
         if with_removals:
             async with aclosing(_changes_since(self._database, self._target.source, 0)) as changed:
                 async for part in changed:
@@ -197,7 +203,22 @@ class StatementPush:
     async def _advance(self, number: int) -> None:
         target = self._target
         async with self._database.transaction() as c:
-            await statement_targets.advance(c, target.source_id, target.endpoint, target.graph, number)
+            is_mine = await statement_targets.advance(
+                c, target.source_id, target.endpoint, target.graph, number, before=self._position
+            )
+        if not is_mine:
+            raise BusyError(
+                f"{redact(target.endpoint)} was told, or forgotten, by another process meanwhile. "
+                "What followed the change that was sent last is told once more."
+            )
+        self._position = self._sent = number
+
+    async def _rewind(self) -> None:
+        """Have told again what another process may have told before a request that failed: it may have been done."""
+        target = self._target
+        with suppress(StoreError):
+            async with self._database.transaction() as c:
+                await statement_targets.rewind(c, target.source_id, target.endpoint, target.graph, self._sent)
 
     def _client(self) -> Client:
         """A client that keeps no pause between updates: whoever named the endpoint wants them."""

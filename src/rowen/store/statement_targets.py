@@ -9,9 +9,9 @@ from rowen.model.caps import error_within
 from rowen.model.statements import StatementTarget
 from rowen.store.database import Connection, Database
 from rowen.store.locks import Lock
-from rowen.store.rows import all_rows, first_of, list_of
+from rowen.store.rows import all_rows, first_of, list_of, scalar
 
-__all__ = ["READY", "advance", "alone", "by_id", "every", "forget", "get", "keep", "ready", "settle_failure"]
+__all__ = ["READY", "advance", "alone", "by_id", "every", "forget", "get", "keep", "ready", "rewind", "settle_failure"]
 
 _SELECT = """
 select target.id, target.source_id, source.name as source, target.endpoint, nullif(target.graph, '') as graph,
@@ -77,14 +77,37 @@ async def forget(c: Connection, source_id: int, endpoint: str, graph: str | None
     return bool(done.rowcount)
 
 
-async def advance(c: Connection, source_id: int, endpoint: str, graph: str | None, number: int) -> None:
-    """Note that an endpoint was told all up to a number; what failed before is over."""
+async def advance(c: Connection, source_id: int, endpoint: str, graph: str | None, number: int, *, before: int) -> bool:
+    """Note that an endpoint was told all after one number up to another; what failed before is over.
+
+    False if it stands at another number than `before`, since another process told it or forgot it: then the smaller
+    number holds, and what follows is told once more. Changes have an order, and only a repetition restores it. Must run
+    inside a transaction.
+    """
+    of = [source_id, endpoint, graph or ""]
+    held = await scalar(
+        c,
+        "select number from statement_target where source_id = %s and endpoint = %s and graph = %s for update",
+        of,
+    )
+    if (held or 0) != before:
+        await rewind(c, source_id, endpoint, graph, number)
+        return False
     await c.execute(
         "insert into statement_target (source_id, endpoint, graph, number) values (%s, %s, %s, %s)"
         " on conflict (source_id, endpoint, graph) do update set number = excluded.number, at = now(), failures = 0,"
         " failing_since = null, next_try_at = null, last_error = null,"
         " state = case statement_target.state when 'disabled' then 'active' else statement_target.state end",
-        [source_id, endpoint, graph or "", number],
+        [*of, number],
+    )
+    return True
+
+
+async def rewind(c: Connection, source_id: int, endpoint: str, graph: str | None, number: int) -> None:
+    """Have an endpoint told once more what follows a number, if it was told more than that."""
+    await c.execute(
+        "update statement_target set number = %s where source_id = %s and endpoint = %s and graph = %s and number > %s",
+        [number, source_id, endpoint, graph or "", number],
     )
 
 
