@@ -1,13 +1,17 @@
 """A client that read an item hears when it changes, and nothing else."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from mcp import MCPError
 from mcp.client.subscriptions import ResourceUpdated
 
+from rowen.errors import StoreUnavailableError
 from rowen.mcp.addresses import item_uri, source_uri
+from rowen.mcp.watching import ChangeWatch
 from tests.mcp.conftest import HAY, asking, small_library
 
 # A bound against hanging, not a measure of speed.
@@ -99,3 +103,33 @@ async def test_resources_are_kept_until_their_source_is_looked_at_again(library)
     assert "**field**" in everything.contents[0].text
     assert "+Hay dries for three days" in diff.contents[0].text
     assert "Nothing is held of" in str(gone.value)
+
+
+async def test_what_changed_while_the_log_could_not_be_read_is_told_once_it_is_read_again(library):
+    uri, other = item_uri("https://example.org/hay"), item_uri("https://example.org/goats")
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async with library() as rowen, asyncio.timeout(LONG_S):
+        watch = ChangeWatch(AsyncMock(side_effect=[_Broken(rowen), rowen]))
+        watch._bus.subscribe(lambda event: told.put_nowait(event.uri))
+        with watch._watching([uri]):
+            await watch._ready()
+            await asyncio.wait({watch._reader})
+            await changed(rowen, HAY.replace("three", "six"))
+            with watch._watching([other]):
+                await watch._ready()
+                first = await told.get()
+        await watch.close()
+
+    assert first == uri
+
+
+class _Broken:
+    """The Python API where the database goes away for long as soon as the log is followed."""
+
+    def __init__(self, rowen: Any) -> None:
+        self.last_change = rowen.last_change
+
+    async def follow(self, **_: Any) -> AsyncIterator[Any]:
+        raise StoreUnavailableError("The server is gone.")
+        yield

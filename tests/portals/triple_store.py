@@ -7,7 +7,7 @@ from tests.portals.site import Page, Site
 
 
 class TripleStore(Site):
-    """Updates are taken at `/sparql`; `failures` are answered with 503 before, `lost_answers` are taken all the same."""
+    """Takes updates at `/sparql`: `failures` answer 503 before an update is taken, `lost_answers` after."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from rowen.jobs import deliveries
 from rowen.mcp.addresses import item_uri
 from rowen.mcp.watching import ChangeWatch
 from rowen.publish import event_stream
-from rowen.store import announcements
+from rowen.store import announcements, changes
 from tests.conftest import House
 from tests.harvest.shop import LAMP
 from tests.portals.language_model import Model
@@ -315,6 +316,32 @@ CONSUMERS: list[Consumer] = [
     feed,
     item_counts,
 ]
+
+
+# Who may name the log in SQL. Each one that reads it after a number has a line above.
+STATEMENTS_OVER_THE_LOG = {
+    "announcements": "lines and position in one statement: `announced`",
+    "carried_schemas": "stretches of `changes.next_stretch`: `extraction`",
+    "changes": "the log itself: `read_after` and `next_stretch`",
+    "exports": "one snapshot, which is repeatable",
+    "freshness": "how often something changed",
+    "log_search": "lines before a number, newest first",
+    "publications": "spans and pages after the last number was read: `linked_data_event_stream`, `feed`",
+    "saved": "stretches of `changes.next_stretch`: `saved_search`",
+    "standing": "counts and position in one snapshot or statement: `item_counts`",
+    "statement_targets": "whether anything is to be told",
+    "statements": "numbers of the lines that were just logged, under the lock of the log",
+    "webhooks": "`changes.read_after`, and whether anything is to be told: `webhook`",
+}
+
+
+def test_the_log_is_read_after_a_number_only_by_consumers_of_this_list() -> None:
+    """A new consumer reads by `changes.read_after` or `changes.next_stretch`, and joins `CONSUMERS`."""
+    store = Path(changes.__file__).parent
+    reads = re.compile(r"\b(from|join) change\b(?! of)")
+    found = {path.stem for path in store.glob("*.py") if reads.search(path.read_text())}
+
+    assert found == STATEMENTS_OVER_THE_LOG.keys()
 
 
 @pytest.fixture

@@ -46,6 +46,7 @@ class ChangeWatch:
         self._reader: asyncio.Task[None] | None = None
         self._left: set[asyncio.Task[None]] = set()
         self._reading = asyncio.Event()
+        self._reached: int | None = None
 
     async def listen(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
@@ -116,11 +117,13 @@ class ChangeWatch:
                 self._watchers[uri] -= 1
                 if not self._watchers[uri]:
                     del self._watched[uri], self._watchers[uri]
-            if not self._watched and self._reader is not None:
-                self._reader.cancel()
-                self._left.add(self._reader)
-                self._reader.add_done_callback(self._left.discard)
-                self._reader = None
+            if not self._watched:
+                self._reached = None
+                if self._reader is not None:
+                    self._reader.cancel()
+                    self._left.add(self._reader)
+                    self._reader.add_done_callback(self._left.discard)
+                    self._reader = None
 
     async def _ready(self) -> None:
         """Wait until the log is read: what changes after the answer is told."""
@@ -136,15 +139,18 @@ class ChangeWatch:
             waiting.cancel()
 
     async def _read(self, reading: asyncio.Event) -> None:
+        """Publish what is logged from now on, or what followed where an earlier reader failed."""
         try:
             rowen = await self._opened()
-            since = await rowen.last_change()
+            if self._reached is None:
+                self._reached = await rowen.last_change()
             reading.set()
-            async with aclosing(rowen.follow(since=since)) as lines:
+            async with aclosing(rowen.follow(since=self._reached)) as lines:
                 async for change in lines:
                     await self._publish(change)
+                    self._reached = change.number
         except RowenError as problem:
-            # Clients are told nothing more; each next one that watches something tries anew.
+            # Clients are told nothing more; the next one that watches something has all of them told what was missed.
             log.error("The change log could not be followed: %s", problem)
 
     async def _publish(self, change: Change) -> None:
