@@ -321,13 +321,13 @@ CONSUMERS: list[Consumer] = [
 # Who may name the log in SQL. Each one that reads it after a number has a line above.
 STATEMENTS_OVER_THE_LOG = {
     "announcements": "lines and position in one statement: `announced`",
-    "carried_schemas": "stretches of `changes.next_stretch`: `extraction`",
-    "changes": "the log itself: `read_after` and `next_stretch`",
+    "carried_schemas": "ranges of `changes.next_range`: `extraction`",
+    "changes": "the log itself: `read_after` and `next_range`",
     "exports": "one snapshot, which is repeatable",
     "freshness": "how often something changed",
     "log_search": "lines before a number, newest first",
     "publications": "spans and pages after the last number was read: `linked_data_event_stream`, `feed`",
-    "saved": "stretches of `changes.next_stretch`: `saved_search`",
+    "saved": "ranges of `changes.next_range`: `saved_search`",
     "standing": "counts and position in one snapshot or statement: `item_counts`",
     "statement_targets": "whether anything is to be told",
     "statements": "numbers of the lines that were just logged, under the lock of the log",
@@ -336,7 +336,7 @@ STATEMENTS_OVER_THE_LOG = {
 
 
 def test_the_log_is_read_after_a_number_only_by_consumers_of_this_list() -> None:
-    """A new consumer reads by `changes.read_after` or `changes.next_stretch`, and joins `CONSUMERS`."""
+    """A new consumer reads by `changes.read_after` or `changes.next_range`, and joins `CONSUMERS`."""
     store = Path(changes.__file__).parent
     reads = re.compile(r"\b(from|join) change\b(?! of)")
     found = {path.stem for path in store.glob("*.py") if reads.search(path.read_text())}

@@ -125,7 +125,7 @@ class ExtractionPass:
             if self._order.everything and not self._order.dry_run:
                 replays = await carried_schemas.look_again(c, self._source.id, self._carried.schema.name)
                 self._carried = self._carried._replace(extracted_to=0, replays=replays)
-            upto = (await changes.next_stretch(c, self._carried.extracted_to)).upto
+            upto = (await changes.next_range(c, self._carried.extracted_to)).upto
             if not self._order.dry_run:
                 await carried_schemas.follow_moves(c, self._carried, upto=upto)
         after = 0 if self._order.everything else self._carried.extracted_to

@@ -24,12 +24,12 @@ __all__ = [
     "Connection",
     "LogBatch",
     "LogLine",
-    "Stretch",
+    "LogRange",
     "append",
     "has_run",
     "last_number",
     "newest",
-    "next_stretch",
+    "next_range",
     "number_before",
     "number_of_last",
     "of_source",
@@ -133,23 +133,23 @@ async def read_after(
     return LogBatch(lines, max(after, rows[0][0]), is_all=True)
 
 
-class Stretch(NamedTuple):
-    """The lines above one number, up to another that was committed when the stretch was chosen."""
+class LogRange(NamedTuple):
+    """The lines above one number, up to another that was committed when the range was chosen."""
 
     after: int
     upto: int
     is_all: bool
 
 
-async def next_stretch(c: Connection, after: int, *, lines: int | None = None) -> Stretch:
-    """Choose the next stretch of the log, of so many lines at most, for a consumer that reads it by its own statements.
+async def next_range(c: Connection, after: int, *, lines: int | None = None) -> LogRange:
+    """Choose the next range of the log, of so many lines at most, for a consumer that reads it by its own statements.
 
     Lines become visible in the order of their numbers. So each later statement that asks for numbers above `after` and
     up to `upto` sees all of them.
     """
     last = max(after, await last_number(c))
     upto = last if lines is None else min(after + lines, last)
-    return Stretch(after, upto, is_all=upto == last)
+    return LogRange(after, upto, is_all=upto == last)
 
 
 def of_source(source: str | None) -> tuple[LiteralString, dict[str, Any]]:

@@ -7,7 +7,7 @@ from psycopg import errors
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.model.saved import SavedNews, SavedSearch
-from rowen.store.changes import last_number, next_stretch
+from rowen.store.changes import last_number, next_range
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one
 
@@ -118,19 +118,19 @@ async def catch_up(c: Connection, name: str) -> bool:
     """Look at what the log tells since the last time, some lines at a time; True if there is more."""
     await c.execute("select from saved_search where name = %s for update", [name])
     search = await get(c, name)
-    stretch = await next_stretch(c, search.after, lines=_BATCH)
-    if stretch.upto == search.after:
+    found = await next_range(c, search.after, lines=_BATCH)
+    if found.upto == search.after:
         return False
     values = {
         "search": search.id,
         "query": search.query,
         "sources": list(search.sources) or None,
-        "after": stretch.after,
-        "until": stretch.upto,
+        "after": found.after,
+        "until": found.upto,
     }
     await c.execute(_LOOK, values)
-    await c.execute("update saved_search set after = %s where id = %s", [stretch.upto, search.id])
-    return not stretch.is_all
+    await c.execute("update saved_search set after = %s where id = %s", [found.upto, search.id])
+    return not found.is_all
 
 
 async def news(c: Connection, search_id: int, *, after: int, limit: int) -> list[SavedNews]:
