@@ -16,11 +16,12 @@ from psycopg.conninfo import make_conninfo
 from rowen import Rowen
 from rowen.errors import StoreError
 from rowen.model.url import key
+from rowen.store.locks import Lock
 from tests.conftest import House
 from tests.refresh.statements import OF_THE_POOL
 
 PATIENCE_S = 30  # against hanging
-LOG_LOCK = "select pg_try_advisory_xact_lock(hashtext('rowen.change'))"
+LOG_LOCK = f"select {Lock.CHANGE.tried()}"
 
 
 class OtherClient:
@@ -49,7 +50,7 @@ class OtherClient:
     def store(self) -> bool:
         """Commit one more item; False where a transaction of this process holds the log, so that nobody can."""
         with self._c.transaction():
-            [is_free] = self._c.execute(LOG_LOCK).fetchone() or (False,)
+            [is_free] = self._c.execute(LOG_LOCK.encode()).fetchone() or (False,)
             if not is_free:
                 return False
             url = self.next_url
