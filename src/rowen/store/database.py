@@ -31,7 +31,7 @@ from rowen.errors import (
 from rowen.fetch.politeness import backoff_s
 from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
-from rowen.store.locks import Lock, try_session
+from rowen.store.locks import Lock, release_at_end, try_session
 from rowen.store.migrate import SCHEMA, migrate
 from rowen.store.rows import one
 from rowen.store.selftest import check_vectors
@@ -251,7 +251,11 @@ class Database:
         async with self._alone[lock], await self.connect() as connection:
             with in_our_words(self.place):
                 is_mine = await try_session(connection, lock, key)
-            yield is_mine
+            try:
+                yield is_mine
+            finally:
+                if is_mine:
+                    await release_at_end(connection, lock, key)
 
     async def _configure(self, connection: Connection) -> None:
         """Make a session ours. A process that is frozen inside a transaction is thrown out with the end of its lease.

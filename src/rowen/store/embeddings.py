@@ -22,7 +22,7 @@ from rowen.errors import StoreUnavailableError
 from rowen.model.caps import error_within
 from rowen.model.hashes import Hash
 from rowen.store.database import Connection, Database, has_news, in_our_words
-from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, try_hold, try_session
+from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_end, try_hold, try_session
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
 __all__ = [
@@ -217,7 +217,10 @@ class Claim:
 
     async def release(self) -> None:
         """Let others embed."""
-        await self.connection.close()
+        try:
+            await release_at_end(self.connection, Lock.EMBEDDING, self.model_id)
+        finally:
+            await self.connection.close()
 
 
 async def _copy(c: Connection, table: LiteralString, rows: Sequence[bytes]) -> None:

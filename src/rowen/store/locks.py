@@ -3,9 +3,12 @@
 Processes of two versions may use one database during an upgrade: the keys of a lock never change.
 """
 
+import asyncio
+from contextlib import suppress
 from enum import Enum
 from typing import Any, LiteralString
 
+import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
@@ -18,10 +21,14 @@ __all__ = [
     "hold_session",
     "hold_session_shared",
     "hold_shared",
+    "release_at_end",
     "release_session",
     "try_hold",
     "try_session",
 ]
+
+# A server that is well answers within milliseconds; one behind a cable that was cut never does.
+_RELEASE_S = 2.0
 
 ALL_PASSAGES = 0
 """The second key of `Lock.EMBEDDING` that no model has: the lock of all passages and titles."""
@@ -110,3 +117,13 @@ async def try_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> bo
 async def release_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
     """Release a lock that a session holds."""
     await c.execute(f"select pg_advisory_unlock({lock.value})".encode(), key)
+
+
+async def release_at_end(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
+    """Release a lock of a connection that is closed next; whatever is wrong with it, closing it releases the lock.
+
+    Without this, the next holder could find the lock taken: the server ends a session after its client has left.
+    """
+    with suppress(psycopg.Error, TimeoutError):
+        async with asyncio.timeout(_RELEASE_S):
+            await release_session(c, lock, *key)
