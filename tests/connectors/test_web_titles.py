@@ -167,3 +167,47 @@ async def test_a_page_that_is_none_of_ours_has_no_say_in_what_all_pages_share(
     assert (run.tally.updated, run.tally.unchanged) == (1, 5)
     assert index_of(house) == index_of(rebuilt)
     assert "Built in May." not in str(index_of(house))
+
+
+async def test_boilerplate_is_learned_again_behind_an_unchanged_front_that_is_not_indexed(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    links = tuple(f"/p{number}" for number in range(1, 6))
+    site.pages["/"] = Page(html("List", "For nobody.", links=links, head='<meta name=robots content="noindex">'))
+    for number in range(1, 6):
+        site.put(f"/p{number}", f"Page {number}", f"All about hay, part {number}.", "Built in May.")
+    async with house.open() as r:
+        await keep(r, site)
+        for number in (1, 2):
+            site.put(f"/p{number}", f"Page {number}", f"All about hay, part {number}.", "Built in June.")
+        await r.sync("site")
+        site.log.clear()
+        again = await r.sync("site")
+    assert (again.tally.rows_written, site.bodies()) == (0, [])
+    rebuilt = new_house()
+    async with rebuilt.open() as r:
+        await keep(r, site)
+
+    assert index_of(house) == index_of(rebuilt)
+
+
+async def test_links_that_may_not_be_followed_lead_to_no_page_that_boilerplate_is_learned_from(
+    house: House, site: Site, new_house: Callable[[], House]
+) -> None:
+    """The first walk reads them in the page; the next has only what it stored, which is none."""
+    site.put("/", "Home", "Welcome.", links=("/list", "/p1", "/p2", "/p3", "/p4"))
+    listed = tuple(f"/q{number}" for number in range(4))
+    site.pages["/list"] = Page(html("List", "A list.", links=listed), headers={"X-Robots-Tag": "nofollow"})
+    for number in range(4):
+        site.put(f"/q{number}", f"Page {number}", f"Unlike the others {number}.")
+    for number in range(1, 5):
+        site.put(f"/p{number}", f"Page {number}", f"All about hay, part {number}.", "Built in May.")
+    async with house.open() as r:
+        await keep(r, site)
+        site.put("/p4", "Page 4", "All about straw.", "Built in May.")
+        await r.sync("site")
+    rebuilt = new_house()
+    async with rebuilt.open() as r:
+        await keep(r, site)
+
+    assert index_of(house) == index_of(rebuilt)

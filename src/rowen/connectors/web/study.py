@@ -7,7 +7,7 @@ from rowen.concurrency import together
 from rowen.connectors.web.boilerplate import LEAST_PAGES, SAMPLE, Boilerplate, Edge, learn
 from rowen.connectors.web.memory import SiteCursor
 from rowen.connectors.web.scope import SiteScope
-from rowen.connectors.web.visit import Answer, BrokenPage, Closed, FetchedPage, Moved, Same
+from rowen.connectors.web.visit import Answer, Bridged, BrokenPage, Closed, FetchedPage, Moved, Same
 from rowen.model.url import canonical
 
 __all__ = ["Ask", "Study", "study"]
@@ -45,7 +45,7 @@ async def study(
     """Look at the root and the first pages that it leads to, in the order of the walk, down to a depth."""
     answers: dict[str, Answer] = {}
     url, answer = await _root(root, look, answers, before.studied)
-    if not isinstance(answer, FetchedPage | Same):
+    if not isinstance(answer, FetchedPage | Same | Bridged):
         return Study(before.boilerplate, before.edges, answers=answers)
     depths = {url: 0}
     for level in range(1, min(depth, MOST_LEVELS) + 1):
@@ -80,10 +80,13 @@ def _next_links(depths: dict[str, int], answers: dict[str, Answer], scope: SiteS
     urls = {canonical(url): url for url in depths}
     for url in depths:
         match answers[url]:
-            case FetchedPage(document):
-                links = document.links
+            case FetchedPage(document, robots):
+                # Of a page that was read before, only the links that may be followed are remembered.
+                links = () if robots & {"nofollow", "none"} else document.links
             case Same(links):
                 pass
+            case Bridged(bridge):
+                links = bridge.links
             case _:
                 links = ()
         for link in links:
