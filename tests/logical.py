@@ -33,8 +33,8 @@ def replayed(house: House) -> dict[str, str]:
         "select number, kind, url, encode(content_hash, 'hex'), moved_from from change order by number"
     ):
         numbers.append(number)
-        if kind in ("failing", "recovered"):
-            # These tell of a source, and of no item.
+        if kind in ("failing", "recovered", "extracted", "matched"):
+            # These tell of a source, or of the facts of an item, which stay the same item.
             continue
         if kind == "moved":
             # It was created under its new URL before it was recognised.

@@ -33,6 +33,7 @@ from tests.portals.site import ChangingSite
 from tests.portals.socrata import ChangingSocrata
 from tests.portals.sparql import ChangingSparql
 from tests.portals.stac import ChangingStacApi, ChangingStaticStac
+from tests.refresh.longlived import LongLivedMachine, Town
 from tests.refresh.machine import Draw, Machine, World, differences, sync_into
 from tests.refresh.workers import WorkerMachine
 
@@ -46,12 +47,14 @@ class Kind:
     """How one kind joins: its world, opened in a folder of its own, and its machine.
 
     `unfit` names steps after which a refresh is known to differ, each with the reason; they are left out of random
-    examples, and a test of its own for each expects the failure until it is mended.
+    examples, and a test of its own for each expects the failure until it is mended. `share` is how many times as long
+    as others a kind is looked at: its examples are longer.
     """
 
     opened: Callable[[Path], Opened]
     machine: type[Machine] = Machine
     unfit: Mapping[str, str] = field(default_factory=dict)
+    share: float = 1
 
 
 def plain(make: Callable[[], World], unfit: Mapping[str, str] | None = None) -> Kind:
@@ -204,6 +207,7 @@ KINDS: Mapping[str, Kind] = {
     "git": in_folder(Repository),
     "github": plain(GitHub),
     "ldes": plain(ChangingLdes),
+    "long-lived": Kind(lambda folder: contextlib.closing(Town(folder / "world")), LongLivedMachine, share=3),
     "oai": plain(ChangingOai),
     "oai-without-tombstones": plain(ForgetfulOai),
     "opendatasoft": plain(ChangingOpenDataSoft),
