@@ -104,10 +104,10 @@ def houses(server: Server, template: str, folder: Path) -> Iterator[Callable[[],
 
 
 def explore(kind: str, server: Server, template: str, *, seconds: float) -> None:
-    """Replay what failed once; then look at new examples, at least at one, until the time is over."""
+    """Replay what failed once; then look at new examples, at least at one, until the kind's share of time is over."""
     for script in kept(kind):
         play(kind, script, server, template).confirm()
-    until = time.monotonic() + seconds
+    until = time.monotonic() + seconds * KINDS[kind].share
     for number in seeds.numbers(f"refresh {kind}"):
         play(kind, script_of(kind, number), server, template, seed=number).confirm()
         if time.monotonic() > until:

@@ -20,7 +20,7 @@ _servers: list[tuple[Server, str]] = []
 
 
 def soak(kinds: Sequence[str], *, minutes: float, processes: int) -> int:
-    """Look at examples side by side, always of the kind that had the least time so far; then tell of them."""
+    """Look at examples side by side, always of the kind that had the least of its share of time; then tell of them."""
     began = time.monotonic()
     until = began + minutes * 60
     played: list[Played] = []
@@ -30,7 +30,7 @@ def soak(kinds: Sequence[str], *, minutes: float, processes: int) -> int:
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_open) as pool:
         while running or time.monotonic() < until:
             while len(running) < processes and time.monotonic() < until:
-                kind = min(set(spent) - set(running.values()) or spent, key=lambda one: spent[one])
+                kind = min(set(spent) - set(running.values()) or spent, key=lambda one: spent[one] / KINDS[one].share)
                 running[pool.submit(_play, kind, next(numbers[kind]))] = kind
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 running.pop(future)

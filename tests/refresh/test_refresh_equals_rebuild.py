@@ -9,12 +9,16 @@ from tests.conftest import Server
 from tests.portals.opendatasoft import ChangingOpenDataSoft
 from tests.refresh.explore import explore, play
 from tests.refresh.kinds import KINDS
+from tests.refresh.longlived import LongLivedMachine
 from tests.refresh.machine import Machine, Script, Step
 from tests.refresh.soak import summary
 from tests.refresh.workers import WorkerMachine
 
 # For each kind: two or three new examples in each build. Twice as long costs a build of 2 cores two minutes more.
 SECONDS = float(os.environ.get("ROWEN_TEST_REFRESH_S", "6"))
+
+# Their runs are side by side, and none of them is one of a script.
+SEVERAL_AT_ONCE = (LongLivedMachine, WorkerMachine)
 
 # Seeds of a record that is edited, and of one that is created, while it cannot be read.
 EDITED, NEW = 8, 0
@@ -31,7 +35,7 @@ def test_refreshing_equals_rebuilding_after_anything(server: Server, template: s
     explore(kind, server, template, seconds=SECONDS)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].machine is not WorkerMachine])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].machine not in SEVERAL_AT_ONCE])
 def test_a_record_that_failed_in_three_runs_and_recovers_is_read_by_the_next(
     server: Server, template: str, kind: str, request: pytest.FixtureRequest
 ) -> None:
