@@ -69,3 +69,31 @@ async def test_a_cancellation_that_meets_a_connection_from_the_pool_is_not_lost(
 
         assert done, f"cancelled {steps} steps after the connection was given back"
     await held.close()
+
+
+async def test_a_connection_whose_pipeline_was_cancelled_commits_what_the_next_borrower_writes(house: House) -> None:
+    """A search sends its statements in a pipeline; one left open would hold the locks of later writes."""
+    held = Database(Settings(database_url=house.conninfo))
+    await held.open()
+    assert held._pool is not None
+    await held._pool.resize(min_size=1, max_size=1)
+    house.execute("create table mark (number integer)")
+
+    async def ask() -> None:
+        async with held.connection() as c, c.pipeline(), c.transaction():
+            await c.execute("select 1")
+            found = await c.execute("select 2")
+            await found.fetchall()
+
+    for steps in range(120):
+        task = asyncio.create_task(ask())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task], timeout=30)
+        async with held.connection() as c:
+            await c.execute("insert into mark values (%s)", [steps])
+            [(written,)] = house.query("select count(*) from mark")
+
+        assert written == steps + 1, f"cancelled {steps} steps after it began"
+    await held.close()

@@ -593,8 +593,8 @@ def size_of(task: Any) -> int:
             return len(raw.body)
         case Raw():
             return len(task.body)
-        case Text(text):
-            return len(text)
+        case Text():
+            return len(task.text)
     return 0
 
 

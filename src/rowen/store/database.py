@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import psycopg
 from psycopg import AsyncConnection, errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PipelineStatus
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
@@ -333,7 +334,18 @@ class Database:
         self._places.release()
         self._used_at[connection] = asyncio.get_running_loop().time()
         # A connection that is lost on its way back would be missing in the pool for ever.
-        await finish(connection.close() if self._pool is None else self._pool.putconn(connection))
+        await finish(self._put_back(connection))
+
+    async def _put_back(self, connection: Connection) -> None:
+        """Return a connection to the pool; one whose pipeline was cancelled is closed, and the pool opens another one.
+
+        Its next borrower would write inside a transaction that nobody ends, and hold its locks. Not a `reset` of the
+        pool, which returns each connection through a task of its own.
+        """
+        if self._pool is None or connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            await connection.close()
+        if self._pool is not None:
+            await self._pool.putconn(connection)
 
     async def _check(self, connection: Connection) -> None:
         """Make sure that a connection of the pool is alive; one that was just used is, unless its server hung up."""
