@@ -207,7 +207,7 @@ KINDS: Mapping[str, Kind] = {
     "git": in_folder(Repository),
     "github": plain(GitHub),
     "ldes": plain(ChangingLdes),
-    "long-lived": Kind(lambda folder: contextlib.closing(Town(folder / "world")), LongLivedMachine, share=3),
+    "long-lived": Kind(lambda folder: contextlib.closing(Town(folder / "world")), LongLivedMachine, share=2),
     "oai": plain(ChangingOai),
     "oai-without-tombstones": plain(ForgetfulOai),
     "opendatasoft": plain(ChangingOpenDataSoft),

@@ -51,7 +51,7 @@ SPARE_FILES = 8
 FILES_LIMIT_S = 10
 
 _WAYS = ("task", "task", "run", "job", "worker", "stop")
-_EVENTS = ("parse", "parse", "parse", "request", "statement", "nothing")
+_EVENTS = ("parse", "parse", "parse", "parse", "request", "statement", "nothing")
 
 
 class Town:
@@ -106,12 +106,12 @@ NAMES = ("site", "shop", "files", "ckan", "feed")
 def _runs(c: Random) -> dict[str, Any]:
     """Some sources to sync, nearly always with a site among them, after so many changes of each."""
     names = sorted({*(["site"] if c.random() < 0.8 else []), *c.sample(NAMES, c.randint(1, 4))})
-    return {"names": names, "seed": c.randrange(SEEDS), "changes": c.choice([0, 1, 3, 6]), "full": c.random() < 0.3}
+    return {"names": names, "seed": c.randrange(SEEDS), "changes": c.choice([0, 1, 3, 6]), "full": c.random() < 0.5}
 
 
 def _moment(c: Random) -> list[Any]:
     """The n-th time that something happens, and so many steps of the event loop after it."""
-    return [c.choice(_EVENTS), c.choice([1, 1, 2, 3, 5, 9]), int(10 ** c.uniform(0, 3.3))]
+    return [c.choice(_EVENTS), c.choice([1, 1, 1, 2, 3, 5]), int(10 ** c.uniform(0, 3.3))]
 
 
 Runs = Mapping[str, Any]
@@ -127,14 +127,15 @@ class LongLivedMachine(Machine):
 
     world: Town
     draws: Mapping[str, Draw] = {  # type: ignore[misc]
-        "the_world_changes": lambda c: {"seed": c.randrange(SEEDS), "times": c.randint(2, 8)},
-        "sources_are_synced": lambda c: {"runs": _runs(c), "at_once": c.random() < 0.5},
+        # The first one is in every mixture.
         "a_run_is_cancelled": lambda c: {
             "name": c.choice([*NAMES, "site", "site"]),
             "beside": _runs(c),
             "way": c.choice(_WAYS),
             "moment": _moment(c),
         },
+        "the_world_changes": lambda c: {"seed": c.randrange(SEEDS), "times": c.randint(2, 8)},
+        "sources_are_synced": lambda c: {"runs": _runs(c), "at_once": c.random() < 0.5},
         "all_runs_are_cancelled": lambda c: {"runs": _runs(c), "moment": _moment(c)},
         "the_world_changes_beside_runs": lambda c: {
             "runs": _runs(c),
@@ -174,7 +175,7 @@ class LongLivedMachine(Machine):
             "moment": _moment(c),
         },
     }
-    most_steps = 12
+    most_steps = 14
 
     def __init__(self, world: Town, server: Server, new_house: Callable[[], House]) -> None:
         super().__init__(world, server, new_house)
@@ -535,13 +536,13 @@ class LongLivedMachine(Machine):
         assert not (rows := self.house.query(_LEFT_IN_DATABASE)), rows
 
 
+# Not jobs: one that a worker cannot give back, since its connections break as it leaves, is taken back by others later.
 _LEFT_IN_DATABASE = """
 select 'lock', l.objid::text from pg_locks l join pg_database d on d.oid = l.database
  where l.locktype = 'advisory' and d.datname = current_database()
 union all select 'session', pid::text || state from pg_stat_activity
  where datname = current_database() and state like 'idle in transaction%'
 union all select 'run', id::text from run where status = 'running'
-union all select 'job', id::text from procrastinate_jobs where status = 'doing'
 """
 
 
