@@ -27,8 +27,8 @@ from tests.refresh.statements import at_statement
 LIMIT_S = 120  # of a run over a dozen records; alone it takes less than a second
 
 
-def run(conninfo: str, address: str, *, statement: int, after: bool) -> bool:
-    """Make a run that is killed at its n-th statement; whether it was, and did not end before."""
+def run(conninfo: str, address: str, *, statement: int | str, after: bool) -> bool:
+    """Make a run that is killed at its n-th statement, or at the first with some words; whether it was killed."""
     server = _server()
     environment = {name: value for name, value in os.environ.items() if name.startswith(("ROWEN_", "CB_"))}
     assert server.stdin

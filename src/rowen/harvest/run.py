@@ -406,6 +406,7 @@ class Harvest:
         if not self._stopped and (sweeps or planner.gone or planner.marked_before or planner.returned):
             swept = await self._sweep(run_id, planner, created, whole=sweeps)
             self._add_swept(swept)
+            self._report()
         if whole and self._complete is not None:
             self.tally.truncated, self.tally.generated = self._complete.beyond, self._complete.generated
         elif self._status() == "completed" and not self._order.only:

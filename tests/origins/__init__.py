@@ -1,0 +1,1 @@
+"""What users of five earlier systems expect, tried against the running program; docs/origins.md lists it."""
