@@ -8,6 +8,7 @@ import pytest
 
 from rowen.errors import NotFoundError, StoreUnavailableError, UsageError
 from rowen.harvest import extraction
+from rowen.service.facts import fact
 from rowen.store import extractions
 from tests.conftest import House
 from tests.harvest.shop import LAMP, market, stock
@@ -329,6 +330,36 @@ async def test_a_pass_that_stops_in_its_second_batch_goes_on_there(
     assert (rest.created, rest.pending, model.calls) == (4, 0, 8)
     assert 0 < begun < last <= upto
     assert sum("int8send" in statement for statement in statements) == 1
+
+
+async def test_facts_carry_the_content_hash_of_the_text_that_was_read_also_if_it_changes_meanwhile(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = extractions.save
+
+    async def save_late(*what: Any, **more: Any) -> Any:
+        house.execute("update item set content_hash = 'another'::bytea")
+        return await save(*what, **more)
+
+    with market(1) as (shop, model):
+        async with house.open(**model.settings) as r:
+            await stock(r, shop)
+            await r.sync("shop")
+            [(first,)] = house.query("select encode(content_hash, 'hex') from item")
+            shop.sell(1, price=99)
+            monkeypatch.setattr(extractions, "save", save_late)
+            await r.sync("shop")
+            history = await r.extraction_history(f"{shop.url}/1", "lamp")
+            updated = [
+                one for (one,) in house.query("select encode(content_hash, 'hex') from change where kind = 'updated'")
+            ]
+            house.execute("update extraction set content_hash = null where number = 1")
+            [in_force] = await r.extractions("lamp")
+            [early, _] = await r.extraction_history(f"{shop.url}/1", "lamp")
+
+    assert [one.content_hash for one in history] == [first, *updated]
+    assert (len(updated), updated == [first]) == (1, False)
+    assert (fact(in_force)["content_hash"], early.content_hash) == (updated[0], None)
 
 
 async def test_an_error_of_the_store_ends_the_questions_that_are_under_way(

@@ -67,7 +67,9 @@ _THINGS: dict[str, Any] = {
         evidence=(Evidence("/price", "number", "14.50 €", 210),),
     ),
     "Extraction": Extraction(
-        "shop", "https://shop.example.org/rake", "product@1.0.0", 2, {"price": 14.5}, (_PRICE,), "structured", None, _AT
+        *("shop", "https://shop.example.org/rake", "product@1.0.0", 2, {"price": 14.5}, (_PRICE,), "structured", None),
+        _AT,
+        content_hash="5f2b9c1d" * 8,
     ),
     "ExtractionReport": ExtractionReport(
         "shop", "product@1.0.0", looked_at=12, changed=1, same=11, calls=1, tokens=900

@@ -224,7 +224,7 @@ class ExtractionPass:
                 self._carried = self._carried._replace(rules=rules)
 
     async def _save(self, item: PendingItem, page: PageInput, found: Extracted, key: Hash | None) -> None:
-        facts = FoundFacts(found.data, found.origin, found.model, found.evidence, key)
+        facts = FoundFacts(found.data, found.origin, found.model, found.evidence, key, item.content_hash)
         told: dict[str, Any] = {"url": page.url, "title": page.title, "facts": facts, "number": item.number}
         async with self._database.transaction() as c:
             saved = await extractions.save(c, self._source, self._carried, item.key, **told)

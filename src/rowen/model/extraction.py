@@ -119,7 +119,10 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """One version of what an item yields; `checks` counts how often it was found again, up to `checked_at`."""
+    """One version of what an item yields; `checks` counts how often it was found again, up to `checked_at`.
+
+    `content_hash` is that of the item's text that the version was made from, None if an earlier release made it.
+    """
 
     source: str
     url: str
@@ -134,6 +137,7 @@ class Extraction:
     checks: int = 0
     checked_at: datetime | None = None
     evidence: tuple[Evidence, ...] = ()
+    content_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ class PendingItem(NamedTuple):
     text: str | None
     record: Mapping[str, Any] | None
     media_type: str | None
+    content_hash: Hash | None
 
 
 _CARRIED = """
@@ -226,7 +227,7 @@ async def pending(c: Connection, carried: Carried, numbers: Sequence[int], *, ag
         c,
         f"""
         select line.number, line.key, coalesce(item.url, line.url), item.title, item.text, item.record,
-               item.source_record, item.media_type
+               item.source_record, item.media_type, item.content_hash
           from change line
           left join item on {_ITEM}
           left join extraction_check held
@@ -241,8 +242,9 @@ async def pending(c: Connection, carried: Carried, numbers: Sequence[int], *, ag
 
 
 def _pending(number: int, key: Hash, *rest: Any) -> PendingItem:
-    url, title, text, facts, packed, media_type = rest
-    return PendingItem(number, key, url, title, text, None if facts is None else whole(facts, packed), media_type)
+    url, title, text, facts, packed, media_type, content_hash = rest
+    record = None if facts is None else whole(facts, packed)
+    return PendingItem(number, key, url, title, text, record, media_type, content_hash)
 
 
 async def pending_count(c: Connection, carried: Carried, *, upto: int) -> int:

@@ -53,6 +53,7 @@ class FoundFacts(NamedTuple):
     model: str | None
     evidence: tuple[Evidence, ...]
     answer_key: Hash | None
+    content_hash: Hash | None
 
 
 class Saved(NamedTuple):
@@ -166,9 +167,9 @@ async def _insert(
         c,
         """
         insert into extraction (source_id, key, url, name, number, schema_id, data, data_hash, diff, evidence, origin,
-                                model)
+                                model, content_hash)
         select %(source)s, %(key)s, %(url)s, %(name)s, coalesce(max(number), 0) + 1, %(schema)s, %(data)s, %(hash)s,
-               %(diff)s, %(evidence)s, %(origin)s, %(model)s
+               %(diff)s, %(evidence)s, %(origin)s, %(model)s, %(content)s
           from extraction where source_id = %(source)s and key = %(key)s and name = %(name)s
         returning id, number
         """,
@@ -184,6 +185,7 @@ async def _insert(
             "evidence": Jsonb([one._asdict() for one in facts.evidence]) if facts.evidence else None,
             "origin": facts.origin,
             "model": facts.model,
+            "content": facts.content_hash,
         },
     )
     assert row is not None  # noqa: S101 (an insert returns its row)
@@ -241,7 +243,8 @@ select source.name as source, extraction.url, schema.name || '@' || schema.versi
        extraction.data, extraction.diff, extraction.origin, extraction.model, extraction.at,
        coalesce(held.state <> 'gone' and held.extraction_id = extraction.id, false) as current,
        case when held.extraction_id = extraction.id then held.checks else 0 end,
-       case when held.extraction_id = extraction.id then held.checked_at end, extraction.evidence
+       case when held.extraction_id = extraction.id then held.checked_at end, extraction.evidence,
+       encode(extraction.content_hash, 'hex')
 """
 _VERSIONS = f"""
 {_COLUMNS}
@@ -342,11 +345,12 @@ async def current_in_batches(
 
 
 def _extraction(row: tuple[Any, ...]) -> Extraction:
-    source, url, schema, number, data, diff, origin, model, at, is_current, checks, checked_at, evidence = row
+    source, url, schema, number, data, diff, origin, model, at, is_current, checks, checked_at, *rest = row
+    evidence, content_hash = rest
     changed = tuple(FieldChange(one["op"], one["path"], one.get("before"), one.get("after")) for one in diff)
     found = tuple(Evidence(**one) for one in evidence or ())
     told = (source, url, schema, number, data, changed, origin, model, at)
-    return Extraction(*told, is_current, checks, checked_at, found)
+    return Extraction(*told, is_current, checks, checked_at, found, content_hash)
 
 
 class AvoidedCalls(NamedTuple):
