@@ -33,18 +33,20 @@ def dataset(number: int, publisher: str) -> Document:
     return page(number, "Of hay.", title="Hay", tags=("a", "b"), media_type=DATASET, record={"publisher": publisher})
 
 
-async def test_a_title_is_sent_once_with_its_tags_and_the_publisher_of_a_dataset(
+async def test_a_title_is_sent_once_with_the_publisher_of_a_dataset_and_without_tags(
     house: House, provider: Provider
 ) -> None:
     async with house.open(**provider.settings) as r:
         run = await sync(r, Fetched(page(1, "One.", tags=("x",))), Fetched(page(2, "Two.")), Fetched(dataset(3, "Us")))
 
-    titles = ["Hay\na, b\nUs", "Page 1\nx", "Page 2"]
+    titles = ["Hay\nUs", "Page 1", "Page 2"]
     assert (run.tally.embedded, run.tally.embeddings_pending) == (6, 0)
     assert sorted(provider.received) == sorted([*titles, "One.", "Two.", "Of hay."])
 
 
-async def test_a_new_title_tag_or_publisher_costs_one_input(house: House, provider: Provider) -> None:
+async def test_a_new_title_or_publisher_costs_one_input_and_new_tags_cost_none(
+    house: House, provider: Provider
+) -> None:
     text = "\n\n".join(f"## Part {n}\n\n" + f"Words of part {n}. " * 60 for n in range(5))
     async with house.open(**provider.settings) as r:
         await sync(r, Fetched(page(1, text, title="Old")), Fetched(dataset(2, "Us")))
@@ -54,9 +56,10 @@ async def test_a_new_title_tag_or_publisher_costs_one_input(house: House, provid
         published = await sync(r, Fetched(page(1, text, title="New", tags=("t",))), Fetched(dataset(2, "Them")))
         same = await sync(r, Fetched(page(1, text, title="New", tags=("t",))), Fetched(dataset(2, "Them")))
 
-    assert [run.tally.embedded for run in (titled, tagged, published, same)] == [1, 1, 1, 0]
+    assert [run.tally.embedded for run in (titled, tagged, published, same)] == [1, 0, 1, 0]
+    assert (tagged.tally.updated, tagged.tally.embeddings_pending) == (1, 0)
     assert (titled.tally.chunks_written, tagged.tally.chunks_written, same.tally.rows_written) == (0, 0, 0)
-    assert provider.received == ["New", "New\nt", "Hay\na, b\nThem"]
+    assert provider.received == ["New", "Hay\nThem"]
 
 
 async def test_the_same_title_is_sent_once_and_an_item_without_one_costs_nothing(

@@ -99,7 +99,58 @@ async def test_vectors_of_an_earlier_release_are_kept_and_its_titles_wait_for_th
     [(number, title)] = house.query("select id, text_hash from rowen.item_title")
     [(covered_to, last)] = house.query("select covered_to, (select max(id) from chunk) from rowen.embedding_model")
     assert number > last == covered_to
-    assert title == text_hash("Hay\na, b\nUs")
+    assert title == text_hash("Hay\nUs")
+
+
+TITLED = r"""
+insert into item (source_id, key, url, title, text, tags, record, content_hash, record_hash, chunker)
+select 1, number::text::bytea, 'https://example.org/new/' || number, title, 'Text.', tags, '{}', '', '', 2
+  from (values (1, 'Oats', '{c}'::text[]), (2, 'Oats', '{d}'), (3, 'Rye', '{}'), (4, '', '{e}'), (5, 'Maize', '{f}'))
+       as new(number, title, tags);
+insert into item_title (item_id, text_hash)
+select id, sha256(convert_to(words, 'UTF8'))
+  from item cross join lateral title_words(title, tags, record, media_type) words
+ where url <> 'https://example.org/1' order by id;
+insert into embedding (model_id, text_hash, part, vector)
+select 1, text_hash, part, ('[' || item_title.id || ',' || part || ']')::halfvec
+  from item_title join item on item.id = item_id cross join generate_series(0, 1) as part where title <> 'Maize';
+update embedding_model set covered_to = (select max(id) from item_title);
+"""
+
+
+async def test_titles_with_tags_take_their_vectors_along_to_the_hash_without_tags(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = migrate.migrations()
+    first = next(step.number for step in every if step.name == "titles_without_tags")
+    monkeypatch.setattr(migrate, "migrations", lambda: [step for step in every if step.number < 13])
+    await opened(empty)
+    house = House(empty, None)  # type: ignore[arg-type]
+    house.execute(EARLIER)
+    monkeypatch.setattr(migrate, "migrations", lambda: [step for step in every if step.number < first])
+    await opened(empty)
+    house.execute(TITLED)
+    [(covered_to,)] = house.query("select covered_to from rowen.embedding_model")
+
+    monkeypatch.setattr(migrate, "migrations", lambda: every)
+    await opened(empty)
+
+    titles = house.query(
+        "select title, item_title.text_hash, item_title.id > %s, array_agg(vector::text order by part)"
+        " from rowen.item_title join rowen.item on item.id = item_id left join rowen.embedding using (text_hash)"
+        " where url <> 'https://example.org/1' group by item.id, item_title.item_id order by item.id",
+        covered_to,
+    )
+    assert [(title, hashed == text_hash(title), again) for title, hashed, again, _ in titles] == [
+        ("Oats", True, False),
+        ("Oats", True, False),
+        ("Rye", True, False),
+        ("Maize", True, True),
+    ]
+    oats, same, rye, maize = (vectors for *_, vectors in titles)
+    assert oats == same
+    assert oats[0].replace(",0]", ",1]") == oats[1]
+    assert (len(rye), maize) == (2, [None])
 
 
 async def test_a_step_that_fails_leaves_nothing(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ VERSIONS: Mapping[str, int] = {
     "body": 1,  # of what an origin sent, and of what its headers say of it
     "record": 1,  # of a catalog's record, with the mark of its bytes
     "twins": 1,  # marks of datasets
-    "title": 1,  # `title_words` in the database
+    "title": 2,  # `title_words` in the database; 1 had the tags as well
     "question": 1,  # of what was searched for
     "schema": 1,
     "facts": 1,  # of what was extracted

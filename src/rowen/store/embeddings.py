@@ -377,7 +377,7 @@ WITHOUT_VECTOR = """
 and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = those.text_hash)
     is null
 """
-_TITLE = "title_words(title, tags, record, media_type)"
+_TITLE = "title_words(title, record, media_type)"
 _FIRST = "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
 
 

@@ -227,7 +227,7 @@ async def insert(
                       %b::bytea[])
                as new(key, url, title, text, tags, record, source_record, content_hash, record_hash, language,
                       media_type, twins, remarks, body_hash, recipe)
-        returning key, id, title_words(title, tags, record, media_type) as words
+        returning key, id, title_words(title, record, media_type) as words
         ), titled as (
         insert into item_title (item_id, text_hash)
         select id, sha256(convert_to(words, 'UTF8')) from fresh where words <> ''
@@ -311,7 +311,7 @@ async def _retitle(c: Connection, item_ids: Sequence[int]) -> None:
     await c.execute(
         """
         with named as (
-            select id, words from item cross join lateral title_words(title, tags, record, media_type) words
+            select id, words from item cross join lateral title_words(title, record, media_type) words
              where id = any(%(ids)s)
         ), unnamed as (
             delete from item_title using named where item_id = named.id and words = ''
