@@ -2,8 +2,10 @@
 
 import re
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,3 +121,56 @@ def test_the_demo_finds_by_meaning_with_no_key() -> None:
 
     assert done.code == 0, done.err
     assert "The goat incident" in done.out.partition("none of these words")[2]
+
+
+def test_an_order_to_embed_again_that_is_killed_is_finished_by_the_next_embed(
+    cli: Cli, provider: Provider, field: Path
+) -> None:
+    there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8"}
+    there |= {"ROWEN_EMBEDDER_BATCH": "1", "ROWEN_EMBEDDER_CONCURRENCY": "1"}
+    cli("sync", "./field", **there)
+    provider.received.clear()
+    third = threading.Event()
+
+    def hold(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if len(provider.received) == 3:
+            third.set()
+            process.kill()
+        return data
+
+    provider.always = hold
+    process = cli.start("embed", "--again", **there)
+    with process:
+        assert third.wait(60)
+        process.communicate(timeout=60)
+    killed = set(provider.received)
+    provider.always = None
+    status = cli("status", **there)
+    [model] = [fact["embeddings"] for fact in cli("status", "--json", **there).facts if "embeddings" in fact]
+    found = cli("search", "all clover", **there)
+    [rest] = cli("embed", "--json", **there).facts
+    nothing = cli("embed", "--json", **there)
+
+    assert process.returncode == -9
+    assert (len(killed), model["again"], model["pending"]) == (3, 2, 0)
+    assert "2 to be embedded again" in status.out
+    assert "2 texts to be embedded again, found by old vectors so far; `rowen embed` goes on" in status.err
+    assert "clover" in found.out
+    assert (rest["embedded"], rest["again"], nothing.facts[0]["embedded"]) == (2, 0, 0)
+    assert sum(provider.repeated().values()) - len(provider.repeated()) <= 1, "what was in flight is asked once more"
+
+
+def test_embedding_again_tells_its_cost_and_takes_only_the_texts_of_a_source(
+    cli: Cli, provider: Provider, field: Path
+) -> None:
+    there = {**leading_to(provider), "ROWEN_ALLOW_ADDRESSES": "127.0.0.0/8"}
+    cli.write({"barn/hay.md": "# Hay\n\nCut it dry.\n"})
+    cli("sync", "./field", "./barn", **there)
+    provider.received.clear()
+    done = cli("embed", "--again", "--source", "barn", **there)
+
+    assert done.code == 0, done.err
+    assert "2 passages, 2 of them again, about" in done.err
+    assert "at a price that is not known" in done.err
+    assert "2 embedded" in done.out
+    assert len(provider.received) == 2

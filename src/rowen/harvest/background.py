@@ -263,11 +263,13 @@ class BackgroundEmbedding:
         observe: Callable[[Embedding], None] | None = None,
         spent: Spent | None = None,
         sources: Sequence[int] = (),
+        again: bool = False,
         patience_s: float = 0.0,
     ) -> Embedding:
         """Embed all that is pending, or that of some sources, and write down that nothing is, if so.
 
-        A provider that has answered before, or asks to wait, is waited for up to `patience_s`.
+        A provider that has answered before, or asks to wait, is waited for up to `patience_s`. With `again`, texts
+        that were ordered to be embedded again come after those that have no vector.
         """
         from rowen.harvest.embed import Embedding, Spent
 
@@ -285,6 +287,7 @@ class BackgroundEmbedding:
             limit=limit,
             spent=spent,
             sources=sources,
+            again=again,
             patience_s=patience_s,
         )
         if self._gave_up:

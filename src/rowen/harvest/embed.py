@@ -25,7 +25,7 @@ from rowen.errors import (
 from rowen.fetch.breaker import CircuitLimits
 from rowen.harvest.embedder import EmbeddedTexts, Embedders
 from rowen.settings import Settings
-from rowen.store import embeddings, vector_index, wanted
+from rowen.store import embeddings, reembedding, vector_index, wanted
 from rowen.store.database import Connection, Database, in_our_words
 from rowen.store.embeddings import Claim, Depth, Model, PendingText
 
@@ -119,6 +119,7 @@ class Embedding:
         limit: int | None = None,
         spent: Spent | None = None,
         sources: Sequence[int] = (),
+        again: bool = False,
         patience_s: float = 0.0,
     ) -> None:
         self.spent = spent if spent is not None else Spent()
@@ -135,6 +136,10 @@ class Embedding:
         self._observe = observe
         self._left = limit
         self._sources = sources
+        self._again = again
+        self._again_after = b""
+        self._replacing = False
+        self._added = 0
         self._writing = asyncio.Lock()
         self._dimensions = model.dimensions
         self._backlog = _Backlog(model.covered_to)
@@ -165,13 +170,19 @@ class Embedding:
             self._report()
             await self._mind_index(loading=True)
         await self._mind_index(loading=False)
+        if self._again and not self._stopped.is_set() and self._left != 0:
+            await reembedding.forget_gone(self._database, self.model.id)
         for exceeded in self._over_budget.values():
             raise exceeded
         self.done = not self._stopped.is_set() and self._left != 0
         return self.done
 
     async def _next(self) -> list[PendingText]:
-        """The most useful texts without a vector, each once, of like ones the newest; none if all have theirs."""
+        """The most useful texts without a vector, each once, of like ones the newest; then those that get new ones.
+
+        None if all have theirs.
+        """
+        self._replacing = False
         limits = self._embedder.limits
         most = limits.texts * limits.concurrency
         most = most if self._left is None else min(most, self._left)
@@ -190,7 +201,21 @@ class Embedding:
             within = [passage for passage in found if passage.source_id not in self._over_budget]
             if within:
                 return list({passage.text_hash: passage for passage in within}.values())
-        return []
+        return await self._listed(most) if self._again else []
+
+    async def _listed(self, most: int) -> list[PendingText]:
+        """Texts that were ordered to be embedded again."""
+        async with self._database.connection() as c:
+            found = await reembedding.pending(
+                *(c, self.model.id),
+                after=self._again_after,
+                limit=most,
+                sources=self._sources,
+                without=self._over_budget,
+            )
+        self._replacing = bool(found)
+        self._again_after = found[-1].text_hash if found else b""
+        return found
 
     async def _searched_for(self, c: Connection, layer: _Layer | None, most: int) -> list[PendingText]:
         """What was asked for, as soon as all titles and openings have their vectors: by these everything is found.
@@ -272,13 +297,22 @@ class Embedding:
     async def _refuse(self, passage: PendingText, why: str) -> None:
         self.spent.refused += 1
         async with self._database.connection() as c:
-            await embeddings.refuse(c, self.model.id, passage.text_hash, why)
+            if self._replacing:
+                # A vector that the text has stays; where it has none, it was refused before.
+                await embeddings.unlist(c, self.model.id, [passage.text_hash])
+            else:
+                await embeddings.refuse(c, self.model.id, passage.text_hash, why)
 
     async def _store(self, part: list[PendingText], answer: EmbeddedTexts) -> None:
         async with self._writing:
             started = time.monotonic()
             vectors = [(p.text_hash, those) for p, those in zip(part, answer.vectors, strict=True)]
-            await self._claim.store(vectors, dimensions=answer.dimensions if self._dimensions is None else None)
+            dimensions = answer.dimensions if self._dimensions is None else None
+            if self._replacing:
+                await self._claim.replace(vectors, dimensions=dimensions)
+            else:
+                await self._claim.store(vectors, dimensions=dimensions)
+                self._added += len(part)
             self._dimensions = self._dimensions or answer.dimensions
             self._store_s += time.monotonic() - started
         self._count(part, answer)
@@ -305,7 +339,7 @@ class Embedding:
         if problem.retry_in_s > self._longest_wait_s or self._is_hopeless(problem, failures, is_open=is_open):
             raise problem
         self.failing = problem
-        self._backlog = _Backlog(self.model.covered_to)
+        self._backlog, self._again_after = _Backlog(self.model.covered_to), b""
         self._report()
         # After an outage it goes on within one recovery time-out, also where no circuit has opened.
         longest_s = min(LONGEST_PAUSE_S, CircuitLimits.of(self._settings).first_pause_s)
@@ -334,7 +368,11 @@ class Embedding:
             return
         with in_our_words(self._database.place):
             found = await vector_index.state(self._claim.connection, self.model.id)
-            fast = loading and self.spent.texts > INDEX_INSERTS_PER_S * (time.monotonic() - self._started)
+            fast = (
+                loading
+                and not self._replacing
+                and self.spent.texts > INDEX_INSERTS_PER_S * (time.monotonic() - self._started)
+            )
             if found.valid and fast and await self._drowning():
                 log.info("dropped the index of %s for a large load; it is made anew afterwards", self.model.name)
                 await vector_index.remove(self._claim.connection, self.model.id)
@@ -344,8 +382,8 @@ class Embedding:
     async def _rows(self) -> int:
         if self._rows_before is None:
             async with self._database.connection() as c:
-                self._rows_before = await embeddings.stored(c, self.model.id) - self.spent.texts
-        return self._rows_before + self.spent.texts
+                self._rows_before = await embeddings.stored(c, self.model.id) - self._added
+        return self._rows_before + self._added
 
     async def _drowning(self) -> bool:
         """Whether more time goes into the index than into the vectors, and most of the load is still to come."""

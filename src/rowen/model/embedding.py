@@ -8,13 +8,14 @@ __all__ = ["EmbeddingEstimate", "EmbeddingProgress", "EmbeddingReport", "Fetched
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEstimate:
-    """What embedding would take; `usd` is None where nobody knows the price."""
+    """What embedding would take; `usd` is None where nobody knows the price, `again` counts texts with a vector."""
 
     model: str
     switches_from: str | None
     texts: int
     tokens: int
     usd: float | None
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class EmbeddingProgress:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingReport:
-    """What embedding did."""
+    """What embedding did; `again` counts texts that are still to be embedded again."""
 
     model: str
     state: str
@@ -41,6 +42,7 @@ class EmbeddingReport:
     seconds: float
     error: str | None = None
     hint: str | None = None
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,10 @@ class FetchedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """How a model and its vectors are doing; `coverage` is the share of all passages that wait for no vector of it."""
+    """How a model and its vectors are doing; `coverage` is the share of all passages that wait for no vector of it.
+
+    `again` counts texts whose vector is still to be replaced (`rowen embed --again`).
+    """
 
     name: str
     state: str
@@ -67,3 +72,4 @@ class ModelStatus:
     indexed: bool
     trouble: Any
     coverage: float = 1.0
+    again: int = 0

@@ -15,7 +15,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.database import Tidied
 from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
 from rowen.model.source import one_or_more
-from rowen.store import embeddings, retention, vector_care, vector_index
+from rowen.store import embeddings, reembedding, retention, vector_care, vector_index
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
 from rowen.store.embeddings import Model, VectorCoverage
@@ -48,33 +48,41 @@ class Models:
         url: str | None = None,
         limit: int | None = None,
         sources: str | Sequence[str] = (),
+        again: bool = False,
         agreed: Callable[[EmbeddingEstimate], bool] | None = None,
         observe: Callable[[EmbeddingProgress], None] | None = None,
     ) -> EmbeddingReport | None:
         """Make the vectors that are missing, of all sources or some, by default under the model that the settings mean.
 
-        Those of another model are made beside the ones in use; search switches when all are there. None if `agreed`,
-        which is told what it would cost, says no.
+        Those of another model are made beside the ones in use; search switches when all are there. With `again`, texts
+        that have a vector get a new one, which takes the place of the old one; what an interrupted order left is done
+        without it. None if `agreed`, which is told what it would cost, says no.
         """
         async with self._database.connection() as c:
             active = await embeddings.active(c)
             chosen_ids = [(await source_store.get(c, name)).id for name in one_or_more(sources)]
         meant = self._meant(active, Spec(embedder or "", model, dimensions, url))
         chosen = self._embedders.of(meant, named=url is not None)
-        estimate = await self._estimate(chosen, active, chosen_ids)
+        estimate = await self._estimate(chosen, active, chosen_ids, again=again)
         if agreed is not None and not agreed(estimate):
             return None
         started = time.monotonic()
+        if again:
+            ordered = await self._embedding.model_of(chosen)
+            async with self._database.transaction() as c:
+                await reembedding.list_texts(c, ordered, sources=chosen_ids)
         spent, error = await self._embed_all(chosen, limit, observe, chosen_ids)
         async with self._database.connection() as c:
             found = await embeddings.find(c, chosen.name)
             left = await embeddings.amount(c, found, sources=chosen_ids)
+            listed = await reembedding.listed(c, found, sources=chosen_ids)
         return EmbeddingReport(
             model=chosen.name,
             state=found.state if found is not None else "building",
             switched=active is not None and found is not None and found.state == "active" and found.id != active.id,
             embedded=spent.texts,
             pending=left.texts,
+            again=listed.texts,
             truncated=spent.truncated,
             refused=spent.refused,
             tokens=spent.tokens,
@@ -144,13 +152,17 @@ class Models:
             base = Spec(kind, flags.model, None, base.url)
         return Spec(kind, base.model, flags.dimensions or base.dimensions, flags.url or base.url)
 
-    async def _estimate(self, embedder: Embedder, active: Model | None, sources: Sequence[int]) -> EmbeddingEstimate:
+    async def _estimate(
+        self, embedder: Embedder, active: Model | None, sources: Sequence[int], *, again: bool
+    ) -> EmbeddingEstimate:
         async with self._database.connection() as c:
-            left = await embeddings.amount(c, await embeddings.find(c, embedder.name), sources=sources)
-        tokens = left.chars // CHARS_PER_TOKEN
+            found = await embeddings.find(c, embedder.name)
+            left = await embeddings.amount(c, found, sources=sources)
+            listed = await (reembedding.amount if again else reembedding.listed)(c, found, sources=sources)
+        tokens = (left.chars + listed.chars) // CHARS_PER_TOKEN
         usd = None if embedder.price is None else round(tokens * embedder.price / 1e6, 6)
         other = active.name if active is not None and active.name != embedder.name else None
-        return EmbeddingEstimate(embedder.name, other, left.texts, tokens, usd)
+        return EmbeddingEstimate(embedder.name, other, left.texts + listed.texts, tokens, usd, listed.texts)
 
     async def _embed_all(
         self,
@@ -181,6 +193,7 @@ class Models:
                             observe=tell,
                             spent=spent,
                             sources=sources,
+                            again=True,
                             patience_s=PATIENCE_S,
                         )
                     except EmbeddingError as problem:
@@ -206,4 +219,5 @@ async def _status(c: Connection, model: Model) -> ModelStatus:
         (await vector_index.state(c, model.id)).valid,
         model.trouble,
         VectorCoverage(sum(one.passages for one in by_source), sum(one.waiting for one in by_source)).share,
+        await reembedding.left(c, model.id),
     )

@@ -253,6 +253,11 @@ def remarks_on_model(model: ModelStatus) -> Iterator[Hint]:
     if model.pending and model.state == "active":
         waiting = count(model.pending, "text")
         yield Hint(f"{model.name}: {waiting} found by words only so far; ", action("embed"), " goes on.")
+    if model.again:
+        waiting = count(model.again, "text")
+        yield Hint(
+            f"{model.name}: {waiting} to be embedded again, found by old vectors so far; ", action("embed"), " goes on."
+        )
     if model.state == "building":
         yield Hint(
             f"{model.name}: not complete, so search does not use it; the ", action("embed"), " that began it goes on."

@@ -10,7 +10,7 @@ import asyncio
 import json
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, LiteralString, NamedTuple
@@ -26,6 +26,8 @@ from rowen.store.locks import ALL_PASSAGES, Lock, hold, hold_shared, release_at_
 from rowen.store.rows import all_rows, first_of, list_of, one, scalar
 
 __all__ = [
+    "OF_SOURCES",
+    "TITLE",
     "WITHOUT_VECTOR",
     "Amount",
     "Claim",
@@ -54,6 +56,7 @@ __all__ = [
     "set_dimensions",
     "share_passages",
     "stored",
+    "unlist",
 ]
 
 # How often a server that is being restarted is asked for a connection, so that what was answered can be stored.
@@ -172,12 +175,40 @@ class Claim:
         rows = [self._row(text_hash, part, one) for text_hash, those in vectors for part, one in enumerate(those)]
         if await self._store_as_holder(rows, dimensions):
             return
+
+        async def store(c: Connection) -> None:
+            await self._note_dimensions(c, dimensions)
+            await _store_beside(c, rows)
+
+        await self._patiently(store)
+
+    async def replace(self, vectors: Sequence[tuple[Hash, Sequence[bytes]]], *, dimensions: int | None = None) -> None:
+        """Keep the vectors of texts in the place of those that they have, and take these texts off the list.
+
+        Only those that are still to be embedded again are replaced. A server that restarts is waited for.
+        """
+
+        async def replace(c: Connection) -> None:
+            await self._note_dimensions(c, dimensions)
+            hashes = await unlist(c, self.model_id, [text_hash for text_hash, _ in vectors])
+            told = {"model": self.model_id, "hashes": hashes}
+            await c.execute("delete from embedding where model_id = %(model)s and text_hash = any(%(hashes)s)", told)
+            await c.execute(
+                "delete from embedding_refused where model_id = %(model)s and text_hash = any(%(hashes)s)", told
+            )
+            listed = [one for one in vectors if one[0] in set(hashes)]
+            rows = [self._row(text_hash, part, one) for text_hash, those in listed for part, one in enumerate(those)]
+            await _copy(c, "embedding", rows)
+
+        await self._patiently(replace)
+
+    async def _patiently(self, work: Callable[[Connection], Awaitable[None]]) -> None:
+        """Do something in a transaction, and wait for a server that restarts."""
         until = time.monotonic() + self._database.settings.database_patience_s
         while True:
             try:
                 async with self._database.transaction() as c:
-                    await self._note_dimensions(c, dimensions)
-                    await _store_beside(c, rows)
+                    await work(c)
                 return
             except StoreUnavailableError:
                 if time.monotonic() > until:
@@ -221,6 +252,17 @@ class Claim:
             await release_at_end(self.connection, Lock.EMBEDDING, self.model_id)
         finally:
             await self.connection.close()
+
+
+async def unlist(c: Connection, model_id: int, hashes: Sequence[Hash]) -> list[Hash]:
+    """Take texts off the list of those that are to be embedded again; returns those that were on it."""
+    rows = await all_rows(
+        c,
+        "delete from embedding_again where model_id = %b and text_hash = any(%b::bytea[]) returning text_hash",
+        [model_id, list(hashes)],
+        binary=True,
+    )
+    return [text_hash for (text_hash,) in rows]
 
 
 async def _copy(c: Connection, table: LiteralString, rows: Sequence[bytes]) -> None:
@@ -355,11 +397,12 @@ on conflict do nothing
 _CARRY = (
     _CARRIED.format(table="embedding", columns="part, vector"),
     _CARRIED.format(table="embedding_refused", columns="error, at"),
+    _CARRIED.format(table="embedding_again", columns="since"),
 )
 
 
 async def carry(c: Connection, hashes: Sequence[tuple[Hash, Hash]]) -> None:
-    """Copy the vectors and refusals of texts to new hashes; `hashes` are pairs of an old and a new one.
+    """Copy the vectors, refusals and orders of texts to new hashes; `hashes` are pairs of an old and a new one.
 
     The old ones stay for passages that still have the old hash. Must run in the transaction that changes the hashes.
     """
@@ -377,23 +420,23 @@ WITHOUT_VECTOR = """
 and (select true from embedding_refused where model_id = %(model)s and embedding_refused.text_hash = those.text_hash)
     is null
 """
-_TITLE = "title_words(title, record, media_type)"
+TITLE = "title_words(title, record, media_type)"
 _FIRST = "not exists (select from chunk first where first.item_id = those.item_id and first.position < those.position)"
 
 
-_OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
+OF_SOURCES = "(%(sources)s::bigint[] is null or source_id = any(%(sources)s))"
 
 
 def _pending(table: str, words: str, more: str = "true") -> str:
     return f"""
 select those.id, those.text_hash, {words}, source_id from {table} those join item on item.id = those.item_id
- where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {more} and {_OF_SOURCES}
+ where those.id > %(above)s and those.id <= %(upto)s and {WITHOUT_VECTOR} and {more} and {OF_SOURCES}
  order by those.id desc limit %(limit)s
 """  # noqa: S608 (of constants)
 
 
 _PENDING = {
-    Depth.TITLES: _pending("item_title", _TITLE),
+    Depth.TITLES: _pending("item_title", TITLE),
     Depth.OPENINGS: _pending("chunk", "those.text", _FIRST),
     Depth.PASSAGES: _pending("chunk", "those.text"),
 }
@@ -401,10 +444,10 @@ _AMOUNT = f"""
 select count(*), coalesce(sum(chars), 0)
   from (select max(chars) as chars from (
             select text_hash, length(those.text) as chars from chunk those join item on item.id = item_id
-             where those.id > %(above)s and {WITHOUT_VECTOR} and {_OF_SOURCES}
+             where those.id > %(above)s and {WITHOUT_VECTOR} and {OF_SOURCES}
             union all
-            select text_hash, length({_TITLE}) from item_title those join item on item.id = item_id
-             where those.id > %(above)s and {WITHOUT_VECTOR} and {_OF_SOURCES}) words group by text_hash) texts
+            select text_hash, length({TITLE}) from item_title those join item on item.id = item_id
+             where those.id > %(above)s and {WITHOUT_VECTOR} and {OF_SOURCES}) words group by text_hash) texts
 """  # noqa: S608 (a constant)
 _COVERAGE = f"""
 select source.name, count(*), count(*) filter (where those.id > %(above)s and {WITHOUT_VECTOR})

@@ -76,6 +76,9 @@ async def _drop_some(database: Database, kept_days: float) -> int:
             ), forgotten as (
                 delete from embedding_unused unused using expired
                  where (unused.model_id, unused.text_hash) = (expired.model_id, expired.text_hash)
+            ), unlisted as (
+                delete from embedding_again again using expired
+                 where (again.model_id, again.text_hash) = (expired.model_id, expired.text_hash)
             )
             delete from embedding using expired
              where (embedding.model_id, embedding.text_hash) = (expired.model_id, expired.text_hash)

@@ -37,6 +37,11 @@ Watcher = Callable[["EmbeddingProgress"], None]
     shell_complete=source_names,
     help="Only texts of this source; may be repeated.",
 )
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Embed also texts that have a vector; the new vectors replace the old ones one by one.",
+)
 @click.option("--drop-old", is_flag=True, help="Forget the vectors of models that are not used any more.")
 @click.option("--fetch", metavar="NAME", help="Download owner/model[@revision] from the model hub; nothing else.")
 @click.option("--yes", is_flag=True, help="Do not ask, whatever it costs.")
@@ -47,12 +52,13 @@ def embed(
     yes: bool,
     limit: int | None,
     sources: tuple[str, ...],
+    again: bool,
     **which: str | int | None,
 ) -> int:
     """Make the vectors that are missing, or those of another model.
 
     Those of another model are made beside the ones in use; search switches when all are there. What was interrupted
-    goes on where it ended. Nothing is read from the sources, and no text is paid for twice.
+    goes on where it ended. Nothing is read from the sources, and no text is paid for twice unless `--again` says so.
     """
     if drop_old:
         dropped = call.ask(lambda rowen: rowen.drop_old_embeddings())
@@ -60,7 +66,9 @@ def embed(
         return 0
     if fetch is not None:
         return _show_fetched(call, call.ask(lambda rowen: rowen.fetch_model(fetch)))
-    report = call.ask(partial(_embed, call=call, yes=yes, limit=limit, sources=sources, which=which), gently=True)
+    report = call.ask(
+        partial(_embed, call=call, yes=yes, limit=limit, sources=sources, again=again, which=which), gently=True
+    )
     if report is None:
         call.out.say("Nothing was done.")
         return 5
@@ -74,6 +82,7 @@ async def _embed(
     yes: bool,
     limit: int | None,
     sources: tuple[str, ...],
+    again: bool,
     which: dict[str, str | int | None],
 ) -> "EmbeddingReport | None":
     told: list[EmbeddingEstimate] = []
@@ -83,7 +92,7 @@ async def _embed(
         return _agreed(call, estimate, yes=yes)
 
     with _progress(call, told) as observe:
-        how = {**which, "limit": limit, "sources": sources}
+        how = {**which, "limit": limit, "sources": sources, "again": again}
         return await rowen.embed(**how, agreed=agreed, observe=observe)  # type: ignore[arg-type]
 
 
@@ -93,7 +102,8 @@ def _agreed(call: Invocation, estimate: "EmbeddingEstimate", *, yes: bool) -> bo
     cost = "" if estimate.usd == 0 else f" {price}"
     switch = f", to switch from {estimate.switches_from}" if estimate.switches_from else ""
     if estimate.texts:
-        amount = f"{count(estimate.texts, 'passage')}, about {count(estimate.tokens, 'token')}"
+        again = f", {estimate.again:,} of them again" if estimate.again else ""
+        amount = f"{count(estimate.texts, 'passage')}{again}, about {count(estimate.tokens, 'token')}"
         call.out.say(f"{amount}, by {estimate.model}{cost}{switch}.")
     if yes or not cost or not estimate.texts or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
@@ -142,14 +152,19 @@ def _show(call: Invocation, report: "EmbeddingReport") -> int:
     from rowen.service.tally import price
 
     state = f"{report.pending:,} pending" if report.pending else "all there"
+    again = f", {report.again:,} still to be embedded again" if report.again else ""
     refused = f", {report.refused:,} refused" if report.refused else ""
     cut = f", {report.truncated:,} too long and cut" if report.truncated else ""
-    line = f": {report.embedded:,} embedded in {seconds(report.seconds)}{price(report.usd)}{cut}{refused}, {state}"
+    line = (
+        f": {report.embedded:,} embedded in {seconds(report.seconds)}{price(report.usd)}{cut}{refused}, {state}{again}"
+    )
     call.out.answer(fact(report), (report.model, "bold"), line)
     if report.switched:
         call.out.say("Search uses this model now. `rowen embed --drop-old` forgets the vectors of the one before.")
     if report.error:
         return call.out.fail(report.error, hint=report.hint, exit_code=1)
+    if report.again:
+        call.out.say("Search uses the old vectors of the rest; `rowen embed` without `--again` goes on with it.")
     if report.state == "building":
         call.out.say("Search goes on with the model in use until all are there; `rowen embed` goes on with this one.")
     return 0

@@ -151,6 +151,7 @@ def _show_model(call: Invocation, model: "ModelStatus") -> None:
         f"{model.pending:,} pending",
         f"{percent(model.coverage)} of all passages",
         *([f"{model.refused:,} refused"] if model.refused else []),
+        *([f"{model.again:,} to be embedded again"] if model.again else []),
         "indexed" if model.indexed else "no index yet",
     )
     call.out.line((", " if call.out.terminal else "\t").join(told))
