@@ -1,9 +1,7 @@
-"""Recorded answers of ArcGIS are digested; runs where CORPUS names the folder."""
+"""Recorded answers of ArcGIS are digested."""
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +10,12 @@ from rowen.connectors.arcgis import ArcGis
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.datajson import DataJson
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.arcgis import GeoPortal, HubSite
 from tests.portals.datajson import DataJsonSite
 
-FOLDER = Path(os.environ.get("CORPUS") or "/nowhere") / "arcgis"
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="CORPUS names no folder of recorded answers")
+FOLDER = CORPUS / "arcgis"
+pytestmark = needs(FOLDER)
 
 SEARCHES = {"portal_search.json": 4, "portal_group_items_search.json": 3}
 FEEDS = {"apur_hub_dcat.jsonld": 71, "evian_hub_dcat.jsonld": 8}

@@ -1,8 +1,7 @@
-"""Every recorded answer of real portals is digested; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+"""Every recorded answer of real portals is digested."""
 
 import gzip
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from rowen.connectors.ckan import Ckan
 from rowen.connectors.datajson import DataJson
 from rowen.model.url import canonical
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.ckan import CkanPortal
 from tests.portals.datajson import DataJsonSite
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 HISTORY = sorted((CORPUS / "datajson-history").glob("*.json"))
 # What each date created, deleted and moved, compared with the date before, by identifiers without their scheme. What

@@ -1,18 +1,17 @@
-"""Every recorded answer of real catalogue services is digested; runs where CORPUS names the folder."""
+"""Every recorded answer of real catalogue services is digested."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rowen.connectors.csw import Csw
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.csw import CSW, GMD, MDB, CswService, Wish
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere") / "csw"
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+FOLDER = CORPUS / "csw"
+pytestmark = needs(FOLDER)
 
 # Single pages of longer lists: the schema, how many records the page holds, and of how many.
 PAGES = {
@@ -49,13 +48,13 @@ def _kind(kinds: Any) -> None:
 @pytest.fixture
 def service(request: pytest.FixtureRequest) -> Iterator[Recorded]:
     schema, count, names = request.param
-    service = Recorded(schema, count, *[(CORPUS / name).read_bytes() for name in names])
+    service = Recorded(schema, count, *[(FOLDER / name).read_bytes() for name in names])
     yield service
     service.close()
 
 
 def test_no_file_is_forgotten() -> None:
-    assert sorted([*PAGES, *CHAIN]) == sorted(path.name for path in CORPUS.iterdir())
+    assert sorted([*PAGES, *CHAIN]) == sorted(path.name for path in FOLDER.iterdir())
 
 
 @pytest.mark.parametrize("service", [(CSW["2.0.2"], 230, CHAIN)], indirect=True)

@@ -1,6 +1,5 @@
-"""Recorded RDF catalogs are digested; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+"""Recorded RDF catalogs are digested."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,10 @@ import pytest
 
 from rowen.connectors.dcat import Dcat
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.dcat import DcatPortal
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 COUNTS = {"demo-ckan.ttl": 100, "demo-ckan.jsonld": 100, "demo-ckan.rdf": 100, "sig-oreme.rdf": 1}
 HUBS = {"apur_hub_dcat.jsonld": 71, "evian_hub_dcat.jsonld": 8}

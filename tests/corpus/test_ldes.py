@@ -1,10 +1,9 @@
-"""Recorded event streams give the members that are known to be in them; runs where CORPUS names the folder.
+"""Recorded event streams give the members that are known to be in them.
 
 The counts are those that another client is tested for. Its dump and its calendar are read like all others.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from ipaddress import ip_network
@@ -17,11 +16,11 @@ from rowen.connectors.ldes.page import StreamBody, contexts_of, read_entry, read
 from rowen.errors import SourceError
 from rowen.settings import Settings
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.follower import Follower
 from tests.portals.site import Page, Site
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 ATYPICAL = ("2024-09-18T09:00:00Z", "2024-09-18T10:53:00Z")
 BETWEEN = ("2024-09-26T09:00:00Z", "2024-09-26T10:25:00Z")

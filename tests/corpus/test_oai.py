@@ -1,9 +1,7 @@
-"""Every recorded answer of real OAI-PMH repositories is digested; runs where CORPUS names the folder."""
+"""Every recorded answer of real OAI-PMH repositories is digested."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -11,10 +9,11 @@ import pytest
 
 from rowen.connectors.oai import Oai
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.oai import OaiRepository
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere") / "oai"
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+FOLDER = CORPUS / "oai"
+pytestmark = needs(FOLDER)
 
 # What a walk finds if the whole repository answers with this file: how the run ends, and how many items there are.
 LISTS = {
@@ -46,13 +45,13 @@ def portal() -> Iterator[OaiRepository]:
 def test_no_file_is_forgotten() -> None:
     files = [*LISTS, *(f"{name}_page{n}.xml" for name, (pages, _) in CHAINS.items() for n in range(1, pages + 1))]
 
-    assert sorted(files) == sorted(path.name for path in CORPUS.iterdir())
+    assert sorted(files) == sorted(path.name for path in FOLDER.iterdir())
 
 
 @pytest.mark.parametrize("name", LISTS)
 async def test_recorded_lists_are_digested(house: House, portal: OaiRepository, name: str) -> None:
     status, count = LISTS[name]
-    portal.bodies_of = {"ListRecords": (CORPUS / name).read_bytes()}
+    portal.bodies_of = {"ListRecords": (FOLDER / name).read_bytes()}
     async with house.open() as r:
         run = await r.sync(portal.address)
         again = await r.sync(portal.address, full=True)
@@ -67,7 +66,7 @@ async def test_recorded_chains_of_identifiers_are_digested(house: House, portal:
     """Their headers make up a repository, which is walked; the recording then tells that nothing has vanished."""
     pages, count = CHAINS[name]
     portal.policy, portal.page_max = "no", 200
-    bodies = [(CORPUS / f"{name}_page{number}.xml").read_bytes() for number in range(1, pages + 1)]
+    bodies = [(FOLDER / f"{name}_page{number}.xml").read_bytes() for number in range(1, pages + 1)]
     for header in [one for body in bodies for one in ET.fromstring(body).findall(".//{*}header")]:
         identifier = header.findtext("{*}identifier") or ""
         portal.make(identifier, tick_h=0.01)

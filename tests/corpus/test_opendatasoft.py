@@ -1,9 +1,7 @@
-"""Recorded answers of OpenDataSoft portals are digested; runs where CORPUS names the folder."""
+"""Recorded answers of OpenDataSoft portals are digested."""
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +9,11 @@ import pytest
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.opendatasoft import OpenDataSoft
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.opendatasoft import OpenDataSoftPortal
 
-FOLDER = Path(os.environ.get("CORPUS") or "/nowhere") / "opendatasoft"
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="CORPUS names no folder of recorded answers")
+FOLDER = CORPUS / "opendatasoft"
+pytestmark = needs(FOLDER)
 
 
 @pytest.fixture(autouse=True)

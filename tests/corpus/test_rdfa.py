@@ -1,16 +1,13 @@
-"""Recorded pages of councils state what they are known to; runs where CORPUS names the folder."""
-
-import os
-from pathlib import Path
+"""Recorded pages of councils state what they are known to."""
 
 import pytest
 
 from rowen.content.read import read
 from rowen.formats.rdf.rdfa import read_rdfa
 from rowen.model.item import Raw
+from tests.corpus import CORPUS, needs
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 # The number of the first one is that of two other processors; the others are recorded from this one.
 PAGES = {

@@ -1,16 +1,14 @@
-"""Every recorded answer of SDMX services is digested; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+"""Every recorded answer of SDMX services is digested."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.sdmx import SdmxService
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 COUNTS = {"ecb_dataflows.xml": 56, "insee_dataflows.xml": 663, "spc_category-scheme.json": 36}
 

@@ -1,7 +1,6 @@
-"""Recorded answers of SPARQL endpoints are read; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+"""Recorded answers of SPARQL endpoints are read."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ import pytest
 from rowen.connectors.sparql import Sparql
 from rowen.connectors.sparql.endpoint import read_rows
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.sparql import SparqlEndpoint
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 ROWS = {
     "lindas_cube_dimensions.json": 7,

@@ -1,18 +1,16 @@
-"""Every recorded answer of STAC APIs is digested; runs where CORPUS names the folder (`make corpus CORPUS=…`)."""
+"""Every recorded answer of STAC APIs is digested."""
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import House
+from tests.corpus import CORPUS, needs
 from tests.portals.stac import StacApi
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 COUNTS = {
     "earth-search_collections.json": 9,

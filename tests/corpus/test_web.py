@@ -1,6 +1,5 @@
-"""Recorded sitemaps, rules for robots and pages are digested; runs where CORPUS names the folder."""
+"""Recorded sitemaps, rules for robots and pages are digested."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,9 @@ import pytest
 from rowen.connectors.web.sitemap import read_entries
 from rowen.content.read import read
 from rowen.model.item import Raw
+from tests.corpus import CORPUS, needs
 
-CORPUS = Path(os.environ.get("CORPUS") or "/nowhere")
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason="CORPUS names no folder of recorded answers")
+pytestmark = needs(CORPUS)
 
 # Entries of each, and how many name other sitemaps.
 SITEMAPS = {
