@@ -51,6 +51,8 @@ def test_every_example_is_understood(example: str) -> None:
         assert command is not None
         context = command.make_context(name, rest, parent=context)
 
+    assert context.command is not app or words == []
+
 
 @pytest.mark.parametrize("path", PATHS)
 def test_help_is_readable_in_sixty_columns(path: str) -> None:

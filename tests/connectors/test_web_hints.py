@@ -207,7 +207,7 @@ def test_sitemaps_are_read_however_they_are_written() -> None:
     ],
 )
 def test_a_broken_sitemap_is_no_trouble(body: bytes) -> None:
-    assert all(len(entry.url) < 100 for entry in read_entries(body))
+    assert {entry.url for entry in read_entries(body)} <= {"&b;"}
 
 
 def test_a_sitemap_of_fifty_thousand_entries_is_read_at_once() -> None:

@@ -101,7 +101,10 @@ def test_a_heading_stays_with_its_text():
     rng = random.Random(3)
     text = "\n\n".join(f"## Part {i}\n\n{'x' * rng.randint(300, 1490)}" for i in range(60))
 
-    for chunk in split(text):
+    chunks = split(text)
+
+    assert len(chunks) >= 30
+    for chunk in chunks:
         assert not chunk.text.rsplit("\n\n", 1)[-1].startswith("## ")
 
 
@@ -135,6 +138,7 @@ def test_code_is_cut_before_definitions():
 
     chunks = split("```python\n" + "\n\n\n".join(functions) + "\n```")
 
+    assert len(chunks) > 1
     assert all(chunk.text.startswith("```python\ndef ") for chunk in chunks)
 
 
@@ -158,6 +162,7 @@ def test_a_single_line_is_cut_between_sentences_then_words_then_anywhere():
 def test_an_endless_heading_is_cut_and_its_path_stays_short():
     chunks = split("# " + "word " * 5_000 + "\n\ntext")
 
+    assert chunks
     assert all(len(chunk.text) <= 1500 for chunk in chunks)
     assert all(len(title) <= 200 for chunk in chunks for title in chunk.heading)
 
@@ -222,7 +227,7 @@ def test_no_chunk_is_too_long_and_no_line_is_lost(text: str, max_chars: int, min
     chunks = split(text, max_chars=max_chars, min_chars=min_chars)
 
     together = "".join("".join(chunk.text.split()) for chunk in chunks)
-    assert all(0 < len(chunk.text) <= max_chars for chunk in chunks)
+    assert [chunk for chunk in chunks if not 0 < len(chunk.text) <= max_chars] == []
     for line in lines_of(text):
         if len(line) < max_chars // 4 and not line.startswith(("`", "~")):
             assert "".join(line.split()) in together

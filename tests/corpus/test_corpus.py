@@ -113,3 +113,4 @@ async def test_the_history_of_a_portal_replays_to_what_really_happened(house: Ho
             assert tally.deletions_held == 0
             listed = {canonical(record["identifier"]) for record in json.loads(site.body)["dataset"]}
             assert {url for (url,) in house.query("select url from item")} == listed
+    assert len(HISTORY) == len(TRUTH) + 1

@@ -52,6 +52,7 @@ def test_the_quick_start_shows_what_the_readme_says(house: House, folder: Path) 
         assert missing(step, unsized(shown)) == [], shown
         if wanted := sizes("\n".join(told.shown)):
             assert sizes(shown) == pytest.approx(wanted, rel=TOLERANCE)
+    assert list(steps(block))
 
 
 def test_the_picture_of_a_terminal_shows_its_commands_and_asks_nobody_for_a_font() -> None:

@@ -139,6 +139,7 @@ def test_every_option_of_a_kind_is_documented_with_its_default(kind: str) -> Non
     if issubclass(model, WebOptions):
         documented = options_in("sites.md") | documented
 
+    assert model.model_fields
     for name, field in model.model_fields.items():
         default = field.get_default(call_default_factory=True)
         assert documented.get(name), f"option {name} of kind {kind} is not in docs/{PAGE_OF[kind]}"

@@ -205,6 +205,7 @@ async def test_a_broken_graph_or_an_operator_of_its_own_is_an_error_that_says_so
 def test_texts_are_spelt_as_the_library_spells_them(kind: str) -> None:
     spelling = spelling_of(SPELLINGS[kind]["tokenizer"], kind)
 
+    assert SPELLINGS[kind]["cases"]
     for text, numbers in SPELLINGS[kind]["cases"]:
         assert spelling.windows(text, 512) == [numbers], text
 

@@ -40,7 +40,10 @@ def test_every_number_of_any_text_is_in_one_part(text: str, most: int) -> None:
 def test_no_word_is_parted(words: list[str], most: int) -> None:
     alone = {tuple(WORDS.windows(word, 100)[0][1:-1]) for word in words}
 
-    for part in WORDS.windows(" ".join(words), most):
+    parts = WORDS.windows(" ".join(words), most)
+
+    assert parts
+    for part in parts:
         spelt = " ".join(map(str, part[1:-1]))
         for word in sorted(alone, key=len, reverse=True):
             spelt = spelt.replace(" ".join(map(str, word)), "")

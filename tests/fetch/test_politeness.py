@@ -237,6 +237,7 @@ def test_backoff_doubles_with_jitter_and_has_an_end():
 
     waits = [backoff_s(tried, random) for tried in range(1, 12)]
 
+    assert len(waits) == 11
     assert all(0.5 * 2**n <= wait_s <= 2**n for n, wait_s in enumerate(waits[:5]))
     assert all(15 <= wait_s <= 30 for wait_s in waits[5:])
 

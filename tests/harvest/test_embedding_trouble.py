@@ -109,7 +109,7 @@ async def test_vectors_are_put_in_order_by_their_index(house: House, provider: P
     async with house.open(**provider.settings) as r:
         await sync(r, *pages(1, 2, 3))
 
-    assert all(is_direction_of(vector, text) for text, vector in vectors_of(house).items())
+    assert [is_direction_of(vector, text) for text, vector in vectors_of(house).items()] == [True] * 3
 
 
 async def test_vectors_may_come_as_base64(house: House, provider: Provider) -> None:

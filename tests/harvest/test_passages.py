@@ -36,6 +36,7 @@ def test_any_series_of_edits_leaves_the_new_passages_in_order(versions: list[lis
 
         assert [row.exact_hash for row in rows] == [text_hash(chunk.text) for chunk in chunks_of(version)]
         assert len({row.position for row in rows}) == len(rows)
+    assert len(rows) == len(chunks_of(versions[-1]))
 
 
 @given(texts)

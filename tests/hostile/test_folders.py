@@ -140,8 +140,8 @@ HOSTILE = {
 def test_headers_of_a_tar_without_end_cost_that_archive(what: str, tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(HOSTILE[what])
 
-    unread = pytest.raises(SourceError, match=r"could not be read as a whole: (?!maximum recursion)")
-    with costs_at_most(3), unread:
+    unread = r"could not be read as a whole: (?!maximum recursion)"
+    with costs_at_most(3), pytest.raises(SourceError, match=unread):
         Keeper(tmp_path / "a.tar").sync()
 
 

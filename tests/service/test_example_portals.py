@@ -37,6 +37,7 @@ def test_the_whole_file_is_read_and_no_name_or_address_is_there_twice() -> None:
 def test_every_entry_names_its_kind_and_an_address_that_is_encrypted_and_public() -> None:
     declared = {one.name: one for one in Declaration.of_file(FILE).read(Reach.ALL)}
 
+    assert len(declared) == len(ENTRIES) > 0
     for entry in ENTRIES:
         one, host = declared[entry["name"]], urlsplit(entry["url"]).hostname or ""
         assert (one.kind, one.url.startswith("https://"), "." in host) == (entry["kind"], True, True), entry
