@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import math
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -12,9 +14,10 @@ from rowen.jobs.tasks import AtWork, JobCancelledError, JobReleasedError
 from rowen.jobs.ticks import tick
 from rowen.jobs.worker import Worker
 from rowen.store import queue
+from rowen.store.database import Connection
 from rowen.store.locks import Lock
 from tests.conftest import House
-from tests.jobs.conftest import Opened, nothing
+from tests.jobs.conftest import PATIENCE_S, Opened, nothing
 
 
 async def test_jobs_of_higher_priority_come_first_and_then_the_oldest(yard: Opened) -> None:
@@ -268,6 +271,108 @@ async def test_a_job_that_does_not_end_is_cut_off_when_its_worker_stops(
             await y.until_state(job, "running")
 
         assert (await y.job(job)).state == "waiting"
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, name: str, *, times: float) -> list[None]:
+    """End the session of a statement before it, so many times; the list that is returned grows with each time."""
+    statement, broken = getattr(queue, name), []
+
+    async def break_first(c: Connection, *args: Any, **more: Any) -> Any:
+        if len(broken) < times:
+            broken.append(None)
+            await c.execute("select pg_terminate_backend(pg_backend_pid())")
+        return await statement(c, *args, **more)
+
+    monkeypatch.setattr(queue, name, break_first)
+    return broken
+
+
+async def obey(at_work: AtWork) -> None:
+    while not at_work.work.stopped:
+        await asyncio.sleep(0.01)
+    raise JobReleasedError
+
+
+async def test_a_worker_whose_connections_break_as_it_leaves_gives_its_jobs_back(
+    yard: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "backoff_s", lambda *_: 0.01)
+    async with yard() as y:
+        y.task(obey)
+        job = await y.put()
+        async with y.working(sync=1):
+            await y.until_state(job, "running")
+            broken = [breaking(monkeypatch, name, times=1) for name in ("put_off", "release_unknown", "unregister")]
+
+        assert [len(one) for one in broken] == [1, 1, 1]
+        given_back = await y.job(job)
+        assert (given_back.state, given_back.tries) == ("waiting", 0)
+        assert await y.r.workers() == []
+
+
+@pytest.mark.parametrize("has_session", [False, True], ids=["its session is gone", "its heartbeat is late"])
+async def test_the_jobs_of_a_worker_that_left_without_the_database_are_taken_by_another(
+    yard: Opened, house: House, monkeypatch: pytest.MonkeyPatch, has_session: bool
+) -> None:
+    monkeypatch.setattr(worker_module, "backoff_s", lambda *_: 0.01)
+    async with yard() as y:
+        broken: dict[str, list[None]] = {}
+
+        def has_left() -> bool:
+            is_noted = house.query("select from worker where locked_at is null")
+            return bool(is_noted if has_session else broken.get("leave"))
+
+        async def until_it_leaves(at_work: AtWork) -> None:
+            await y.until(has_left)
+            raise JobReleasedError
+
+        y.task(until_it_leaves)
+        job = await y.put()
+        with monkeypatch.context() as outage:
+            async with y.working(sync=1):
+                await y.until_state(job, "running")
+                for name in ("put_off", "release_unknown", *([] if has_session else ["leave"])):
+                    broken[name] = breaking(outage, name, times=math.inf)
+        left = await y.job(job)
+        house.execute(
+            "update worker set gone_at = now() - interval '1 min' where locked_at is not null;"
+            " update procrastinate_workers set last_heartbeat = now() - interval '1 min' where id in"
+            " (select id from worker where locked_at is null)"
+        )
+        y.task(nothing, name="do")
+        async with y.working(sync=1):
+            done = await y.until_state(job, "done")
+
+        assert all(broken.values())
+        assert left.state == "running"
+        assert done.tries == 2
+
+
+async def test_a_worker_that_is_cancelled_again_as_it_leaves_leaves_no_job_behind(yard: Opened) -> None:
+    async with yard() as y:
+        cut_off: list[int] = []
+
+        async def deaf(at_work: AtWork) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cut_off.append(at_work.job.id)
+
+        y.task(deaf)
+        job = await y.put()
+        worker = y.worker(sync=1)
+        working = asyncio.create_task(worker.run())
+        await y.until_state(job, "running")
+        working.cancel()
+        await y.until(lambda: worker._stopping.is_set())
+        kept_on = not cut_off
+        working.cancel()
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.wait({working})
+
+        assert (kept_on, cut_off, working.cancelled()) == (True, [job], True)
+        assert (await y.job(job)).state == "waiting"
+        assert await y.r.workers() == []
 
 
 async def test_the_database_is_told_who_works_and_with_how_many_places(yard: Opened, house: House) -> None:

@@ -28,6 +28,8 @@ from rowen.harvest import run as run_module
 from rowen.harvest.worker import Text, Uncut
 from rowen.jobs import limits
 from rowen.jobs import worker as worker_module
+from rowen.jobs.tasks import TASKS
+from rowen.jobs.ticks import tick
 from rowen.model.item import Raw
 from rowen.model.job import JobEnd
 from tests.conftest import House, Server
@@ -212,6 +214,7 @@ class LongLivedMachine(Machine):
                 if inspect.isawaitable(done):
                     await done
             await self._stop_working()
+            await self._no_job_is_stuck()
             await self._refresh_equals_rebuild()
             self._nothing_is_held()
         left = asyncio.all_tasks() - {asyncio.current_task()}
@@ -416,6 +419,15 @@ class LongLivedMachine(Machine):
         if self._working is not None:
             await self._ended({"worker": self._working})
 
+    async def _no_job_is_stuck(self) -> None:
+        """A worker that left while its connections broke may leave a job; another worker takes it back in time."""
+        self.house.execute(_TIME_PASSES)
+        async with self.r._engine.database.connection() as c:
+            assert await tick(self.r._engine, c, tasks=TASKS, random=Random(0))
+        assert not (stuck := self.house.query("select id, worker_id from procrastinate_jobs where status = 'doing'")), (
+            stuck
+        )
+
     async def _together(
         self,
         work: Mapping[str, Coroutine[Any, Any, Any]],
@@ -536,7 +548,11 @@ class LongLivedMachine(Machine):
         assert not (rows := self.house.query(_LEFT_IN_DATABASE)), rows
 
 
-# Not jobs: one that a worker cannot give back, since its connections break as it leaves, is taken back by others later.
+# Until a worker is taken for dead, by its session or by its heartbeat.
+_TIME_PASSES = """
+update worker set gone_at = now() - interval '1 hour' where locked_at is not null;
+update procrastinate_workers set last_heartbeat = now() - interval '1 hour'
+"""
 _LEFT_IN_DATABASE = """
 select 'lock', l.objid::text from pg_locks l join pg_database d on d.oid = l.database
  where l.locktype = 'advisory' and d.datname = current_database()

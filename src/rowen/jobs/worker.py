@@ -49,6 +49,9 @@ _GOOD_S = 60.0
 # it is back, a worker must have one before others take its jobs (`queue.GONE_S`). What became
 # of a job is written down as soon.
 _SLOWEST_RECONNECT = 2
+# A worker that leaves tries so often to give its jobs back, within four seconds: a connection that broke costs one try.
+# With one, a job would wait for other workers to miss its own; with many, a process whose database is away ends late.
+_GOODBYES = 3
 # How often a worker looks whether the session of another one is gone, while others have jobs: a fraction of a
 # millisecond for the server. At twice of it a killed worker is missed for three seconds longer.
 _WATCH_S = 3.0
@@ -80,7 +83,7 @@ class Worker:
         self._jobs: dict[asyncio.Task[None], AtWork] = {}
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
-        self._is_paused = self._until_idle = self._others_work = False
+        self._is_paused = self._until_idle = self._others_work = self._is_hurried = False
         self.is_worn_out = False
 
     def stop(self) -> None:
@@ -102,9 +105,7 @@ class Worker:
                 try:
                     await self._live()
                 finally:
-                    watching.cancel()
-                    await asyncio.gather(watching, return_exceptions=True)
-                    await self._leave()
+                    await self._left(watching)
 
     async def _live(self) -> None:
         failures = 0
@@ -340,9 +341,27 @@ class Worker:
             looked = await tick(self._engine, c, tasks=self._tasks, random=self._random)
             return looked and (self._is_paused or await queue.is_idle(c, list(self._places)))
 
-    async def _leave(self) -> None:
+    async def _left(self, watching: asyncio.Task[None]) -> None:
+        """Leave, also when cancelled again: that cuts off the jobs at once, but none of them is left behind."""
+        leaving = asyncio.create_task(self._leave(watching))
+        cancelled: asyncio.CancelledError | None = None
+        while not leaving.done():
+            try:
+                await asyncio.wait({leaving})
+            except asyncio.CancelledError as problem:
+                cancelled = problem
+                self._is_hurried = True
+                self._cut_off()
+        if cancelled is not None:
+            _ = leaving.cancelled() or leaving.exception()
+            raise cancelled
+        leaving.result()
+
+    async def _leave(self, watching: asyncio.Task[None]) -> None:
         """Give the jobs back, and the number; who does not end in time is cut off."""
         self._stopping.set()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
         for at_work in self._jobs.values():
             at_work.stop()
         until = time.monotonic() + GRACE_S
@@ -351,23 +370,33 @@ class Worker:
         while self._jobs:
             await asyncio.wait(set(self._jobs), timeout=self._heartbeat_s)
             await self._say_goodbye(is_last=False)
-            if time.monotonic() > until:
-                for task, at_work in self._jobs.items():
-                    if not at_work.over:
-                        task.cancel()
-        await self._say_goodbye(is_last=True)
+            if self._is_hurried or time.monotonic() > until:
+                self._cut_off()
+        for failures in range(1, _GOODBYES + 1):
+            if await self._say_goodbye(is_last=True) or self._is_hurried:
+                return
+            await asyncio.sleep(backoff_s(min(failures, _SLOWEST_RECONNECT), self._random))
+        log.warning("left without the database; other workers take back what this one had")
 
-    async def _say_goodbye(self, *, is_last: bool) -> None:
-        """Live until the last job is given back, and then no more."""
+    def _cut_off(self) -> None:
+        for task, at_work in self._jobs.items():
+            if not at_work.over:
+                task.cancel()
+
+    async def _say_goodbye(self, *, is_last: bool) -> bool:
+        """Live until the last job is given back, and then no more; False if the database does not take it."""
         if self._id is None:
-            return
-        with suppress(StoreError):
+            return True
+        try:
             async with self._database.connection() as c:
                 if is_last:
                     await queue.release_unknown(c, self._id, ())
                     await queue.unregister(c, self._id)
                 else:
                     await queue.leave(c, self._id)
+        except StoreError:
+            return False
+        return True
 
 
 async def _end(c: Connection, job: JobClaim, decided: Ending | Again) -> bool:
