@@ -54,6 +54,7 @@ SAMPLES: dict[str, Any] = {
     "redacted_keys": "nothing",
     "request_limit_bytes": 1_000_000_000,
     "user_agent": "stranger",
+    "answers_kept_days": 7,
 }
 
 

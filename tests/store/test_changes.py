@@ -257,7 +257,7 @@ async def test_closing_the_listener_ends_its_readers_and_their_connection(house:
     await listener.close()
 
     assert await asyncio.wait_for(asyncio.gather(*readers), 20) == [[1, 2]] * 3
-    assert listening(house) == 0
+    await until(lambda: listening(house) == 0)
     await database.close()
 
 
