@@ -272,3 +272,74 @@ async def test_who_may_write_reaches_neither_folders_nor_secrets_of_the_server(h
     assert (same["url"], same["options"], trusted.status_code) == ("https://example.org", {}, 200)
     assert page.status_code == 403
     assert later.json()["options"] == {**secret, "max_pages": 7}
+
+
+_KEYED = {"headers": {"X-Key": "Bearer env:HOME"}}
+_REPOSITORY = {"token": "env:HOME", "api_url": "https://api.example/v3"}
+_PACKAGE = {"registry_headers": {"X-Key": "env:HOME"}, "registry": "https://registry.example/simple"}
+_ELSEWHERE = "https://evil.example/api"
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "options", "change"),
+    [
+        ("github", "https://github.com/me/it", _REPOSITORY, {"api_url": _ELSEWHERE}),
+        ("github", "https://github.com/me/it", _REPOSITORY, {"raw_url": _ELSEWHERE}),
+        ("github", "https://github.com/me/it", _REPOSITORY, {"api_url": None}),
+        ("github", "https://github.com/me/it", {"token": "env:HOME"}, {"api_url": _ELSEWHERE}),
+        ("pypi", "pkg:pypi/it", _PACKAGE, {"registry": _ELSEWHERE}),
+        ("pypi", "pkg:pypi/it", _PACKAGE, {"registry": None}),
+        ("pypi", "pkg:pypi/it", {**_PACKAGE, **_KEYED}, {"docs": _ELSEWHERE}),
+        ("pypi", "pkg:pypi/it", _PACKAGE, {"headers": _KEYED["headers"], "docs": _ELSEWHERE}),
+        ("web", "https://example.org", _KEYED, {"headers": {"X-Other": "Bearer env:HOME"}}),
+        ("web", "https://example.org", _KEYED, {"headers": {**_KEYED["headers"], "Host": "evil.example"}}),
+    ],
+)
+async def test_who_may_write_cannot_send_the_secret_of_an_administrator_elsewhere(
+    house: House, kind: str, url: str, options: dict[str, Any], change: dict[str, Any]
+) -> None:
+    new = {"address": url, "kind": kind, "name": "x", "options": options}
+    async with door(house, **FAR, probe=False) as it:
+        write, admin = await it.token("write"), await it.token("admin")
+        made = await it.http.post("/api/v1/sources", headers=admin, json=new)
+        source = {name: made.json()[name] for name in ("name", "kind", "url")}
+        changed = {name: value for name, value in {**options, **change}.items() if value is not None}
+        file = {"source": [{**source, "options": changed}]}
+        edited = await it.http.patch("/api/v1/sources/x", headers=write, json={"options": change})
+        applied = await it.http.post("/api/v1/apply", headers=write, json=file)
+        after = await it.http.get("/api/v1/sources/x", headers=write)
+        agreed = await it.http.patch("/api/v1/sources/x", headers=admin, json={"options": change})
+
+    assert (made.status_code, after.json()["options"]) == (201, made.json()["options"])
+    assert [(one.status_code, one.json()["code"]) for one in (edited, applied)] == [(403, "refused")] * 2
+    assert agreed.status_code == 200
+
+
+async def test_who_may_write_cannot_give_a_source_with_a_secret_another_url_or_kind(house: House) -> None:
+    new = {"address": "https://example.org", "kind": "web", "name": "x", "options": _KEYED}
+    file = {"name": "x", "kind": "web", "url": _ELSEWHERE, "options": _KEYED}
+    async with door(house, **FAR, probe=False) as it:
+        write, admin = await it.token("write"), await it.token("admin")
+        made = await it.http.post("/api/v1/sources", headers=admin, json=new)
+        answers = [
+            await it.http.patch("/api/v1/sources/x", headers=write, json={"url": _ELSEWHERE}),
+            await it.http.patch("/api/v1/sources/x", headers=write, json={"kind": "feed"}),
+            await it.http.post("/api/v1/apply", headers=write, json={"source": [file]}),
+            await it.http.post("/api/v1/apply", headers=write, json={"source": [{**file, "name": "y"}]}),
+            await it.http.post("/api/v1/apply?prune=true", headers=write, json={"source": [{**file, "name": "y"}]}),
+        ]
+        kept = (await it.http.get("/api/v1/sources", headers=write)).json()["items"]
+
+    assert all(400 <= one.status_code < 500 for one in answers), [one.text for one in answers]
+    assert [(one["kind"], one["url"], one["options"]) for one in kept] == [("web", made.json()["url"], _KEYED)]
+
+
+async def test_who_may_write_takes_a_secret_away_with_the_address_that_it_went_to(house: House) -> None:
+    new = {"address": "https://github.com/me/it", "kind": "github", "name": "x", "options": _REPOSITORY}
+    async with door(house, **FAR, probe=False) as it:
+        write, admin = await it.token("write"), await it.token("admin")
+        await it.http.post("/api/v1/sources", headers=admin, json=new)
+        both = {"options": {"token": None, "api_url": None}}
+        done = await it.http.patch("/api/v1/sources/x", headers=write, json=both)
+
+    assert (done.status_code, done.json()["options"]) == (200, {})

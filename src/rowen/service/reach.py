@@ -56,23 +56,39 @@ def refuse_options(
     """Refuse options that take more from this machine than those before did."""
     if reach is not Reach.ALL and (found := newly_reached(kind, options, before or {})):
         raise RefusedError(
-            f"The options refer to secrets or folders of this machine ({', '.join(found)}). Nothing was changed.",
+            f"The options refer to secrets or folders of this machine, or change where a secret goes "
+            f"({', '.join(found)}). Nothing was changed.",
             hint="Who runs the machine can do it: at its command line, or with a token of the scope admin.",
         )
 
 
 def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
-    """What options take from this machine and did not take before: secrets, where those go, folders to write to."""
-    return sorted(set(_reached(kind, options)) - set(_reached(kind, before)))
+    """Return what options take from this machine and did not before: secrets, where those go, folders to write to.
+
+    An address that is left out counts as well: the secret would go to a default instead.
+    """
+    reached = set(_reached(kind, options)) - set(_reached(kind, before))
+    if any(references(options)):
+        kept = {name for name, _ in _destinations(options)}
+        reached |= {f"{name} = its default" for name, _ in _destinations(before) if name not in kept}
+    return sorted(reached)
 
 
 def _reached(kind: str, options: Mapping[str, Any]) -> Iterator[str]:
     fields = registry.connector(kind).Options.model_fields
     secrets = list(references(options))
     # An address decides where a secret goes; where there is none, it is an option like others.
-    named = addresses(options) if secrets else ()
+    named = _destinations(options) if secrets else ()
     folders = ((name, value) for name, value in options.items() if name in fields and _is_path(fields[name]))
     yield from (f"{name} = {value}" for name, value in (*secrets, *named, *folders) if value is not None)
+
+
+def _destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options that decide where a secret goes: addresses, and the header Host, which chooses the site."""
+    yield from addresses(options)
+    for option, values in options.items():
+        if isinstance(values, Mapping):
+            yield from ((f"{option}.{name}", str(value)) for name, value in values.items() if name.lower() == "host")
 
 
 def _is_path(field: FieldInfo) -> bool:
