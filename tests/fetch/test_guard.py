@@ -4,7 +4,8 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import AddressRefusedError
-from rowen.fetch.guard import AddressGuard, refusal
+from rowen.fetch.guard import AddressGuard, address_refused, is_own, refusal
+from rowen.settings import Settings
 
 from .world import Counts, Names, client, run, serve
 
@@ -20,9 +21,13 @@ from .world import Counts, Names, client, run, serve
         ("172.16.0.1", "private"),
         ("172.31.255.255", "private"),
         ("192.0.0.8", "reserved"),
+        ("192.0.0.255", "reserved"),
         ("192.0.2.1", "documentation"),
+        ("192.88.99.1", "reserved"),
         ("192.168.1.1", "private"),
         ("198.18.0.1", "benchmarking"),
+        ("198.19.255.255", "benchmarking"),
+        ("198.51.100.1", "documentation"),
         ("203.0.113.9", "documentation"),
         ("224.0.0.1", "multicast"),
         ("255.255.255.255", "reserved"),
@@ -36,6 +41,8 @@ from .world import Counts, Names, client, run, serve
         ("64:ff9b:1::1", "reserved"),
         ("2001::1", "Teredo"),
         ("2001:2::1", "reserved"),
+        ("2001:1ff::1", "reserved"),
+        ("4000::1", "reserved"),
         ("2001:db8::1", "documentation"),
         ("2002:7f00:1::1", "loopback"),
         ("2002:a00:1::", "private"),
@@ -57,6 +64,7 @@ def test_addresses_that_are_not_public_are_refused_with_a_reason(address: str, w
     [
         "1.1.1.1",
         "100.63.255.255",
+        "100.128.0.1",
         "172.32.0.1",
         "2606:4700::1111",
         "64:ff9b::101:101",
@@ -81,11 +89,57 @@ def test_allowing_one_network_does_not_open_another():
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "x.localhost:8080", "10.0.0.1", "10.0.0.1:80", "[::1]", "[::ffff:7f00:1]:81"]
+    "host",
+    [
+        "localhost",
+        "x.localhost:8080",
+        "10.0.0.1",
+        "10.0.0.1:80",
+        "[::1]",
+        "[::ffff:7f00:1]:81",
+        "localhost4",
+        "ip6-loopback",
+    ],
 )
 def test_names_that_say_it_themselves_are_refused_for_a_proxy_too(host: str):
     with pytest.raises(AddressRefusedError):
         AddressGuard().check_name(host)
+
+
+@pytest.mark.parametrize("host", ["localhost.", "LOCALHOST.:80", "127.0.0.1.", "a b", "[::1", ""])
+def test_a_host_with_a_final_dot_and_what_is_no_host_are_refused_for_a_proxy_too(host: str):
+    with pytest.raises(AddressRefusedError):
+        AddressGuard().check_name(host)
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("127.0.0.1:8080", True),
+        ("localhost", True),
+        ("10.0.0.1", False),
+        ("1.1.1.1", False),
+        ("Inside.example.:443", True),
+        ("outside.example", False),
+        ("a b", False),
+    ],
+)
+def test_a_host_is_our_own_if_it_is_not_public_and_was_allowed(host: str, own: bool):
+    networks = ("127.0.0.0/8", "1.1.1.0/24")
+    settings = Settings(allow_addresses=networks, allow_addresses_for={"inside.example": ("10.0.0.0/8",)})
+    assert is_own(host, settings) is own
+
+
+@pytest.mark.parametrize(
+    ("host", "refusals", "opens"),
+    [
+        ("inside.example:8080", "10.0.0.1 (private)", "inside.example=10.0.0.1 opens"),
+        ("inside.example", "127.0.0.5 (loopback)", "inside.example=127.0.0.0/8 opens"),
+        ("[fd00::1]:80", "fd00::1 (private)", "[fd00::1]=fd00::1 opens"),
+    ],
+)
+def test_a_refusal_names_the_setting_that_opens_this_host(host: str, refusals: str, opens: str):
+    assert f"ROWEN_ALLOW_ADDRESSES_FOR={opens}" in (address_refused(host, refusals).hint or "")
 
 
 def test_other_names_are_left_to_the_proxy():
