@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -123,6 +124,21 @@ async def test_a_count_that_was_always_one_too_high_lets_deletions_pass(catalog:
 
     assert isinstance(index.ending, Complete)
     assert index.deleted == {url_of("n007")}
+
+
+async def test_a_count_that_is_as_wrong_as_before_is_not_asked_for_again(catalog: Catalog, index: Index) -> None:
+    catalog.miscount = 1
+    counts = []
+    for _ in range(3):
+        catalog.asked.clear()
+        await index.sync(Shelf(catalog))
+        counts.append(catalog.asked.count("count"))
+        assert "page" in catalog.asked
+        index.now += timedelta(days=30)
+
+    assert isinstance(index.ending, Complete)
+    # Two of each try the filter. Only the first walk looks into its shortfall.
+    assert counts == [4, 2, 2]
 
 
 async def test_a_count_that_goes_wrong_later_is_a_habit_if_nothing_of_ours_is_missing(

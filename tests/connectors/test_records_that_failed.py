@@ -9,6 +9,9 @@ import pytest
 from aiohttp import web
 
 from rowen.connectors.catalog import retries
+from rowen.connectors.catalog.listing import Row
+from rowen.connectors.catalog.portal_client import MOST_UNREAD, SourceBusyError
+from rowen.errors import CircuitOpenError, ConnectError, FetchTimeoutError, SourceError, TlsError
 from rowen.model.item import Complete
 from tests.conftest import House
 from tests.connectors.conftest import Opened
@@ -283,3 +286,48 @@ async def test_a_document_that_stays_the_same_is_read_again_for_what_failed_behi
     await index.sync(Shelf(catalog, dated=False))
 
     assert index.items == expected(catalog)
+
+
+class Answering(Shelf):
+    """Raises an error for some of the records that are fetched individually."""
+
+    def __init__(self, catalog: Catalog, problem: SourceError, *, every: int = 1) -> None:
+        super().__init__(catalog)
+        self.problem, self.every, self.fetched = problem, every, 0
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        self.fetched += 1
+        if self.fetched % self.every == 0:
+            raise self.problem
+        return await super().record(url, handle)
+
+
+@pytest.mark.parametrize("problem", [SourceBusyError, CircuitOpenError, ConnectError, TlsError])
+async def test_a_source_that_is_absent_makes_no_record_fail_and_is_asked_once(
+    catalog: Catalog, problem: type[SourceError]
+) -> None:
+    index = Index()
+    catalog.broken = frozenset({"n003", "n004", "n005"})
+    await index.sync(Shelf(catalog))
+    await index.sync(Shelf(catalog))
+    before = dict(index.failed)
+    absent = Answering(catalog, problem("The source is not there."))
+    await index.sync(absent)
+
+    assert (absent.fetched, len(before)) == (1, 3)
+    assert index.failed == before
+
+
+@pytest.mark.parametrize(("every", "asked"), [(1, MOST_UNREAD), (2, 12)])
+async def test_a_source_that_answers_for_no_record_is_left_alone_but_one_that_answers_for_some_is_not(
+    catalog: Catalog, every: int, asked: int
+) -> None:
+    index = Index()
+    catalog.broken = frozenset(f"n{number:03}" for number in range(12))
+    await index.sync(Shelf(catalog))
+    await index.sync(Shelf(catalog))
+    silent = Answering(catalog, FetchTimeoutError("No answer."), every=every)
+    await index.sync(silent)
+
+    assert silent.fetched == asked
+    assert index.items == {url: text for url, text in expected(catalog).items() if url not in index.failed}

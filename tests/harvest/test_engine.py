@@ -245,6 +245,8 @@ async def test_a_server_without_a_free_connection_is_waited_for(house: House) ->
         shows(Fetched(page(1)), Complete())
         run = asyncio.create_task(r.sync(ADDRESS))
         await asyncio.sleep(0.5)
+        assert taken
+        assert not run.done()
         for connection in taken:
             connection.close()
 

@@ -211,7 +211,9 @@ class Index:
         return {url: Held(url, None, None, None, (), 0) for url in urls if url in self.items}
 
     async def everything(self) -> AsyncIterator[Sequence[Held]]:
-        yield [Held(url, None, None, None, (), 0) for url in self.items]
+        held = [Held(url, None, None, None, (), 0) for url in self.items]
+        for start in range(0, len(held), 7):
+            yield held[start : start + 7]
 
     def refresh(self, listing: Shelf, *, full: bool = False, **options: Any) -> Refresh:
         """One run, not yet begun."""
