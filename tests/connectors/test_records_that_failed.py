@@ -241,6 +241,24 @@ async def test_what_has_failed_for_long_is_asked_for_ever_more_rarely(catalog: C
     assert all(sum(asked[day : day + 20]) for day in range(0, 345, 20))
 
 
+async def test_a_held_record_whose_edit_has_failed_for_long_is_asked_for_ever_more_rarely(catalog: Catalog) -> None:
+    index = Index()
+    await index.sync(Shelf(catalog))
+    catalog.put("n003", "Edited.")
+    catalog.broken = frozenset({"n003"})
+    await index.sync(Shelf(catalog), reconcile_days=1000)
+    catalog.put("n004", "Much later.", hours=1000)
+    asked = []
+    for _ in range(100):
+        index.now += timedelta(days=1)
+        catalog.asked.clear()
+        await index.sync(Shelf(catalog), reconcile_days=1000)
+        asked.append(catalog.asked.count("record"))
+
+    assert 15 <= sum(asked[:20]) <= 20
+    assert 80 / 20 <= sum(asked[20:]) <= 80 / 2
+
+
 async def test_one_that_recovers_has_the_others_asked_for_that_would_have_to_wait(catalog: Catalog) -> None:
     index = Index()
     catalog.broken = frozenset({"n003", "n004"})
