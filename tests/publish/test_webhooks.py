@@ -6,6 +6,7 @@ import hmac
 import json
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from aiohttp import web
 
 from rowen import Complete, Fetched, RefusedError, UsageError
 from rowen.jobs import deliveries
+from rowen.store import webhooks
 from tests.conftest import House
 from tests.harvest.shop import market, stock
 from tests.portals.scripted import Scripted, page, shows
@@ -180,18 +182,138 @@ async def test_a_receiver_that_says_it_is_gone_is_disabled_and_can_be_resumed(ho
     assert sorted(receiver.accepted) == [1, 2]
 
 
-async def test_one_that_failed_for_days_is_disabled(house: House, receiver: Receiver) -> None:
+@pytest.mark.parametrize(("days", "state"), [(4.9, "active"), (5.1, "disabled")])
+async def test_a_receiver_is_disabled_when_it_has_failed_for_five_days_and_not_before(
+    house: House, receiver: Receiver, days: float, state: str
+) -> None:
     receiver.answers = [500]
     async with house.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 1)
         await r.deliver("team")
-        house.execute("update webhook set failing_since = now() - interval '6 days'")
+        house.execute(f"update webhook set failing_since = now() - interval '{days} days'")
         await r.deliver("team")
 
         (hook,) = await r.webhooks()
 
-    assert hook.state == "disabled"
+    assert hook.state == state
+
+
+async def test_a_receiver_that_acknowledges_a_change_before_it_fails_has_not_failed_for_days(
+    house: House, receiver: Receiver
+) -> None:
+    receiver.answers = [500]
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 3)
+        await r.deliver("team")
+        house.execute("update webhook set failing_since = now() - interval '6 days', failures = 7")
+        receiver.answers = [200, 500]
+        await r.deliver("team")
+
+        (hook,) = await r.webhooks()
+
+    assert (hook.state, hook.failures, len(receiver.accepted)) == ("active", 1, 1)
+    assert house.query("select failing_since > now() - interval '1 hour' from webhook") == [(True,)]
+    # As after a first failure: 5 s, not half a day.
+    assert house.query("select next_try_at < now() + interval '1 minute' from webhook") == [(True,)]
+
+
+FAILING = """
+select failures, failing_since < now() - interval '1 day', next_try_at between now() and now() + interval '10 minutes',
+       last_error
+  from webhook
+"""
+
+
+async def test_a_failing_receiver_keeps_its_first_failure_and_waits_longer_until_a_call_succeeds(
+    house: House, receiver: Receiver
+) -> None:
+    receiver.answers = [500]
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 20)
+        await r.deliver("team")
+        first_calls = len(receiver.heard)
+        house.execute("update webhook set failing_since = now() - interval '2 days', failures = 2")
+        await r.deliver("team")
+        failing = house.query(FAILING)
+        longer = house.query("select next_try_at > now() + interval '3 minutes' from webhook")
+        calls = len(receiver.heard) - first_calls
+        receiver.answers = [200]
+        await r.deliver("team")
+
+    assert (failing, longer) == ([(3, True, True, "It answered with status 500.")], [(True,)])
+    assert (first_calls > 1, calls) == (True, 1)
+    assert house.query(FAILING) == [(0, None, None, None)]
+
+
+async def test_a_receiver_is_due_only_after_its_wait_and_at_once_when_it_is_resumed(
+    house: House, receiver: Receiver
+) -> None:
+    receiver.answers = [500]
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 1)
+        due = [await _is_due(house)]
+        await r.deliver("team")
+        due.append(await _is_due(house))
+        house.execute("update webhook set next_try_at = now() - interval '1 second'")
+        due.append(await _is_due(house))
+        for since in (None, 0):
+            house.execute("update webhook set next_try_at = now() + interval '1 day', failing_since = now()")
+            await r.resume_webhook("team", since=since)
+            due.append(await _is_due(house))
+        house.execute("update webhook set after = 1")
+        due.append(await _is_due(house))
+
+    assert due == [True, False, True, True, True, False]
+    assert house.query("select failures, failing_since from webhook") == [(0, None)]
+
+
+async def _is_due(house: House) -> bool:
+    async with house.open() as r, r._engine.database.connection() as c:
+        return await webhooks.ready(c) != []
+
+
+async def test_a_replay_calls_a_receiver_that_waits_at_once(house: House, receiver: Receiver) -> None:
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 3)
+        house.execute("update webhook set next_try_at = now() + interval '1 day'")
+        async with r._engine.database.transaction() as c:
+            await webhooks.set_after(c, 1, 1)
+
+    assert house.query("select after, next_try_at from webhook") == [(1, None)]
+
+
+async def test_the_error_of_the_earliest_change_that_failed_is_kept(house: House, receiver: Receiver) -> None:
+    house.execute(LINES.format(3))
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver, since=0)
+        async with r._engine.database.connection() as c:
+            (webhook,) = await webhooks.every(c, "webhook")
+            batch = await webhooks.pending(c, webhook, limit=10)
+        telling = deliveries._Telling(r._engine, webhook, batch)
+        telling.note([webhooks.Attempt(number, 500, f"Error {number}.", 0.1) for number in (2, 1, 3)])
+        await telling.write_failure(Random(1))
+        (hook,) = await r.webhooks()
+
+    assert hook.last_error == "Error 1."
+
+
+async def test_only_the_last_calls_of_a_receiver_are_kept(
+    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "_DELIVERIES_KEPT", 4)
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        for name in ("one", "two"):
+            await _grow(r, 3, name=name)
+            await r.deliver("team")
+        log = await r.deliveries("team", limit=100)
+
+    assert (len(log), {4, 5, 6} <= {delivery.number for delivery in log}) == (4, True)
 
 
 async def test_a_worker_calls_within_seconds_of_the_sync_and_a_dead_receiver_holds_nothing_up(

@@ -155,14 +155,20 @@ class _Telling:
     async def write_failure(self, random: Random) -> None:
         """Write down what was acknowledged, what failed, and when to call again."""
         webhook, after = self._webhook, self._after()
+        ahead = sorted(number for number in self._acknowledged if number > after)
+        if self.count:
+            # A receiver that failed before is called once first: it has taken that call.
+            self._failures, self._failing_since = 0, None
         since = self._failing_since or datetime.now(UTC)
         async with self._engine.database.transaction() as c:
             await webhooks.record(c, webhook.id, self._unwritten)
+            if self.count:
+                await webhooks.settle_success(c, webhook, after=after, ahead=ahead)
             await webhooks.settle_failure(
                 c,
                 webhook,
                 after=after,
-                ahead=sorted(number for number in self._acknowledged if number > after),
+                ahead=ahead,
                 error=(self.failure.error if self.failure else None) or "",
                 wait_s=wait_s(self._failures + 1, random),
                 disabled=self.is_gone or datetime.now(UTC) - since > GIVE_UP,
