@@ -25,6 +25,8 @@ from rowen import (
     Validators,
 )
 from rowen.connectors import registry
+from rowen.harvest.prepare import Workers
+from rowen.harvest.worker import Answer, Refused, Task, Text
 from tests.conftest import House
 from tests.logical import contents, replayed
 from tests.portals.scripted import Scripted, page, shows
@@ -394,6 +396,28 @@ async def test_a_run_whose_lease_ran_out_is_taken_over_and_cannot_write_any_more
         assert [run.status for run in await other.runs()] == ["completed", "failed"]
 
 
+async def test_a_run_that_was_taken_over_before_its_sweep_deletes_nothing(house: House) -> None:
+    async with house.open(lease_s=1000) as r, house.open() as other:
+        await sync(r, *fetched(1, 2, 3), Complete())
+
+        class Frozen(Scripted):
+            async def pull(self, known: Known) -> Any:
+                yield Fetched(page(1))
+                yield Fetched(page(2))
+                house.execute("update run set lease_until = now() - interval '1 second'")
+                shows(*fetched(1, 2, 3), Complete())
+                registry.register(Scripted)
+                await other.sync("one")
+                yield Complete()
+
+        registry.register(Frozen)
+        with pytest.raises(BusyError, match="taken over"):
+            await r.sync("one")
+
+        assert len(contents(house)) == 3
+        assert {change.kind for change in await r.changes()} == {"created"}
+
+
 async def test_stop_ends_the_run_as_cancelled_and_keeps_what_was_pulled(house: House) -> None:
     async with house.open() as r:
 
@@ -481,6 +505,90 @@ async def test_a_new_way_of_cutting_recuts_without_announcing(house: House, monk
 
         assert (run.tally.unchanged, await r.last_change()) == (1, 1)
         assert house.query("select chunker from item") == [(99,)]
+
+
+async def test_a_failed_item_that_keeps_no_copy_is_deleted_and_in_quarantine(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2, 3), Complete())
+        run = await sync(r, *fetched(1, 2), Failed(page(3).url, "Too large.", keeps_copy=False), Complete())
+
+        assert (run.tally.failed, run.tally.deleted) == (1, 1)
+        assert [case.url for case in await r.quarantine()] == [page(3).url]
+        assert page(3).url not in contents(house)
+
+
+async def test_an_item_that_fails_twice_in_a_run_is_one_failure(house: House) -> None:
+    async with house.open() as r:
+        failed = Failed(page(2).url, "Not JSON.")
+        run = await sync(r, *fetched(1), failed, failed, Checkpoint(1), failed, Complete())
+
+        assert (run.tally.failed, run.tally.duplicates) == (1, 2)
+        assert [case.tries for case in await r.quarantine()] == [1]
+
+
+@pytest.mark.parametrize("between", [[], [Checkpoint(1)]])
+async def test_an_item_that_fails_and_is_then_gone_has_not_failed(house: House, between: list[Observation]) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2, 3), Complete())
+        run = await sync(r, *fetched(1, 2), Failed(page(3).url, "Not JSON."), *between, Gone(page(3).url))
+
+        assert (run.tally.failed, run.tally.deleted) == (0, 1)
+        assert await r.quarantine() == []
+
+
+@pytest.mark.parametrize("validators", [None, Validators("etag")])
+async def test_an_unchanged_item_leaves_the_quarantine(house: House, validators: Validators | None) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
+        await sync(r, Unchanged(page(2).url, validators))
+
+        assert await r.quarantine() == []
+
+
+async def test_a_body_that_comes_again_leaves_the_quarantine(house: House) -> None:
+    async with house.open() as r:
+        raw = Raw("https://example.org/r", b"# Title\n\nText.", name="r.md")
+        await sync(r, Fetched(raw), Complete())
+        await sync(r, Failed(raw.url, "No answer."), Complete())
+        run = await sync(r, Fetched(raw))
+
+        assert (run.tally.stopped_at_body, await r.quarantine()) == (1, [])
+
+
+async def test_a_document_keeps_its_depth_without_validators_or_links(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, depth=3), Complete())
+
+        assert house.query("select depth from item_check") == [(3,)]
+
+
+async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = Workers.prepare
+
+    async def prepare(workers: Workers, tasks: list[Task]) -> list[Answer]:
+        answers = await prepared(workers, tasks)
+        return [Refused("Too long.") if isinstance(task, Text) else answers[at] for at, task in enumerate(tasks)]
+
+    monkeypatch.setattr(Workers, "prepare", prepare)
+    async with house.open() as r:
+        run = await sync(r, *fetched(1), Complete())
+
+        assert (run.tally.created, run.tally.failed, contents(house)) == (0, 1, {})
+        assert [case.error for case in await r.quarantine()] == ["Too long."]
+
+
+async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_once(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        house.execute("alter table item add constraint no_four check (text <> 'Refused.')")
+        changed = [Fetched(page(1, "New.")), Fetched(page(2, "Refused."))]
+        run = await sync(r, *changed, Failed(page(9).url, "Not JSON."), Complete())
+
+        assert (run.tally.updated, run.tally.failed, run.tally.created) == (1, 2, 0)
+        assert {case.url for case in await r.quarantine()} == {page(2).url, page(9).url}
 
 
 async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connector_says(house: House) -> None:

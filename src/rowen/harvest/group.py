@@ -76,6 +76,7 @@ class Group:
             case Gone():
                 self.gone[observation.url] = observation
                 self.fetched = [item for item in self.fetched if item.url != observation.url]
+                self.failed = [failed for failed in self.failed if failed.url != observation.url]
             case Failed():
                 self.failed.append(observation)
                 self.gone.pop(observation.url, None)
