@@ -1,12 +1,15 @@
 """Checkpoints: they move with what came before them, and cost no transaction of their own where nothing changed."""
 
+import itertools
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from rowen import Checkpoint, Complete, Fetched, Known, Observation, SourceError
 from rowen.harvest import commit
+from rowen.harvest import run as run_module
 from rowen.store import sources
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
@@ -76,6 +79,22 @@ async def test_a_long_walk_without_changes_keeps_its_place_now_and_then(
     assert moves == [0, 1, 2, 3, 4, "end"]
 
 
+async def test_a_checkpoint_waits_again_after_each_one_that_was_written(
+    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr(run_module, "Committer", partial(commit.Committer, clock=lambda: float(next(seconds))))
+    async with house.open() as r:
+        shows(*walk(pages=30))
+        await r.sync(ADDRESS)
+        moves.clear()
+        await r.sync(ADDRESS, full=True)
+
+    # The clock goes on by a second with each checkpoint, and one waits for five.
+    assert 4 <= len(moves) <= 8, moves
+    assert moves[-1] == "end"
+
+
 async def test_a_checkpoint_that_waits_goes_with_the_next_item_that_changed(house: House, moves: list[Any]) -> None:
     async with house.open() as r:
         shows(*walk(pages=5))
@@ -109,3 +128,45 @@ async def test_the_place_of_a_walk_that_breaks_off_is_kept(
         run = await r.sync(ADDRESS, full=True)
 
     assert (run.status, moves) == ("partial", [2])
+
+
+def version_and_notes(house: House) -> tuple[str | None, list[str]]:
+    [(version,)] = house.query("select version from source")
+    return version, [name for (name,) in house.query("select name from source_note order by name")]
+
+
+async def test_checkpoints_that_wait_together_keep_the_last_version_and_the_notes_of_all(house: House) -> None:
+    async with house.open() as r:
+        shows(*walk(pages=1))
+        await r.sync(ADDRESS)
+        first = Checkpoint(1, version="v2", notes={("room", "a"): 1, ("room", "b"): 1})
+        shows(Fetched(page(0)), first, Checkpoint(2, notes={("room", "b"): None, ("room", "c"): 1}), Complete())
+        run = await r.sync(ADDRESS, full=True)
+
+    assert (run.tally.unchanged, version_and_notes(house)) == (1, ("v2", ["a", "c"]))
+
+
+async def test_a_new_version_or_note_is_written_although_the_cursor_did_not_move(house: House) -> None:
+    async with house.open() as r:
+        shows(*walk(pages=1))
+        await r.sync(ADDRESS)
+        shows(Fetched(page(0)), Checkpoint("end", version="v2"), Complete())
+        await r.sync(ADDRESS)
+        after_version = version_and_notes(house)
+        shows(Fetched(page(0)), Checkpoint("end", notes={("room", "a"): 1}), Complete())
+        await r.sync(ADDRESS)
+
+    assert (after_version, version_and_notes(house)) == (("v2", []), ("v2", ["a"]))
+
+
+async def test_only_the_first_checkpoint_of_a_full_run_forgets_the_notes_of_earlier_runs(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "CHECKPOINT_S", 0.0)
+    async with house.open() as r:
+        shows(Fetched(page(0)), Checkpoint(0, notes={("room", "old"): 1}), Complete())
+        await r.sync(ADDRESS)
+        shows(Checkpoint(1, notes={("room", "a"): 1}), Fetched(page(0)), Checkpoint(2), Complete())
+        await r.sync(ADDRESS, full=True)
+
+    assert version_and_notes(house) == (None, ["a"])

@@ -253,6 +253,42 @@ async def test_an_answer_about_another_page_is_refused(answer: str, monkeypatch:
     assert [type(answer) for answer in answers] == [Prepared, Refused, Prepared]
 
 
+MISCOUNTING = """
+from rowen.harvest import worker
+real = worker.prepare_all
+worker.prepare_all = lambda tasks: {}
+worker.main()
+"""
+
+
+@pytest.mark.parametrize("answers", ["real(tasks)[:-1]", "real(tasks) + real(tasks[:1])", "tuple(real(tasks))"])
+async def test_another_number_of_answers_than_of_tasks_is_refused(
+    answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "COMMAND", MISCOUNTING.format(answers))
+    workers = Workers(1)
+    try:
+        refused = await workers.prepare([markdown(1), markdown(2)])
+    finally:
+        await workers.close()
+
+    assert [type(answer) for answer in refused] == [Refused, Refused]
+
+
+async def test_an_answer_that_is_too_large_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, processes: list[Process]
+) -> None:
+    monkeypatch.setattr(prepare, "MOST_ANSWER_BYTES", 30_000)
+    workers = Workers(1)
+    try:
+        answers = [await workers.prepare([markdown(1, size)]) for size in (10_000, 50_000)]
+    finally:
+        await workers.close()
+
+    assert [type(answer) for [answer] in answers] == [Prepared, Refused]
+    assert len(processes) == 1
+
+
 async def test_closing_in_the_middle_of_a_question_ends_it(processes: list[Process]) -> None:
     workers = Workers(1)
     asking = asyncio.create_task(workers.read(markdown(1, 2_000_000)))

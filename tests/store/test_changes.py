@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -64,6 +65,24 @@ async def test_a_reader_never_sees_a_number_before_a_smaller_one(house: House) -
 async def _last(database: Database) -> int:
     async with database.connection() as c:
         return await changes.last_number(c)
+
+
+async def test_times_never_fall_although_an_older_transaction_logs_later(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    async with database.transaction() as older:
+        await older.execute("select now()")
+        async with database.transaction() as newer:
+            await changes.append(newer, source, None, lines(1, 1))
+        await changes.append(older, source, None, lines(2, 1))
+    async with database.connection() as c:
+        first, second = (await changes.read_after(c, 0)).lines
+        before = [await changes.number_before(c, moment) for moment in (first.at, second.at + timedelta(seconds=1))]
+        last = [await changes.number_of_last(c, count) for count in (1, 2, 3)]
+    await database.close()
+
+    assert first.at <= second.at
+    assert (before, last) == ([0, 2], [1, 0, 0])
 
 
 async def test_a_transaction_that_fails_leaves_no_gap(house: House) -> None:
