@@ -401,6 +401,20 @@ async def test_of_several_pages_that_redirect_to_one_the_one_with_its_content_mo
     assert not paths(house, site) & {"/p2", "/p3", "/p4", "/p5"}
 
 
+async def test_of_two_pages_with_the_content_of_the_one_that_they_redirect_to_none_moves(
+    house: House, site: Site
+) -> None:
+    for path in ("/p4", "/p5"):
+        site.put(path, "Twin", "Says the same.")
+    async with house.open() as r:
+        await keep(r, site)
+        site.put("/one", "Twin", "Says the same.")
+        site.pages |= {"/p4": redirect("/one"), "/p5": redirect("/one")}
+        run = await r.sync("site", accept_deletions=True)
+
+    assert (run.status, run.tally.moved, run.tally.created, run.tally.deleted) == ("completed", 0, 1, 2)
+
+
 async def test_rdf_statements_of_a_page_that_moved_leave_its_old_address(house: House) -> None:
     site = Site()
     site.pages["/"] = Page(Paper("Start", links=("/a",)).html("/"))

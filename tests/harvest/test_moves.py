@@ -1,14 +1,16 @@
 """A source that gives all its records other identifiers loses no history, and deletes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from rowen import Rowen, Run
+from rowen import Complete, Fetched, Observation, Rowen, Run
+from rowen.model.twins import DATASET
 from tests.conftest import House
 from tests.logical import contents, index_of, replayed
 from tests.portals.datajson import DataJsonSite
+from tests.portals.scripted import Scripted, page, shows
 
 TEXT = "Cut twice a year, dried in the sun, and stored under a dry roof, number {}."
 
@@ -136,3 +138,129 @@ async def test_a_rehearsal_tells_of_moves_and_makes_none(house: House, site: Dat
 
         assert (run.tally.moved, run.tally.created, run.tally.deleted) == (30, 0, 0)
     assert index_of(house) == before
+
+
+LONG, OTHER = "Cut twice a year, dried in the sun, stored dry.", "Sown in autumn, harvested in July, sold by weight."
+CITY = "Budget of the city"
+
+
+def dataset(number: int, title: str, text: str = LONG, *, language: str | None = None, **record: Any) -> Fetched:
+    return Fetched(page(number, text, title=title, media_type=DATASET, language=language, record=record))
+
+
+def files(*urls: str) -> dict[str, Any]:
+    return {"resources": [{"url": url} for url in urls]}
+
+
+@pytest.fixture
+def _scripted(kinds: Callable[[Any], None]) -> None:
+    kinds(Scripted)
+
+
+async def listed(r: Rowen, *observations: Observation) -> Run:
+    shows(*observations)
+    return await r.sync("scripted:one")
+
+
+@pytest.mark.usefixtures("_scripted")
+@pytest.mark.parametrize(
+    ("before", "now", "moved"),
+    [
+        (dataset(1, CITY), dataset(2, CITY, OTHER), 1),
+        (dataset(1, "Budget"), dataset(2, "Budget", OTHER), 0),
+        (dataset(1, "Budget"), dataset(2, "Budget"), 1),
+        (dataset(1, "Budget", "None."), dataset(2, "Budget", "None."), 0),
+        (dataset(1, "Budget", issued="2024-01-01"), dataset(2, "Budget", OTHER, issued="2024-01-01"), 1),
+        (dataset(1, CITY, issued="2024-01-01"), dataset(2, CITY, OTHER, issued="2025-01-01"), 0),
+        (dataset(1, CITY, issued="2024-01-01"), dataset(2, CITY, OTHER), 1),
+        (dataset(1, CITY, **files("a", "b")), dataset(2, "Spending", OTHER, **files("b", "a")), 1),
+        (dataset(1, CITY, **files("a", "b")), dataset(2, "Spending", OTHER, **files("a")), 0),
+        (dataset(1, CITY, **files("")), dataset(2, "Spending", OTHER, **files("")), 0),
+        (Fetched(page(1, LONG, title=CITY)), Fetched(page(2, LONG, title=CITY)), 0),
+    ],
+)
+async def test_a_dataset_under_another_identifier_moves_only_with_evidence(
+    house: House, before: Fetched, now: Fetched, moved: int
+) -> None:
+    async with house.open() as r:
+        await listed(r, before, dataset(9, "Another"), Complete())
+        shows(now, dataset(9, "Another"), Complete())
+        rehearsed = await r.sync("scripted:one", dry_run=True)
+        run = await r.sync("scripted:one")
+
+    for tally in (rehearsed.tally, run.tally):
+        assert (tally.moved, tally.created, tally.deleted) == (moved, 1 - moved, 1 - moved)
+
+
+@pytest.mark.usefixtures("_scripted")
+@pytest.mark.parametrize(
+    ("before", "now", "third"),
+    [
+        (dataset(1, CITY), dataset(2, CITY, OTHER), dataset(3, CITY, "Something else.")),
+        (dataset(1, "Budget"), dataset(2, "Budget"), dataset(3, "Budget")),
+        (
+            dataset(1, "Budget", issued="2024-01-01"),
+            dataset(2, "Budget", OTHER, issued="2024-01-01"),
+            dataset(3, "Budget", "Something else.", issued="2024-01-01"),
+        ),
+        (
+            dataset(1, CITY, **files("a")),
+            dataset(2, "Spending", OTHER, **files("a")),
+            dataset(3, "Something else", "Something else.", **files("a")),
+        ),
+    ],
+)
+async def test_what_an_item_that_stays_has_as_well_is_no_evidence(
+    house: House, before: Fetched, now: Fetched, third: Fetched
+) -> None:
+    async with house.open() as r:
+        await listed(r, before, third, Complete())
+        run = await listed(r, now, third, Complete())
+
+    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (0, 1, 1)
+
+
+@pytest.mark.usefixtures("_scripted")
+async def test_a_dataset_moves_to_what_a_partial_run_stored_and_takes_its_versions_along(house: House) -> None:
+    async with house.open(revisions_kept=2) as r:
+        await listed(r, dataset(1, CITY), dataset(9, "Another"), Complete())
+        for text in (OTHER, "Three.", "Two.", LONG):
+            await listed(r, dataset(2, CITY, text))
+        run = await listed(r, dataset(2, CITY), dataset(9, "Another"), Complete())
+        versions = await r.history(page(2).url)
+
+    assert (run.tally.moved, run.tally.amended, run.tally.updated, run.tally.deleted) == (1, 0, 0, 0)
+    assert [version.text for version in versions] == ["Three.", "Two.", LONG]
+    assert replayed(house) == contents(house)
+
+
+@pytest.mark.usefixtures("_scripted")
+async def test_pending_deletions_that_turn_out_to_be_moves_are_pending_no_longer(house: House) -> None:
+    def some(first: int, count: int = 20) -> list[Observation]:
+        return [dataset(first + n, f"Meadow number {n}") for n in range(count)]
+
+    stay = [dataset(1000 + n, f"Pasture number {n}") for n in range(10)]
+    async with house.open() as r:
+        await listed(r, *some(0), *stay, Complete())
+        held = await listed(r, *stay, Complete())
+        run = await listed(r, *some(100), *stay, Complete())
+
+    assert (held.tally.deletions_held, run.tally.moved, run.tally.deletions_held) == (20, 20, 0)
+    assert house.query("select count(*) from item_held") == [(0,)]
+
+
+@pytest.mark.usefixtures("_scripted")
+async def test_a_dataset_that_moves_and_gets_another_language_is_found_in_that_language(
+    house: House, new_house: Any
+) -> None:
+    now = [dataset(2, CITY, "Die Wiesen wurden gemäht.", language="de"), dataset(9, "Another"), Complete()]
+    rebuilt = new_house()
+    async with house.open() as r, rebuilt.open() as other:
+        await listed(r, dataset(1, CITY, "Die Wiesen wurden gemäht."), dataset(9, "Another"), Complete())
+        run = await listed(r, *now)
+        await listed(other, *now)
+
+    assert run.tally.moved == 1
+    words = "select tsv::text from chunk order by text_hash"
+    assert house.query(words) == rebuilt.query(words)
+    assert index_of(house) == index_of(rebuilt)

@@ -2,17 +2,21 @@
 
 import asyncio
 import pickle
+import signal
 from asyncio.subprocess import Process
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rowen import Checkpoint, Complete, Fetched, ItemError, Raw, programs
+from rowen.content import chunks
 from rowen.harvest import prepare, worker
 from rowen.harvest.answers import unpickle
-from rowen.harvest.prepare import Workers, _Worker
-from rowen.harvest.worker import HEAD, Answer, Prepared, Refused, Task
+from rowen.harvest.prepare import FactWorkers, Workers, _Worker
+from rowen.harvest.worker import HEAD, Answer, Call, Prepared, Raised, Refused, Result, Task, Text, Uncut
+from rowen.model.facts import FactsWanted
 from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
 from tests.conftest import House
 from tests.portals.scripted import Scripted, shows
@@ -287,6 +291,82 @@ async def test_an_answer_that_is_too_large_is_not_read(
 
     assert [type(answer) for [answer] in answers] == [Prepared, Refused]
     assert len(processes) == 1
+
+
+def test_a_batch_is_bounded_by_its_tasks_and_by_its_bytes() -> None:
+    small = [markdown(number, 100) for number in range(40)]
+    large = [markdown(number, 100_000) for number in range(5)]
+
+    assert [len(batch) for batch in prepare._batches(small)] == [16, 16, 8]
+    assert [len(batch) for batch in prepare._batches(large)] == [2, 2, 1]
+
+
+async def test_a_large_body_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "LEAST_BYTES_PER_S", 200)
+    workers = Workers(1, time_limit_s=0.001)
+    try:
+        [answer] = await workers.prepare([markdown(1)])
+    finally:
+        await workers.close()
+
+    assert isinstance(answer, Prepared)
+
+
+async def test_an_interrupt_from_the_keyboard_ends_no_worker(processes: list[Process]) -> None:
+    workers = Workers(1)
+    try:
+        await assert_each_gets_its_own(workers)
+        processes[0].send_signal(signal.SIGINT)
+        await assert_each_gets_its_own(workers)
+    finally:
+        await workers.close()
+
+    assert len(processes) == 1
+
+
+def test_each_failure_of_a_task_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> Any:
+        raise {
+            "item": ItemError("Cannot be cut.", hint="Exclude it."),
+            "memory": MemoryError(),
+            "deep": RecursionError(),
+        }[text]
+
+    monkeypatch.setattr(chunks, "split", refuse)
+    tasks = [*(Text("https://example.org/", text) for text in ("item", "memory", "deep")), Call(int, ("no number",))]
+    item, memory, deep, number = worker.prepare_all(tasks)
+
+    assert item == Refused("Cannot be cut.", "Exclude it.")
+    assert all(isinstance(each, Refused) and "too large" in each.error for each in (memory, deep))
+    assert isinstance(number, Raised)
+
+
+def test_answers_that_cannot_be_written_are_refused_one_by_one() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+
+    written = pickle.loads(worker._written([Result(nested), Result(1)]))
+
+    assert [type(answer) for answer in written] == [Refused, Refused]
+    # Taken apart by hand: the interpreter would do it by recursion.
+    while nested:
+        nested = nested.pop()
+
+
+async def test_facts_are_wanted_of_bodies_with_and_without_passages(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Task] = []
+
+    async def prepared(_: Workers, tasks: list[Task]) -> list[Answer]:
+        asked.extend(tasks)
+        return []
+
+    monkeypatch.setattr(Workers, "prepare", prepared)
+    wanted = FactsWanted(("price",))
+    text = Text("https://example.org/", "Text.")
+    await FactWorkers(Workers(0), wanted).prepare([markdown(1), Uncut(markdown(2)), text])
+
+    assert asked == [replace(markdown(1), facts=wanted), Uncut(replace(markdown(2), facts=wanted)), text]
 
 
 async def test_closing_in_the_middle_of_a_question_ends_it(processes: list[Process]) -> None:
