@@ -591,6 +591,31 @@ async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_o
         assert {case.url for case in await r.quarantine()} == {page(2).url, page(9).url}
 
 
+async def test_another_language_alone_has_the_passages_found_in_it(
+    house: House, new_house: Callable[[], House]
+) -> None:
+    now = [Fetched(page(1, "Die Wiesen wurden gemäht.", language="de")), Complete()]
+    rebuilt = new_house()
+    async with house.open() as r, rebuilt.open() as other:
+        await sync(r, Fetched(page(1, "Die Wiesen wurden gemäht.")), Complete())
+        run = await sync(r, *now)
+        await sync(other, *now)
+
+    words = "select tsv::text from chunk"
+    assert (run.tally.amended, house.query(words)) == (1, rebuilt.query(words))
+
+
+async def test_an_item_that_comes_and_goes_in_one_run_is_no_loss_that_the_guard_counts(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1), Complete())
+        new = fetched(*range(100, 130))
+        gone = [Gone(page(number).url) for number in range(100, 130)]
+        run = await sync(r, *fetched(1), *new, Checkpoint(1), *gone, Complete())
+
+        assert (run.tally.deleted, run.tally.deletions_held) == (30, 0)
+        assert list(contents(house)) == [page(1).url]
+
+
 async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connector_says(house: House) -> None:
     async with house.open() as r:
         await sync(r, *fetched(1, 2, 3), Complete(expected=3))

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from datetime import timedelta
+from itertools import takewhile
 from random import Random
 from typing import Any
 
+import psycopg
 import pytest
 
 from rowen.errors import StoreError, StoreUnavailableError
@@ -83,6 +85,45 @@ async def test_times_never_fall_although_an_older_transaction_logs_later(house: 
 
     assert first.at <= second.at
     assert (before, last) == ([0, 2], [1, 0, 0])
+
+
+async def test_the_bounds_of_a_period_belong_to_it(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    await append(database, source, 1, 1)
+    async with database.connection() as c:
+        first, second = (await changes.read_after(c, 0)).lines
+        moments = (first.at - timedelta(microseconds=1), first.at, second.at, second.at + timedelta(microseconds=1))
+        since = [[line.number for line in await changes.newest(c, limit=9, since=moment)] for moment in moments]
+        until = [[line.number for line in await changes.newest(c, limit=9, until=moment)] for moment in moments]
+        before = [await changes.number_before(c, moment) for moment in moments]
+    await database.close()
+
+    assert since == [[2, 1], [2, 1], [2], []]
+    assert until == [[], [1], [2, 1], [2, 1]]
+    assert before == [0, 0, 1, 2]
+
+
+async def test_workers_are_woken_by_a_change_only_where_a_webhook_is_active(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    woken = []
+    with psycopg.connect(house.conninfo, autocommit=True) as listening:
+        listening.execute("listen rowen_change")
+        listening.execute("listen rowen_due")
+        for state in ("active", "paused"):
+            house.execute("delete from webhook")
+            house.execute(
+                "insert into webhook (name, url, secrets, after, state)"
+                f" values ('team', 'https://example.org', '{{}}', 0, '{state}')"
+            )
+            await append(database, source, 1)
+            listening.execute("select pg_notify('rowen_change', 'end')")
+            with closing(listening.notifies(timeout=20)) as notices:
+                woken.append([notice.channel for notice in takewhile(lambda each: each.payload != "end", notices)])
+    await database.close()
+
+    assert woken == [["rowen_change", "rowen_due"], ["rowen_change"]]
 
 
 async def test_a_transaction_that_fails_leaves_no_gap(house: House) -> None:
