@@ -1,15 +1,12 @@
 """Checkpoints: they move with what came before them, and cost no transaction of their own where nothing changed."""
 
-import itertools
 from collections.abc import AsyncGenerator, Callable
-from functools import partial
 from typing import Any
 
 import pytest
 
 from rowen import Checkpoint, Complete, Fetched, Known, Observation, SourceError
 from rowen.harvest import commit
-from rowen.harvest import run as run_module
 from rowen.store import sources
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
@@ -77,22 +74,6 @@ async def test_a_long_walk_without_changes_keeps_its_place_now_and_then(
         await r.sync(ADDRESS, full=True)
 
     assert moves == [0, 1, 2, 3, 4, "end"]
-
-
-async def test_a_checkpoint_waits_again_after_each_one_that_was_written(
-    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seconds = itertools.count()
-    monkeypatch.setattr(run_module, "Committer", partial(commit.Committer, clock=lambda: float(next(seconds))))
-    async with house.open() as r:
-        shows(*walk(pages=30))
-        await r.sync(ADDRESS)
-        moves.clear()
-        await r.sync(ADDRESS, full=True)
-
-    # The clock goes on by a second with each checkpoint, and one waits for five.
-    assert 4 <= len(moves) <= 8, moves
-    assert moves[-1] == "end"
 
 
 async def test_a_checkpoint_that_waits_goes_with_the_next_item_that_changed(house: House, moves: list[Any]) -> None:
