@@ -9,7 +9,7 @@ from tests.portals.arcgis import GeoPortal, HubSite
 from tests.portals.catalogs import Portal, keep
 from tests.portals.ckan import CkanPortal
 from tests.portals.csw import CswService
-from tests.portals.dcat import PagedDcat
+from tests.portals.dcat import PagedDcat, UdataPortal
 from tests.portals.oai import OaiRepository
 from tests.portals.opendatasoft import OpenDataSoftPortal
 from tests.portals.socrata import SocrataPortal
@@ -27,6 +27,7 @@ KINDS: list[type[Portal] | type[StacApi]] = [
     SocrataPortal,
     SparqlEndpoint,
     StacApi,
+    UdataPortal,
 ]
 HOW = ["status 500", "status 400", "garbage", "truncated"]
 
@@ -64,7 +65,47 @@ async def test_a_record_that_was_not_received_in_some_runs_is_read_by_the_first_
     assert house.query("select count(*) from quarantine") == [(0,)]
 
 
-@pytest.mark.parametrize("portal", [CkanPortal, GeoPortal, HubSite, OpenDataSoftPortal], indirect=True)
+def write(portal: Portal | StacApi, name: str, title: str, *, tick_h: float) -> None:
+    if isinstance(portal, StacApi):
+        portal.put(name, title)
+    else:
+        portal.make(name, title, tick_h=tick_h)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("size", [1, 20, 100])
+@pytest.mark.parametrize("held", [0, 39])
+async def test_a_count_that_is_too_low_does_not_hide_the_last_record_while_it_fails(
+    house: House, portal: Portal | StacApi, how: str, size: int, held: int
+) -> None:
+    portal.miscount = -1
+    for number in range(39):
+        write(portal, f"d{number:05}", "As it was", tick_h=0.001)
+    options = {"page_size": size}
+    if isinstance(portal, StacApi):
+        portal.page_size, options = size, {}
+    async with house.open(fetch_tries=1) as r:
+        await r.add(portal.address, name="portal", options=options)
+        if held:
+            await r.sync("portal")
+        write(portal, "zz-last", "It fails at first", tick_h=100)
+        portal.stuck, portal.stuck_how = {"zz-last"}, how
+        broken = [await r.sync("portal") for _ in range(3)]
+        write(portal, "d00001", "Edited so long after that nobody asks for what was before", tick_h=200)
+        broken.append(await r.sync("portal"))
+        portal.stuck = set()
+        healed = await r.sync("portal")
+
+    assert not any(run.status == "completed" and not run.tally.missing for run in broken), broken
+    assert (healed.status, healed.tally.failed, healed.tally.missing) == ("completed", 0, 0)
+    assert len(titles(house)) == len(portal.records)
+
+
+@pytest.mark.parametrize(
+    "portal",
+    [CkanPortal, CswService, GeoPortal, HubSite, OpenDataSoftPortal, SocrataPortal, UdataPortal],
+    indirect=True,
+)
 async def test_it_costs_one_request_a_run_while_it_fails_and_one_walk_when_it_recovers(
     house: House, portal: Portal
 ) -> None:
@@ -76,7 +117,10 @@ async def test_it_costs_one_request_a_run_while_it_fails_and_one_walk_when_it_re
         portal.make("new", "Written while it failed")
         portal.stuck = {"new"}
         broke = await r.sync("portal")
-        portal.make("zz-last", "Much later", tick_h=portal.pause_h)
+        # Socrata lists at least the ten latest, and is asked for fewer as long as one of these fails.
+        for number in range(9):
+            portal.make(f"d{number:05}", "Much later", tick_h=portal.pause_h)
+        portal.make("zz-last", "Later still", tick_h=portal.pause_h)
         await r.sync("portal")
         failing = [await r.sync("portal") for _ in range(3)]
         portal.stuck = set()

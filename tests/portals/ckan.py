@@ -104,7 +104,7 @@ class CkanPortal(JsonPortal):
         if "order" in self.ignores:
             Random(len(self.log)).shuffle(found)
         else:
-            found.sort(key=lambda record: record.get("id", ""))
+            found.sort(key=lambda record: record.get("id", ""), reverse=query.get("sort") == "id desc")
         since = _SINCE.search(query.get("fq", ""))
         if since and self.empty_when_filtered:
             return []

@@ -227,6 +227,14 @@ class PagedDcat(DcatPortal):
         self.page_size = 10
 
 
+class UdataPortal(DcatPortal):
+    """A catalog in pages whose size is ours to choose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path, self.syntax, self.page_size = "/api/1/site/catalog", "jsonld", 100
+
+
 class ChangingDcat(Changing, DcatPortal):
     """A catalog for the refresh-equals-rebuild machine."""
 

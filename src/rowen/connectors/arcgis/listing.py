@@ -100,9 +100,9 @@ class ArcGisListing(Listing):
         url = self._dialect.ask(question.after, skip=question.skip, rows=rows)
         response = await self._portal.get(url, could_be_less=rows > 1, once=once)
         found = self._found(response)
-        return DatedAnswer(
-            await one_by_one(self._row, found.records), found.total, self._portal.clock(response), found.more
-        )
+        found_rows = await one_by_one(self._row, found.records)
+        full = len(found_rows) >= rows
+        return DatedAnswer(found_rows, found.total, self._portal.clock(response), found.more, full=full)
 
     def _found(self, response: Response) -> Found:
         return self._dialect.understand(read(response.body, redact(response.url)))

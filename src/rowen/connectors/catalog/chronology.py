@@ -29,7 +29,8 @@ class DatedQuestion(NamedTuple):
 class DatedAnswer(NamedTuple):
     """What a source answers: `declared` is how many there are to this question, `more` that this was not the end.
 
-    `doubt` is why this answer, and so the whole walk, proves nothing.
+    `doubt` is why this answer, and so the whole walk, proves nothing. `full` tells that as many rows came as were asked
+    for: the count alone does not prove that these were the last.
     """
 
     rows: list[Row]
@@ -37,6 +38,7 @@ class DatedAnswer(NamedTuple):
     clock: datetime | None
     more: bool
     doubt: str | None = None
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ async def chronology(
             continue
         wide = len(answer.rows) > 1
         if spot.last is not None and spot.ordered:
-            if not wide and answer.more:
+            if not wide and (answer.more or answer.full):
                 spot = replace(spot, last=None)
                 continue
             answer = answer._replace(rows=answer.rows[1:])
@@ -137,10 +139,10 @@ async def chronology(
         declared = answer.declared if spot.seen == 0 or not spot.ordered else None
         spot = replace(spot, declared=spot.declared if spot.declared is not None else answer.declared)
         moved = spot.moved(answer, wide=wide)
-        more = answer.more or confirmed
+        more = answer.more or answer.full or confirmed
         following = moved if more and answer.rows else moved.rest(answer)
         closed = following is not None and following.question(undated_kept=undated_kept).skip >= window
-        ends_by_count = spot.since is not None and not answer.more
+        ends_by_count = spot.since is not None and not (answer.more or answer.full)
         yield ListingPage(
             _placed(answer.rows, asked, since=begin),
             place=asdict(following) if following and not (closed or ends_by_count) else None,

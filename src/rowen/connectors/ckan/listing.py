@@ -113,7 +113,7 @@ class CkanListing(Listing):
                     declared=page.total,
                     clock=page.clock,
                     doubt=_doubt(course, page),
-                    ends_by_count=course.ends_by_count and not earlier,
+                    ends_by_count=course.ends_by_count and not earlier and len(page.rows) < page.asked,
                 )
 
     async def count(self, since: datetime | None = None) -> int | None:
@@ -264,8 +264,23 @@ class CkanListing(Listing):
             names = [*map(id_of, page.rows)]
         except SourceError:
             page = await self._search(0, 0, since=course.since)
-            names = [""] if start < (page.total or 0) else []
+            is_end = start >= (page.total or 0) and await self._is_end(course)
+            names = [] if is_end else [""]
         return page._replace(start=start, rows=[Unreceived(name, str(problem)) for name in names])
+
+    async def _is_end(self, course: Course) -> bool:
+        """Whether the listing ends before a row that fails, and that the count does not tell of.
+
+        It does if the row before comes first when the order is turned round. Behind a row that failed as well nothing
+        can be told; once that one can be read, a walk looks again.
+        """
+        if course.after is not None and course.after.startswith("?"):
+            return True
+        try:
+            page = await self._search(0, 1, since=course.since, ids=True, last_first=True)
+        except SourceError:
+            return False
+        return not page.rows or id_of(page.rows[0]) == course.after
 
     async def _search(
         self,
@@ -274,19 +289,20 @@ class CkanListing(Listing):
         *,
         since: str | None = None,
         ids: bool = False,
+        last_first: bool = False,
         could_be_less: bool = False,
         once: bool = False,
     ) -> SearchPage:
         """One page in the order of identifiers; with `ids`, of nothing but these."""
-        url = self._search_url(start, rows, since=since, ids=ids)
+        url = self._search_url(start, rows, since=since, ids=ids, last_first=last_first)
         try:
             return self._found(await self._portal.get(url, could_be_less=could_be_less, once=once), start, rows)
         except SourceError as problem:
             problem.args = (f"{problem} The page was start={start}, rows={rows}.",)
             raise
 
-    def _search_url(self, start: int, rows: int, *, since: str | None, ids: bool) -> str:
-        wanted: dict[str, str | int] = {"rows": rows, "start": start, "sort": "id asc"}
+    def _search_url(self, start: int, rows: int, *, since: str | None, ids: bool, last_first: bool = False) -> str:
+        wanted: dict[str, str | int] = {"rows": rows, "start": start, "sort": "id desc" if last_first else "id asc"}
         if fq := self._filter(since):
             wanted["fq"] = fq
         if ids:

@@ -51,13 +51,14 @@ log = logging.getLogger(__name__)
 class _Window:
     """Some records in a row, how many match the question, and how many were asked for.
 
-    `unshown` are said to be in the answer, or behind it, and are not.
+    `unshown` are said to be in the answer, or behind it, and are not. `doubt` is why they may not be the last ones.
     """
 
     rows: list[Row]
     matched: int | None
     asked: int
     unshown: int = 0
+    doubt: str | None = None
 
 
 class Catalogue(Listing):
@@ -73,10 +74,19 @@ class Catalogue(Listing):
         self._options = options
         self._dialect: CswDialect | None = None
         self._dates: tuple[str, ...] = ()
-        self._holes = 0
         self._clock: datetime | None = None
         self._answer = b""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what the walk before met.
+
+        `_last` is the last item that came, `_holes` how many records in a row could neither be read nor named, and
+        `_unnamed` how many in all. `_is_unexplained` tells that a page failed, and that no record was found to blame.
+        """
         self._last = ""
+        self._holes = self._unnamed = 0
+        self._is_unexplained = False
 
     def open(self, known: Noted) -> None:
         """Speak as in the last run, if there was one."""
@@ -232,6 +242,7 @@ class Catalogue(Listing):
     async def _walked(self, at: int, since: datetime | None, doubt: str | None) -> AsyncGenerator[ListingPage]:
         """The pages by position, each asked for when it is wanted."""
         largest, matched = 0, None
+        self._begin()
         while True:
             question = CswQuestion(at, since=since)
             try:
@@ -252,7 +263,7 @@ class Catalogue(Listing):
                 place=None if is_over or ends_by_count else {"at": at},
                 declared=None if doubt else matched,
                 clock=self._clock,
-                doubt=doubt,
+                doubt=doubt or window.doubt,
                 unshown=window.unshown,
                 ends_by_count=ends_by_count,
             )
@@ -260,13 +271,35 @@ class Catalogue(Listing):
                 return
 
     async def _end(self, question: CswQuestion) -> _Window:
-        """What comes after the last record that is declared: nothing, or a report that there is nothing."""
+        """What comes after the last record that is declared: nothing, or a report that there is nothing.
+
+        The count may be too low, and the report be that of a record over which the service fails.
+        """
         size = self._portal.size.rows
         try:
             answer = await self._ask(replace(question, size=size))
-        except UnreadableError:
-            return _Window([], question.at - 1, size)
-        return _Window(await one_by_one(self._row, answer.records), answer.matched, size)
+        except (UnreadableError, TooMuchError) as problem:
+            if self._is_end_untold(question) or await self._is_end(question):
+                return self._ended(question, question.at - 1, problem)
+            return await self._window(question)
+        rows = await one_by_one(self._row, answer.records)
+        self._last = rows[-1].url if rows else self._last
+        return _Window(rows, answer.matched, size)
+
+    def _is_end_untold(self, question: CswQuestion) -> bool:
+        """Whether nothing but the count tells that a place is behind the last record.
+
+        Behind a record that could not be named either, a walk looks again once that one can be read.
+        """
+        is_sorted = self._dialect is not None and self._dialect.sort is not None
+        return question.at == 1 or question.by_date or not is_sorted or self._holes > 0
+
+    def _ended(self, question: CswQuestion, matched: int | None, problem: SourceError) -> _Window:
+        """The end of a list, which only the count proves; the count may be too low."""
+        is_empty = question.at == 1 and question.since is not None and not question.by_date
+        doubted = is_empty or (self._is_unexplained and self._is_end_untold(question) and not self._holes)
+        why = f"The service fails behind the {question.at - 1} records that it counts: {problem}"
+        return _Window([], matched, 1, doubt=why if doubted else None)
 
     async def _dated(self, place: Any) -> AsyncGenerator[ListingPage]:
         """The pages by date: no window ends them, but records without a date are in none of them."""
@@ -274,9 +307,11 @@ class Catalogue(Listing):
         async def answer(question: chronology.DatedQuestion) -> chronology.DatedAnswer:
             window = await self._window(CswQuestion(question.skip + 1, since=question.after or FAR_PAST, by_date=True))
             more = window.matched is None or question.skip + len(window.rows) < window.matched
-            return chronology.DatedAnswer(window.rows, None, self._clock or FAR_PAST, more)
+            full = len(window.rows) >= window.asked
+            return chronology.DatedAnswer(window.rows, None, self._clock or FAR_PAST, more, window.doubt, full)
 
         doubts: list[str] = []
+        self._begin()
         pages = chronology.chronology(answer, window=WINDOW, undated_kept=False, place=place or None)
         async for page in pages:
             if any(row.modified is None for row in page.rows):
@@ -300,6 +335,7 @@ class Catalogue(Listing):
         except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
             return await self._hole(question, problem)
         self._holes = 0
+        self._is_unexplained = self._is_unexplained or sizes[-1] < sizes[0]
         rows = await one_by_one(self._row, answer.records)
         self._last = rows[-1].url if rows else self._last
         return _Window(rows, answer.matched, sizes[-1], unshown=self._unwritten(answer, sizes[-1]))
@@ -317,18 +353,42 @@ class Catalogue(Listing):
         except (UnreadableError, TooMuchError):
             # Whatever is wrong with the record, how many there are can be told.
             answer = await self._ask(replace(question, at=1, size=0))
-        if answer.matched is not None and question.at > answer.matched:
-            return _Window([], answer.matched, 1)
-        if answer.matched is not None and await self._is_end(question):
-            return _Window([], answer.matched, 1, unshown=answer.matched - question.at + 1)
+        matched = answer.matched
+        # A place at which a walk goes on may be far behind an end that came nearer meanwhile.
+        is_far = not self._last and question.at - 1 > (matched or 0)
+        if matched is not None and question.at > matched and (is_far or self._is_end_untold(question)):
+            return self._ended(question, matched, problem)
+        if matched is not None and await self._is_end(question):
+            return _Window([], matched, 1, unshown=max(0, matched - question.at + 1))
         identifier = identifier_of(_tree(answer.records[0])) if answer.records else ""
+        self._is_unexplained = False
         self._holes += not identifier
-        if not identifier and (question.at == 1 or self._holes >= MOST_HOLES):
+        self._unnamed += not identifier
+        if not identifier and (self._holes >= MOST_HOLES or await self._shows_nothing(question, matched)):
             raise problem
-        since = (stamp(question.since),) if question.since else ()
-        url = item_url(self._url, identifier) if identifier else unread_url(self._url, *since, question.at)
+        url = item_url(self._url, identifier) if identifier else unread_url(self._url, *self._hole_name(question))
         failed = Failed(url, f"The record cannot be read: {problem}", payload=payload or None)
         return _Window([Row(failed, named=bool(identifier), received=bool(identifier))], answer.matched, 1)
+
+    async def _shows_nothing(self, question: CswQuestion, matched: int | None) -> bool:
+        """Whether the service is to blame and not the records: it could show none of those that were asked for.
+
+        Of what was modified, often a single record, this is no sign as long as others can be asked for by date.
+        """
+        if self._holes < question.at or question.at < (matched or 0):
+            return False
+        if question.since is None or question.by_date:
+            return True
+        try:
+            return not (await self._ask(CswQuestion(size=1, since=FAR_PAST), once=True)).records
+        except (UnreadableError, TooMuchError):
+            return True
+
+    def _hole_name(self, question: CswQuestion) -> tuple[str | int, ...]:
+        """What tells a record without a name from others: its place or, since dates move, its number among changes."""
+        if question.since is None:
+            return (question.at,)
+        return (stamp(question.since), question.at) if question.by_date else ("modified", self._unnamed)
 
     async def retry(self, place: Any) -> Any | None:
         """Ask for the record at a place by itself: one by number, or by date."""
@@ -355,10 +415,14 @@ class Catalogue(Listing):
             return False
         try:
             answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
+            # A walk that went on here has met no record yet.
+            place = replace(question, at=question.at - 1, size=1, brief=True)
+            before = [] if self._last else (await self._ask(place)).records
         except (UnreadableError, TooMuchError):
             return False
+        last = item_url(self._url, identifier_of(_tree(before[0]))) if before else self._last
         names = [identifier_of(_tree(one)) for one in answer.records]
-        return bool(names and names[0]) and item_url(self._url, names[0]) == self._last
+        return bool(names and names[0]) and item_url(self._url, names[0]) == last
 
     async def _ask(self, question: CswQuestion, *, once: bool = False) -> CswAnswer:
         dialect = self._dialect

@@ -193,7 +193,8 @@ class RdfListing(Listing):
             except (TooMuchError, UnreadableError, BodyTooLargeError) as problem:
                 if self._portal.unread >= MOST_UNREAD:
                     raise
-                failed = Failed(unread_url(self._url, part.start), str(problem), problem.hint)
+                listed = ("modified",) if "modified_since=" in part.url else ()
+                failed = Failed(unread_url(self._url, *listed, part.start), str(problem), problem.hint)
                 place = part.first().url
                 self._unread.append(Row(failed, named=False, received=False, place=place))
                 part = part.behind_first()

@@ -87,7 +87,8 @@ class OpenDataSoftListing(Listing):
 
     async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:
         response = await self._portal.get(self._question(question, rows), could_be_less=rows > 1, once=once)
-        return await self._answer(response, question, [])
+        answer = await self._answer(response, question, [])
+        return answer._replace(full=len(answer.rows) >= rows)
 
     async def _unread(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
         """The place of a record that cannot be received: its identifier alone mostly can.
