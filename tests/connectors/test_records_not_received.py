@@ -2,6 +2,7 @@
 
 import pytest
 
+from rowen.service.tally import remarks
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import titles
@@ -135,6 +136,7 @@ async def test_it_costs_one_request_a_run_while_it_fails_and_one_walk_when_it_re
     assert [run.tally.rows_written for run in failing] == [0] * 3
     assert healed.tally.requests <= quiet.tally.requests + 1 + walked.tally.requests
     assert (healed.status, healed.complete, healed.tally.created, healed.tally.missing) == ("completed", True, 1, 0)
+    assert "A record that could not be identified may be readable now." in " ".join(map(str, remarks(healed)))
     assert (after.tally.requests, after.tally.rows_written) == (quiet.tally.requests, 0)
 
 

@@ -336,6 +336,7 @@ class Harvest:
             case FellBack(why):
                 log.warning("fell back to a whole walk of %s: %s", self._source.name, why)
                 self.tally.fell_back += 1
+                self.tally.fell_back_because = self.tally.fell_back_because or why
 
     def _skip(self, skipped: Skipped) -> None:
         """Count what a narrow look leaves to a whole one: nothing is known of it, not even that it is there."""

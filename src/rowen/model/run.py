@@ -33,11 +33,12 @@ class Outcome(StrEnum):
 class Tally:
     """A run's counts, its cost, and the cost it avoided.
 
-    `not_asked` counts items that the source's own listing spoke for; `truncated` what is known of beyond a limit;
-    `generated` what documentation generators wrote for their own search, and was left out. `missing` counts records
-    that could not be read so far, and of which no version is held, whether this run tried them or not. `only` is how
-    many items the run was asked to look at, if it was a narrow look. `known` grows while a source is walked: how many
-    items it is known to have so far, 0 where only the end of the walk tells.
+    `fell_back_because` is why the source was looked at whole, None if it was not. `not_asked` counts items that the
+    source's own listing spoke for; `truncated` what is known of beyond a limit; `generated` what documentation
+    generators wrote for their own search, and was left out. `missing` counts records that could not be read so far, and
+    of which no version is held, whether this run tried them or not. `only` is how many items the run was asked to look
+    at, if it was a narrow look. `known` grows while a source is walked: how many items it is known to have so far, 0
+    where only the end of the walk tells.
     """
 
     created: int = 0
@@ -53,6 +54,7 @@ class Tally:
     moved: int = 0
     deletions_held: int = 0
     fell_back: int = 0
+    fell_back_because: str | None = None
     not_asked: int = 0
     truncated: int = 0
     generated: int = 0

@@ -96,7 +96,8 @@ def remarks(run: Run, *, dry: bool = False) -> Iterator[Hint]:
             f"{name}: not seen whole ({why}), so what was not seen was kept. ", action("sync", name), " tries again."
         )
     if tally.fell_back:
-        yield Hint(f"{name}: the source does not tell reliably what was modified, so it was read whole.")
+        why = tally.fell_back_because or "What was modified could not be told reliably."
+        yield Hint(f"{name}: read whole, and not only what was modified. {why}")
     if tally.truncated:
         yield _truncated(name, tally.truncated)
     if tally.generated:

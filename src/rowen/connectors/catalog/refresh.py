@@ -360,7 +360,7 @@ class Refresh:
             parts = self._whole()
         elif walk.disobeyed or not (asked.is_short or await trust.was_obeyed(run, walk)):
             trust.distrusted(run)
-            yield FellBack("The catalog ignores the modified filter: it was walked whole instead.")
+            yield FellBack("The catalog ignores the modified filter.")
             parts = self._whole()
         elif (
             walk.doubt
@@ -368,7 +368,7 @@ class Refresh:
             or walk.distinct < (walk.declared or 0) - (run.cursor.short or 0)
             or walk.unreceived > len(run.holes)
         ):
-            yield FellBack(walk.doubt or "The list of what was modified is not whole: the catalog was walked instead.")
+            yield FellBack(walk.doubt or "The list of what was modified is not whole.")
             parts = self._whole()
         else:
             parts = self._after_retries(partial(self._compare_counts, asked))
@@ -383,7 +383,7 @@ class Refresh:
             async for observation in observations:
                 yield observation
         if retries.walk_wanted:
-            yield FellBack(f"{retries.walk_wanted} The catalog was walked whole.")
+            yield FellBack(retries.walk_wanted)
         async with aclosing(self._whole() if retries.walk_wanted else following()) as observations:
             async for observation in observations:
                 yield observation
@@ -403,7 +403,7 @@ class Refresh:
             yield Incomplete(f"The catalog declares nothing, although {run.known.count} are held.")
         elif declared is None and run.cursor.surplus is not None and not run.listing.tells_deletions:
             # What was deleted since shows in no listing; without a count, only a walk tells.
-            yield FellBack("The catalog no longer tells how many records it has: it was walked whole.")
+            yield FellBack("The catalog no longer tells how many records it has.")
             async for observation in self._whole():
                 yield observation
         elif declared is not None and declared != run.expected:

@@ -181,11 +181,11 @@ class SocrataListing(Listing):
 
     def _doubt(self, dates: Sequence[datetime], *, offset: int, ended: bool) -> str | None:
         if not offset:
-            return "The catalog lists nothing in the order of dates: it was walked whole instead."
+            return "The catalog lists nothing in the order of dates."
         if not _is_falling(dates):
-            return "The catalog does not mind the order of dates: it was walked whole instead."
+            return "The catalog does not mind the order of dates."
         if offset >= WINDOW and not ended:
-            return "More was modified than the catalog shows at once: it was walked whole instead."
+            return "More was modified than the catalog shows at once."
         return None
 
     async def _ask(self, *, most: int = WINDOW, offset: int = 0, **wanted: str) -> _Assets:
