@@ -177,3 +177,21 @@ async def test_what_is_gone_is_deleted_by_a_later_walk_although_a_held_record_st
     assert (first.status, first.tally.deleted, held) == ("partial", 0, 31)
     assert (second.status, second.complete, second.tally.deleted) == ("completed", True, 1)
     assert "Dataset d00017" in titles(house).values() or len(titles(house)) == 30
+
+
+@pytest.mark.parametrize("portal", [CswService], indirect=True)
+async def test_a_service_without_places_is_not_believed_to_be_whole_while_pages_fail(
+    house: House, portal: Portal
+) -> None:
+    portal.fill(5)
+    portal.page_max, portal.ignores = 4, {"order", "start"}
+    async with house.open(fetch_tries=1) as r:
+        await r.add(portal.address, name="portal")
+        portal.make("new")
+        portal.stuck = {"new"}
+        broken = [await r.sync("portal", full=True) for _ in range(12)]
+        portal.stuck, portal.ignores = set(), set()
+        healed = await r.sync("portal")
+
+    assert not any(run.status == "completed" and not run.tally.missing for run in broken), broken
+    assert (healed.status, healed.tally.missing, len(titles(house))) == ("completed", 0, 7)

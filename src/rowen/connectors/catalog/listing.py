@@ -88,6 +88,7 @@ class ListingPage:
     source says that this listing has, `clock` its own time if it tells it, `doubt` why reaching the end of this
     listing would not prove that all was seen. `unshown` records are counted, but were not shown when asked for;
     `unreceived` ones could not be received, and have no row since nothing tells their place.
+    `stumbled` tells that the source failed over this page, before it gave less or nothing of it.
     `ends_by_count` tells that only the count says that this page is the last: if the walk goes on, the next one is
     asked for all the same.
     """
@@ -99,6 +100,7 @@ class ListingPage:
     doubt: str | None = None
     unshown: int = 0
     unreceived: int = 0
+    stumbled: bool = False
     ends_by_count: bool = False
 
 

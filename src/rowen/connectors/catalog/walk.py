@@ -38,8 +38,9 @@ class Walk:
     something else than the first. `repeated` tells that pages came again, `restarted` that a page began with all of the
     first one, `disobeyed` that records are older than what was asked for; `newest` is the latest date among them.
     `ascending` tells that the oldest came first, `shrank` that the source declared fewer records on the way than
-    before, `refused` that not even a first page came. `reached` is the last place to go on at, `again` are the records
-    of the last page that this walk has shown before, `beginning` are the URLs of the first page.
+    before, `stumbled` that the source failed over pages, `refused` that not even a first page came. `reached` is the
+    last place to go on at, `again` are the records of the last page that this walk has shown before, `beginning` are
+    the URLs of the first page.
 
     `most` is the largest number that the source declared on the way.
 
@@ -72,6 +73,7 @@ class Walk:
     restarted: bool = False
     disobeyed: bool = False
     shrank: bool = False
+    stumbled: bool = False
     refused: bool = False
     ascending: bool = True
     _is_first: bool = field(init=False)
@@ -114,6 +116,7 @@ class Walk:
         # A source that ignores the place shows its beginning in both parts.
         self.restarted = self.restarted or other.restarted or _begins_as(other.beginning, self.beginning)
         self.shrank = self.shrank or other.shrank
+        self.stumbled = self.stumbled or other.stumbled
 
     def _take(self, page: ListingPage) -> list[Row]:
         if page.declared is not None:
@@ -129,6 +132,7 @@ class Walk:
             self.followed, self._before = max(self.followed, self._before), len(page.rows)
         self.unshown += page.unshown
         self.unreceived += page.unreceived
+        self.stumbled = self.stumbled or page.stumbled
         is_new = [self.seen.add(row.url) for row in page.rows]
         fresh = [row for row, new in zip(page.rows, is_new, strict=True) if new]
         self.again = [row for row, new in zip(page.rows, is_new, strict=True) if self._is_again(row, new=new)]

@@ -59,6 +59,7 @@ class _Window:
     asked: int
     unshown: int = 0
     doubt: str | None = None
+    stumbled: bool = False
 
 
 class Catalogue(Listing):
@@ -265,6 +266,7 @@ class Catalogue(Listing):
                 clock=self._clock,
                 doubt=doubt or window.doubt,
                 unshown=window.unshown,
+                stumbled=window.stumbled,
                 ends_by_count=ends_by_count,
             )
             if is_over:
@@ -338,7 +340,8 @@ class Catalogue(Listing):
         self._is_unexplained = self._is_unexplained or sizes[-1] < sizes[0]
         rows = await one_by_one(self._row, answer.records)
         self._last = rows[-1].url if rows else self._last
-        return _Window(rows, answer.matched, sizes[-1], unshown=self._unwritten(answer, sizes[-1]))
+        unshown = self._unwritten(answer, sizes[-1])
+        return _Window(rows, answer.matched, sizes[-1], unshown=unshown, stumbled=len(sizes) > 1)
 
     def _unwritten(self, answer: CswAnswer, asked: int) -> int:
         """How many records the service says to have written, and has not; nothing is proved without an order."""
@@ -368,7 +371,9 @@ class Catalogue(Listing):
             raise problem
         url = item_url(self._url, identifier) if identifier else unread_url(self._url, *self._hole_name(question))
         failed = Failed(url, f"The record cannot be read: {problem}", payload=payload or None)
-        return _Window([Row(failed, named=bool(identifier), received=bool(identifier))], answer.matched, 1)
+        return _Window(
+            [Row(failed, named=bool(identifier), received=bool(identifier))], answer.matched, 1, stumbled=True
+        )
 
     async def _shows_nothing(self, question: CswQuestion, matched: int | None) -> bool:
         """Whether the service is to blame and not the records: it could show none of those that were asked for.
