@@ -375,6 +375,21 @@ async def test_a_rearranged_site_whose_old_addresses_redirect_keeps_its_items(
     assert index_of(house) == index_of(await rebuilt(new_house, site))
 
 
+async def test_a_page_that_fails_hides_no_redirect_of_pages_that_vanished(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.pages["/new"] = site.pages["/p12"]
+        site.pages["/p12"] = redirect("/new")
+        site.pages = {
+            path: replace(page, body=page.body.replace(b'href="/p12"', b'href="/new"'))
+            for path, page in site.pages.items()
+        }
+        site.alter("/p11", status=500)
+        run = await r.sync("site")
+
+    assert (run.tally.failed, run.tally.moved, run.tally.deleted) == (1, 1, 0)
+
+
 async def test_pages_that_vanish_cost_no_request_where_nothing_is_new(house: House, site: Site) -> None:
     async with house.open() as r:
         await keep(r, site)

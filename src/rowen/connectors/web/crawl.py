@@ -193,7 +193,7 @@ class Crawl:
 
         Nothing is asked unless there are new pages, and no more pages than are new.
         """
-        if not self._new or self.unproven or self._troubles or self._options.max_pages == 1:
+        if not self._new or self.unproven or self._options.max_pages == 1:
             return
         left = min(self._new, MOST_VANISHED)
         async for batch in self._known.everything():
