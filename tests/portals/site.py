@@ -156,7 +156,9 @@ class Site:
             return response
         match self.stuck_how:
             case "truncated":
-                return web.Response(body=body[: len(body) // 2], content_type=response.content_type)
+                # Turtle that is cut behind a statement is a smaller document without an error.
+                cut = body[: len(body) // 2].rstrip(b" .\r\n")
+                return web.Response(body=cut, content_type=response.content_type)
             case "garbage":
                 return web.Response(body=b"<html>Out of order</html>", content_type="text/html")
         return web.Response(status=int(self.stuck_how.removeprefix("status ")), text="Internal error")
