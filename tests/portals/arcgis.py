@@ -17,6 +17,8 @@ _SINCE = re.compile(r"modified >= (\d+)|modified:\[(\d+) TO 9+\]")
 class GeoItems(DatedPortal):
     """Items by identifier; how they are wrapped is up to each search."""
 
+    filter_marks = ("modified >=", "modified:[")
+
     def __init__(self) -> None:
         super().__init__()
         self.clamp = 10_000

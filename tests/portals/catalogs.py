@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from random import Random
 from typing import Any, Protocol
+from urllib.parse import unquote_plus
 
 from aiohttp import web
 
@@ -26,6 +27,7 @@ class Portal(Site):
     no_listings: tuple[bytes, ...] = ()
     pause_h: float = 100
     quiet_requests = 2
+    filter_marks: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,6 +37,8 @@ class Portal(Site):
         self.ignores: set[str] = set()
         self.empty_when_filtered = False
         self.miscount = 0
+        self.rejects: int | None = None
+        self.filtered = 0
         self.body: bytes | None = None
         self.slow_above: int | None = None
         self.broken_above: int | None = None
@@ -72,6 +76,19 @@ class Portal(Site):
         """Ignore the filter, or answer with nothing whenever it is used."""
         self.ignores = {"filter"} if lie == "everything" else set()
         self.empty_when_filtered = lie == "nothing"
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        question = unquote_plus(request.query_string) + unquote_plus(await request.text())
+        if any(mark in question for mark in self.filter_marks):
+            self.filtered += 1
+            if self.rejects:
+                self.log.append(Asked(request.path, self.rejects, False, 0, dict(request.query)))
+                return self._rejection(self.rejects)
+        return await super()._answer(request)
+
+    def _rejection(self, status: int) -> web.Response:
+        """What is answered to a filter that the portal does not take."""
+        return web.Response(status=status, text="This filter cannot be used.")
 
     def after(self, pages: int, change: Callable[[], object]) -> None:
         """Let something happen once, behind so many pages."""
@@ -255,6 +272,11 @@ class Changing(Portal):
             case 11:
                 self.page_max = chance.choice([1, 2, 4, 1000])
 
+    def break_filter(self, chance: Random) -> None:
+        """Reject the filter, lie about what it shows, or take it again."""
+        self.rejects = chance.choice([None, 400, 409, 500])
+        self.empty_when_filtered = chance.random() < 0.2
+
     def count_wrongly(self, by: int) -> None:
         """Declare more or fewer records than there are; who counts one too few does so for good.
 
@@ -320,7 +342,7 @@ class Changing(Portal):
         self.calm()
         self.recover()
         self.count_wrongly(0)
-        self.ignores, self.empty_when_filtered = set(), False
+        self.ignores, self.empty_when_filtered, self.rejects = set(), False, None
         for name, record in list(self.records.items()):
             if self.is_spoiled(record):
                 self.make(name, "Healed")

@@ -17,6 +17,7 @@ _SINCE = re.compile(r"metadata_modified:\[(\S+) TO \*\]")
 class CkanPortal(JsonPortal):
     """Datasets by identifier."""
 
+    filter_marks = ("metadata_modified:[",)
     no_listings = (
         b'{"success": true, "result": {"count": 0, "results": []}}',
         b'{"success": true, "result": {"count": 21, "resu',
@@ -63,6 +64,11 @@ class CkanPortal(JsonPortal):
 
     def questions(self, path: str = "/package_search") -> list[dict[str, str]]:
         return super().questions(path)
+
+    def _rejection(self, status: int) -> web.Response:
+        if status == 200:
+            return web.json_response({"success": False, "error": {"message": "Search Query is invalid"}})
+        return super()._rejection(status)
 
     async def _reply(self, request: web.Request) -> web.Response:
         if self.drops and request.transport is not None:

@@ -65,6 +65,8 @@ HEAD = f'<csw:GetRecordsResponse xmlns:csw="{CSW["2.0.2"]}"><csw:SearchStatus ti
 class CswService(Portal):
     """Records by identifier."""
 
+    filter_marks = ("PropertyIsGreaterThanOrEqualTo", "constraint=")
+
     no_listings = (
         HEAD + b'<csw:SearchResults numberOfRecordsMatched="0"/></csw:GetRecordsResponse>',
         HEAD + b'<csw:SearchResults numberOfRecordsMatched="21"/></csw:GetRecordsResponse>',

@@ -66,6 +66,8 @@ def triples(node: Any, record: Record) -> list[Quad]:
 class DcatPortal(Portal):
     """Records by IRI; a key that is none makes a blank node."""
 
+    filter_marks = ("modified_since=",)
+
     def __init__(self) -> None:
         super().__init__()
         self.path = "/catalog"

@@ -39,6 +39,8 @@ HEAD = b'<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>202
 class OaiRepository(Portal):
     """Records by identifier, in the order of identifiers."""
 
+    filter_marks = ("from=",)
+
     no_listings = (
         HEAD + b"<ListRecords></ListRecords></OAI-PMH>",
         HEAD + b'<error code="noRecordsMatch">Nothing</error></OAI-PMH>',

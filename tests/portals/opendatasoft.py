@@ -18,6 +18,8 @@ _THEME = re.compile(r"theme = '([^']+)'")
 class OpenDataSoftPortal(DatedPortal):
     """Datasets by identifier, answered as v2.1 or v2.0 does."""
 
+    filter_marks = ("modified >=",)
+
     no_listings = (
         b'{"total_count": 0, "results": []}',
         b'{"total_count": 21, "resu',

@@ -13,6 +13,8 @@ from tests.portals.site import WORDS
 class SocrataPortal(DatedPortal):
     """Assets by identifier: all by scrolling, the latest ones by their dates."""
 
+    filter_marks = ("order=updatedAt",)
+
     no_listings = (
         b'{"results": [], "resultSetSize": 0}',
         b'{"results": [], "resultSetSize": 21',

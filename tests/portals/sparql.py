@@ -22,6 +22,8 @@ _BATCH = re.compile(r"VALUES \?d \{(.*?)\}")
 class SparqlEndpoint(DcatPortal):
     """The same records as those of a catalog; the store is filled anew for each question, in any order."""
 
+    filter_marks = ("!BOUND",)
+
     no_listings = (
         b"<!doctype html><title>Virtuoso SPARQL Query Editor</title>",
         b"{}",

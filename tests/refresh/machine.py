@@ -95,6 +95,7 @@ class Machine:
         "a_record_fails_for_a_while": lambda c: {"seed": c.randrange(SEEDS), "runs": c.randint(1, 4)},
         "a_narrow_look": lambda c: {"seed": c.randrange(SEEDS), "items": c.randint(1, 5), "full": c.random() < 0.2},
         "a_page_fails_for_a_while": lambda c: {"seed": c.randrange(SEEDS), "runs": c.randint(1, 4)},
+        "the_filter_fails_for_a_while": lambda c: {"seed": c.randrange(SEEDS), "runs": c.randint(1, 4)},
     }
     most_steps: ClassVar[int] = MOST_STEPS
 
@@ -161,6 +162,18 @@ class Machine:
             run = self._sync()
             self.counts["failed records"] += run.tally.failed if run else 0
         self.world.recover()
+
+    def the_filter_fails_for_a_while(self, *, seed: int, runs: int) -> None:
+        """What was modified cannot be asked for in some runs, or the answer is a lie; then as before."""
+        world: Any = self.world
+        if not getattr(world, "filter_marks", ()):
+            return
+        chance = Random(seed)
+        for _ in range(runs):
+            world.break_filter(chance)
+            world.change(chance)
+            self._sync(full=chance.random() < 0.2)
+        world.rejects = None
 
     def a_page_fails_for_a_while(self, *, seed: int, runs: int) -> None:
         """Every answer that would hold some records fails in some runs; a world that cannot do so stays as it is."""

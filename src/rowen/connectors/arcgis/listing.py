@@ -76,15 +76,22 @@ class ArcGisListing(Listing):
 
     async def _ask(self, question: DatedQuestion) -> DatedAnswer:
         try:
-            return await self._portal.page(lambda rows: self._page(question, rows), alive=self._nothing)
+            return await self._portal.page(
+                lambda rows: self._page(question, rows), alive=partial(self._be_there, question)
+            )
         except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
             if self._portal.unread >= MOST_UNREAD:
                 raise
             return self._unread_answer(question, problem)
 
-    async def _nothing(self) -> Response:
-        """The answer to a question that no item is in the way of."""
-        return await self._portal.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
+    async def _be_there(self, question: DatedQuestion) -> None:
+        """Ask what no item is in the way of; where dates cannot be asked for and need not be, for the first item."""
+        try:
+            await self._portal.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
+        except SourceError:
+            if question.after is not None:
+                raise
+            await self.count()
 
     def _unread_answer(self, question: DatedQuestion, problem: SourceError) -> DatedAnswer:
         """The place of an item that cannot be received. Nobody knows which one it is."""

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from rowen.connectors.catalog.cursor import CatalogCursor, Overlap, age_days, stamp
 from rowen.connectors.catalog.dates import moment
 from rowen.connectors.catalog.progress import Progress
+from rowen.connectors.catalog.trust import count_since
 
 __all__ = ["Since", "since_when", "uncounted", "with_overlap"]
 
@@ -42,7 +43,7 @@ async def since_when(run: Progress, modified: datetime) -> Since:
     if overlap is None or begin is None:
         return Since(modified - _length(run))
     begin = min(begin, modified - _length(run)) if not overlap.settled else begin
-    if overlap.count is None or _is_due(run, overlap) or await run.listing.count(begin) != overlap.count:
+    if overlap.count is None or _is_due(run, overlap) or await count_since(run, begin) != overlap.count:
         return Since(begin)
     return Since(modified + run.listing.resolution if overlap.is_over else modified, is_short=True)
 
@@ -66,7 +67,7 @@ async def with_overlap(run: Progress, cursor: CatalogCursor, asked: Since | None
             return replace(cursor, overlap=None)
         begin = stamp(modified - _length(run))
         at = held.at if held and is_same else stamp(run.now())
-    count = await run.listing.count(moment(begin))
+    count = await count_since(run, moment(begin) or modified)
     settled = not (asked and asked.is_short) and is_same and bool(held) and _has_passed(run, at)
     overlap = Overlap(begin, count, at, is_over=is_over, settled=settled)
     return replace(cursor, overlap=overlap) if count and count % _CLAMP else uncounted(replace(cursor, overlap=overlap))

@@ -2,21 +2,26 @@
 
 Each page is asked for by the last date that was seen, and begins with the last record that was: if it does not, records
 of that same second have gone or come, and the second is read anew. An edited record moves to the end, where it is met
-again. A source that does not mind the question or the order is walked by number instead.
+again. A source that does not mind the question or the order, or refuses the question, is walked by number instead.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rowen.connectors.catalog.listing import ListingPage, Row, Unread
+from rowen.errors import SourceError
 from rowen.model.item import Failed, Fetched
 
 __all__ = ["DatedAnswer", "DatedQuestion", "chronology", "retried"]
 
 _MOST_TIES = 50  # half of a page; where more records share a second, an edit of one of them costs a walk
 _CLOSED = "The catalog shows no more than {} records at once."
+
+
+log = logging.getLogger(__name__)
 
 
 class DatedQuestion(NamedTuple):
@@ -125,7 +130,14 @@ async def chronology(
     spot = _Spot(**place) if place else _Spot(since=begin, after=begin)
     while True:
         asked = spot.question(undated_kept=undated_kept)
-        answer = await ask(asked)
+        try:
+            answer = await ask(asked)
+        except SourceError as problem:
+            if asked.after is None or spot.since is not None or spot.seen >= window:
+                raise
+            log.info("the catalog cannot be asked from a date on, and is walked by number: %s", problem)
+            spot = replace(spot, ordered=False, last=None)
+            continue
         if not spot.joined(answer):
             spot = spot.again()
             continue

@@ -11,6 +11,10 @@ from rowen.connectors.remembered import remembered
 __all__ = ["CatalogCursor", "Overlap", "age_days", "stamp"]
 
 _EVER = float("inf")
+_MOST_DOUBLINGS = 20  # a million runs: the day is over long before
+_TRIAL_DAYS = 1.0
+"""A filter that failed is tried again after this time at the latest: one request in a run that costs a walk. With
+half of it a portal that is synced daily is asked as often, with twice as much a repair is noticed a day later."""
 _CLOCK_MOVED_DAYS = 1.0  # clocks are set, by hours at most; a date further ahead is none that we wrote
 _FORMERLY = {"strangers": "unidentified"}
 
@@ -36,7 +40,9 @@ class CatalogCursor:
 
     What changed: `modified` is the newest date that was stored, by the source's clock; `filters` tells whether the
     source obeys the modified filter, as found at `probed`. `overlap` is set where many records are dated shortly before
-    `modified`. `walked` is when, by our clock, the catalog was last seen whole.
+    `modified`. Of a filter that does not work, `trials` counts how often in a row that was found, `waited` the runs
+    since that did not try it; `refused` is the error, if there was one. `walked` is when, by our clock, the
+    catalog was last seen whole.
 
     Is it all there: `surplus` is how many more records the source declares than it gives items; while that stays so,
     nothing was deleted or added unnoticed. `short` is by how many records its whole listing falls short of what it
@@ -59,6 +65,9 @@ class CatalogCursor:
     walked: str | None = None
     filters: bool | None = None
     probed: str | None = None
+    trials: int | None = None
+    waited: int | None = None
+    refused: str | None = None
     overlap: Overlap | None = None
     surplus: int | None = None
     short: int | None = None
@@ -94,8 +103,16 @@ class CatalogCursor:
         return age_days(self.walked, now) >= days
 
     def should_probe(self, now: datetime, days: float) -> bool:
-        """Whether the filter should be tried again."""
+        """Whether a walk should find out whether the filter works."""
         return self.filters is None or age_days(self.probed, now) >= days
+
+    def is_trial_due(self, now: datetime) -> bool:
+        """Whether a filter that did not work is to be tried again: after 1, 2, 4, 8 … runs, or a day.
+
+        A trial costs one request. Each failed one doubles the number of runs: in 100 runs of a day, six are tried.
+        """
+        waits = 1 << min(max((self.trials or 1) - 1, 0), _MOST_DOUBLINGS)
+        return (self.waited or 0) >= waits or age_days(self.probed, now) >= _TRIAL_DAYS
 
 
 def stamp(value: datetime) -> str:

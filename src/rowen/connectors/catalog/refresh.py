@@ -40,6 +40,8 @@ __all__ = ["Refresh"]
 # Of what is held. If more was edited since, reading the part before again costs about as much, and proves more.
 _EDITED_SHARE = 0.5
 
+_REFUSED = "The catalog cannot be asked for what was modified, and was walked whole instead: {}"
+
 log = logging.getLogger(__name__)
 
 
@@ -58,8 +60,10 @@ class Refresh:
             parts = self._resume()
         elif modified is None or self._is_walk_wanted():
             parts = self._whole()
-        else:
+        elif await trust.is_usable(self._run, modified):
             parts = self._catch_up(modified)
+        else:
+            parts = self._without_filter()
         async with aclosing(parts) as observations:
             async for observation in observations:
                 if isinstance(observation, Complete | Incomplete) and (found := self._run.namesakes()):
@@ -68,12 +72,17 @@ class Refresh:
 
     def _is_walk_wanted(self) -> bool:
         run = self._run
-        return (
-            not run.listing.dated
-            or run.cursor.filters is False
-            or is_walk_wanted(run)
-            or run.cursor.is_due(run.now(), run.options.reconcile_days)
-        )
+        return not run.listing.dated or is_walk_wanted(run) or run.cursor.is_due(run.now(), run.options.reconcile_days)
+
+    async def _without_filter(self) -> AsyncGenerator[Observation]:
+        """All records, since the catalog cannot be asked for what was modified."""
+        yield FellBack(self._why_unfiltered())
+        async for observation in self._whole():
+            yield observation
+
+    def _why_unfiltered(self) -> str:
+        error = self._run.cursor.refused
+        return _REFUSED.format(error) if error else trust.IGNORED
 
     async def _whole(self) -> AsyncGenerator[Observation]:
         """All records, from the first one on."""
@@ -105,6 +114,9 @@ class Refresh:
         if not rest.refused:
             # What follows may fail as well, and should then begin here again.
             yield Checkpoint(replace(run.cursor, place=rest.reached or place, passed=run.all_passed()).to_json())
+        if rest.unfiltered:
+            # Only the place may be what is refused: the next run asks for changes as ever.
+            yield FellBack(_REFUSED.format(rest.unfiltered))
         if rest.refused or rest.disobeyed or run.replaced:
             parts = self._whole()
         elif since is not None:
@@ -125,8 +137,9 @@ class Refresh:
         run = self._run
         log.info("resumed an interrupted walk")
         try:
-            async for observation in self._read(rest, counting=rest.since is not None):
+            async for observation in self._read_changes(rest) if rest.since else self._read(rest):
                 yield observation
+            rest.refused = bool(rest.unfiltered)
         except SourceError as problem:
             is_busy = isinstance(problem, FetchError | TooMuchError)
             if not rest.received and is_busy and not run.cursor.stumbled:
@@ -155,7 +168,8 @@ class Refresh:
         if len(run.unidentified) or run.unreceived:
             return False
         await trust.probe(run, rest.declared)
-        edited = await run.listing.count(begun - timedelta(hours=run.options.overlap_h)) if run.cursor.filters else None
+        since = begun - timedelta(hours=run.options.overlap_h)
+        edited = await trust.count_since(run, since) if run.cursor.filters else None
         return edited is not None and edited <= _EDITED_SHARE * run.known.count
 
     async def _prove_part_before(self, rest: Walk, begun: datetime, place: Any) -> AsyncGenerator[Observation]:
@@ -163,10 +177,13 @@ class Refresh:
         run = self._run
         run.newest = max(filter(None, (run.newest, begun)))
         edits = run.walk(since=begun - timedelta(hours=run.options.overlap_h))
-        async for observation in self._read(edits, resumable=False):
+        async for observation in self._read_changes(edits, resumable=False, counting=False):
             yield observation
         is_whole = not (edits.doubt or edits.repeated or edits.distinct < (edits.declared or 0))
-        if not await trust.was_obeyed(run, edits):
+        if edits.unfiltered:
+            trust.distrusted(run, edits.unfiltered)
+            is_whole = False
+        elif not await trust.was_obeyed(run, edits):
             trust.distrusted(run)
             is_whole = False
         if rest.doubt or rest.repeated:
@@ -201,8 +218,11 @@ class Refresh:
         if run.clock is None or not run.listing.dated or run.cursor.filters is False:
             return
         since = run.clock - timedelta(hours=run.options.overlap_h)
-        async for observation in self._read(run.walk(since=since), resumable=False):
+        walk = run.walk(since=since)
+        async for observation in self._read_changes(walk, resumable=False, counting=False):
             yield observation
+        if walk.unfiltered:
+            trust.distrusted(run, walk.unfiltered)
 
     async def _unchanged(self) -> AsyncGenerator[Observation]:
         """The document is the one that we hold: so is everything in it, and the same records fail."""
@@ -350,18 +370,20 @@ class Refresh:
         run = self._run
         asked = await changes.since_when(run, modified)
         walk = run.walk(since=asked.since)
-        async for observation in self._read(walk, counting=True):
+        async for observation in self._read_changes(walk):
             yield observation
         if run.endless:
             yield Incomplete(run.endless)
             return
-        if run.replaced:
+        if walk.unfiltered:
+            trust.distrusted(run, walk.unfiltered)
+            parts = self._without_filter()
+        elif run.replaced:
             log.info("many records are new, but the catalog is no larger: it was walked whole")
             parts = self._whole()
         elif walk.disobeyed or not (asked.is_short or await trust.was_obeyed(run, walk)):
             trust.distrusted(run)
-            yield FellBack("The catalog ignores the modified filter.")
-            parts = self._whole()
+            parts = self._without_filter()
         elif (
             walk.doubt
             or walk.repeated
@@ -371,6 +393,7 @@ class Refresh:
             yield FellBack(walk.doubt or "The list of what was modified is not whole.")
             parts = self._whole()
         else:
+            trust.trusted(run)
             parts = self._after_retries(partial(self._compare_counts, asked))
         async with aclosing(parts) as observations:
             async for observation in observations:
@@ -450,6 +473,19 @@ class Refresh:
                     yield Checkpoint(run.stored)
                 if until is not None and self._has_reached(until, walk, rows):
                     return
+
+    async def _read_changes(
+        self, walk: Walk, *, resumable: bool = True, counting: bool = True
+    ) -> AsyncGenerator[Observation]:
+        """The records of a list of changes; the walk tells if the catalog cannot be asked for one any more."""
+        try:
+            async for observation in self._read(walk, resumable=resumable, counting=counting):
+                yield observation
+        except SourceError as problem:
+            await trust.blame(self._run, walk, problem)
+        else:
+            # Some kinds know by themselves that they were refused, and say so instead of a first page.
+            walk.unfiltered = None if walk.received or walk.unreceived else walk.doubt
 
     def _on_the_way(self, walk: Walk, *, resumable: bool, counting: bool) -> CatalogCursor | None:
         """Where the next run would go on if this one ended here."""

@@ -42,7 +42,8 @@ class Walk:
     last place to go on at, `again` are the records of the last page that this walk has shown before, `beginning` are
     the URLs of the first page.
 
-    `most` is the largest number that the source declared on the way.
+    `most` is the largest number that the source declared on the way. `unfiltered` tells why a list of changes could not
+    be had, although the source answers other questions.
 
     `followed` is how many records the largest page had that others came after, `full` the same of the last walk over
     the whole catalog: a page that is as full may have another one behind it, whatever the count says.
@@ -75,6 +76,7 @@ class Walk:
     shrank: bool = False
     stumbled: bool = False
     refused: bool = False
+    unfiltered: str | None = None
     ascending: bool = True
     _is_first: bool = field(init=False)
     _places: set[int] = field(default_factory=set)

@@ -235,11 +235,15 @@ class CkanListing(Listing):
     async def _page(self, course: Course) -> SearchPage:
         """The next page, whatever it takes: a record that cannot be received costs only itself."""
         try:
-            return await self._portal.page(partial(self._sized, course), alive=self.count)
+            return await self._portal.page(partial(self._sized, course), alive=partial(self._be_there, course.since))
         except _UNRECEIVED as problem:
             if isinstance(problem, TooMuchError) and self._portal.unread > MOST_UNREAD:
                 raise
             return await self._unreceived(course, problem)
+
+    async def _be_there(self, since: str | None) -> None:
+        """Ask for a count; of what was modified, once, since a portal that fails over the filter fails each time."""
+        await self._search(0, 0, since=since, once=since is not None)
 
     async def _sized(self, course: Course, rows: int) -> SearchPage:
         start = course.position - 1 if course.overlaps and rows > 1 else course.position

@@ -41,5 +41,7 @@ class Dcat(CatalogConnector):
     def _listing(self, client: Client, known: Known) -> Listing:
         portal = PortalClient(client, self._url, self._options, now=self._tools.now)
         portal.size.limit_s = LONGEST_LIMIT_S
-        filters = CatalogCursor.of(known.cursor, DcatOptions.record_version).filters
-        return RdfListing(portal, self._url, self._options, dated=filters is True, parse=self._tools.parse)
+        cursor = CatalogCursor.of(known.cursor, DcatOptions.record_version)
+        # Most catalogs know no filter: only one that worked, and then failed, is tried again.
+        dated = cursor.filters is True or cursor.refused is not None
+        return RdfListing(portal, self._url, self._options, dated=dated, parse=self._tools.parse)

@@ -77,7 +77,9 @@ class OpenDataSoftListing(Listing):
 
     async def _ask(self, question: DatedQuestion) -> DatedAnswer:
         try:
-            return await self._portal.page(lambda rows: self._page(question, rows), alive=self.count)
+            return await self._portal.page(
+                lambda rows: self._page(question, rows), alive=partial(self.count, question.after)
+            )
         except (UnreadableError, BodyTooLargeError) as problem:
             return await self._unread(question, problem)
         except TooMuchError as problem:

@@ -191,7 +191,9 @@ class SocrataListing(Listing):
     async def _ask(self, *, most: int = WINDOW, offset: int = 0, **wanted: str) -> _Assets:
         most = min(most, WINDOW - offset)
         more = {**wanted, "offset": offset} if offset else wanted
-        return await self._portal.page(lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0))
+        return await self._portal.page(
+            lambda rows: self._page(rows, **more), most=most, alive=lambda: self._page(0, once=False, **wanted)
+        )
 
     async def _numbered(self, offset: int) -> _Assets:
         """One asset by its number in the order of identifiers."""
