@@ -277,6 +277,10 @@ class Changing(Portal):
         self.rejects = chance.choice([None, 400, 409, 500])
         self.empty_when_filtered = chance.random() < 0.2
 
+    def mend_filter(self) -> None:
+        """Take the filter again."""
+        self.rejects, self.empty_when_filtered = None, False
+
     def count_wrongly(self, by: int) -> None:
         """Declare more or fewer records than there are; who counts one too few does so for good.
 
@@ -342,7 +346,8 @@ class Changing(Portal):
         self.calm()
         self.recover()
         self.count_wrongly(0)
-        self.ignores, self.empty_when_filtered, self.rejects = set(), False, None
+        self.ignores = set()
+        self.mend_filter()
         for name, record in list(self.records.items()):
             if self.is_spoiled(record):
                 self.make(name, "Healed")

@@ -1,6 +1,7 @@
 """A small CKAN portal on loopback that changes, lies and fails."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -33,6 +34,11 @@ class CkanPortal(JsonPortal):
         self.drops = 0
         self.endless = False
         self.site_url: str | None = None
+        self.without_search: int | None = None
+        self.has_lists = False
+        self.has_records = False
+        self.hidden: set[str] = set()
+        self.after_show: Callable[[int], None] | None = None
 
     def make(self, name: str, /, title: Any = None, *, tick_h: float = 2, **more: Any) -> Record:
         """A dataset as it is from now on."""
@@ -78,7 +84,16 @@ class CkanPortal(JsonPortal):
 
     async def _search(self, request: web.Request) -> web.Response:
         if request.path.endswith("/package_show"):
-            return self._show(request.query["id"])
+            return self._show(request.query["id"].removeprefix("slug-of-"))
+        if request.path.endswith("/package_list") and self.has_lists:
+            names = sorted(one["name"] for one in self.records.values())
+            return web.json_response({"success": True, "result": names})
+        if request.path.endswith("/current_package_list_with_resources") and self.has_records:
+            start, rows = int(request.query["offset"]), min(int(request.query["limit"]), self.page_max)
+            newest = sorted(self.records.values(), key=lambda one: one["metadata_modified"], reverse=True)
+            return self.told({"success": True, "result": newest[start : start + rows]}, start)
+        if self.without_search and request.path.endswith("/package_search"):
+            return web.json_response({"success": False, "error": {"message": "No"}}, status=self.without_search)
         if request.path.endswith("/status_show") and self.site_url is not None:
             return web.json_response({"success": True, "result": {"site_url": self.site_url}})
         if not request.path.endswith("/package_search"):
@@ -86,7 +101,9 @@ class CkanPortal(JsonPortal):
         return await self._page(dict(request.query))
 
     def _show(self, name: str) -> web.Response:
-        if name in self.records:
+        if self.after_show is not None:
+            self.after_show(0)
+        if name in self.records and name not in self.hidden:
             return self.written({"success": True, "result": self.records[name]})
         return web.json_response({"success": False, "error": {"message": "Not found"}}, status=404)
 
@@ -146,6 +163,16 @@ class ChangingCkan(Changing, CkanPortal):
         if self.miscount < 0:
             # Two lies that fit each other, a count too low and pages no larger, only a reconciliation finds out.
             self.page_max = 1000
+
+    def break_filter(self, chance: Random) -> None:
+        """The same, or no search at all."""
+        super().break_filter(chance)
+        self.without_search = chance.choice([None, 404, 403, 200])
+        self.has_lists, self.has_records = chance.random() < 0.9, chance.random() < 0.5
+
+    def mend_filter(self) -> None:
+        super().mend_filter()
+        self.without_search = None
 
     def trick(self, chance: Random, name: str) -> None:
         self.make(name, type=chance.choice(["harvest", "dataset"]), state=chance.choice(["deleted", "active"]))

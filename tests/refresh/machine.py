@@ -173,7 +173,7 @@ class Machine:
             world.break_filter(chance)
             world.change(chance)
             self._sync(full=chance.random() < 0.2)
-        world.rejects = None
+        world.mend_filter()
 
     def a_page_fails_for_a_while(self, *, seed: int, runs: int) -> None:
         """Every answer that would hold some records fails in some runs; a world that cannot do so stays as it is."""

@@ -194,6 +194,10 @@ class PortalClient:
         self.unread += 1
         self.size.forgive()
 
+    def now(self) -> datetime:
+        """Our own time."""
+        return self._now()
+
     def clock(self, response: Response) -> datetime:
         """The catalog's own time, where it tells it."""
         return http_date(response.headers.get("Date")) or self._now()

@@ -21,6 +21,7 @@ from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, So
 from rowen.connectors.catalog.rows import mark_of_bytes, one_by_one, unread
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions
 from rowen.connectors.ckan.course import Course, UnreadRow, Unreceived, id_of, mark_of
+from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled
 from rowen.connectors.ckan.record import dataset_of, steady
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
@@ -90,11 +91,58 @@ class CkanListing(Listing):
         self._portal = portal
         self._address = address
         self._options = options
+        self._lists = PackageLists(portal, address.action)
 
     async def pages(
         self, *, since: datetime | None = None, place: Any = None, tokens: Any = None
     ) -> AsyncGenerator[ListingPage]:
-        """The datasets in the order of identifiers."""
+        """The datasets in the order of identifiers; those of a portal that cannot be searched, by its lists."""
+        listed = place if place and "listed" in place else None
+        if listed is None:
+            is_first = since is None and place is None
+            try:
+                async for page in self._searched(since, place):
+                    is_first = False
+                    yield page
+                return
+            except SourceError as problem:
+                if not (is_first and self._is_without_search(problem)):
+                    raise
+                refused = problem
+        # Each run reads all of the lists: no date and no identifier helps.
+        self.dated, self.roll = False, None
+        try:
+            async for page in self._listed(listed["listed"] if listed else None):
+                listed = {}
+                yield page
+        except SourceError as problem:
+            if listed is None and is_disabled(problem):
+                raise refused from problem
+            raise
+
+    def _is_without_search(self, problem: SourceError) -> bool:
+        """Whether the lists may show what a search refuses; they know no filter of the user's."""
+        return is_disabled(problem) and not self._options.filter
+
+    async def _listed(self, place: Any) -> AsyncGenerator[ListingPage]:
+        async with aclosing(self._lists.pages(place)) as pages:
+            async for page in pages:
+                yield ListingPage(
+                    await one_by_one(self._listed_row, page.records),
+                    place=None if page.place is None else {"listed": page.place},
+                    declared=page.declared,
+                    clock=page.clock,
+                    unshown=page.missing,
+                )
+
+    def _listed_row(self, record: msgspec.Raw | Unshown) -> Row:
+        if not isinstance(record, Unshown):
+            return self._row(self._unread(record))
+        url = unread_url(self._address.site, "named", record.name)
+        failed = Failed(url, str(record.error), record.error.hint)
+        return Row(failed, named=False, received=False, place={"name": record.name})
+
+    async def _searched(self, since: datetime | None, place: Any) -> AsyncGenerator[ListingPage]:
         course = Course(since=stamp(since) if since else None, **(place or {}))
         behind, further = ("" if course.after is None or course.after.startswith("?") else course.after), 0
         async with aclosing(self._follow(course)) as parts:
@@ -118,7 +166,15 @@ class CkanListing(Listing):
 
     async def count(self, since: datetime | None = None) -> int | None:
         """How many datasets there are, or were modified since."""
-        page = await self._search(0, 0, since=stamp(since) if since else None)
+        try:
+            page = await self._search(0, 0, since=stamp(since) if since else None)
+        except SourceError as problem:
+            if since is not None or not self._is_without_search(problem):
+                raise
+            try:
+                return len(await self._lists.names())
+            except SourceError:
+                raise problem from None
         if page.total is None:
             raise SourceError(f"{self._address.action} does not tell how many datasets it has.")
         return page.total
@@ -154,6 +210,8 @@ class CkanListing(Listing):
 
         Where they have, the row that follows the same identifier is looked for.
         """
+        if "name" in place:
+            return None if await self._lists.is_shown(str(place["name"])) else place
         position, behind, since = int(place["position"]), str(place["behind"]), place["since"]
         start = max(position - 1, 0)
         page = await self._search(start, position - start + 1, since=since, once=True)

@@ -1,0 +1,179 @@
+"""The datasets of a CKAN portal that cannot be searched: by its lists, and one by one.
+
+`current_package_list_with_resources` gives whole records, many at a time. Where it does not work, `package_list` gives
+the names of all datasets, and each is asked for by `package_show`. Neither tells what was modified, so that each run
+reads all of them; what is the same as before is not even parsed.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rowen.connectors.catalog.ahead import PageRequest
+from rowen.connectors.catalog.languages import word
+from rowen.connectors.catalog.portal_client import (
+    MOST_UNREAD,
+    PortalClient,
+    SourceBusyError,
+    SourceRefusedError,
+    TooMuchError,
+)
+from rowen.errors import BodyTooLargeError, FetchError, SourceError, SourceGoneError
+from rowen.fetch.response import Response
+from rowen.formats.errors import UnreadableError
+from rowen.formats.json import read_json
+from rowen.model.url import quoted
+
+__all__ = ["ListPage", "PackageLists", "Unshown", "is_disabled"]
+
+SHOWN_AT_ONCE = 20
+"""Datasets that are asked for one by one and make a page. An interrupted run asks for so many once more; with fewer,
+the place would be written more often than anything else."""
+
+
+class Unshown(NamedTuple):
+    """A dataset that is named, but cannot be received."""
+
+    name: str
+    error: SourceError
+
+
+class ListPage(NamedTuple):
+    """Some records, each as JSON or `Unshown`; `missing` are named, but the portal has or shows no such dataset."""
+
+    records: Sequence[msgspec.Raw | Unshown]
+    place: Any
+    declared: int | None
+    clock: datetime
+    missing: int = 0
+
+
+class _Result(msgspec.Struct):
+    result: list[msgspec.Raw]
+
+
+class _Shown(msgspec.Struct):
+    result: msgspec.Raw
+
+
+def is_disabled(problem: SourceError) -> bool:
+    """Whether an error says that the portal does not offer the search, rather than that it is slow, away or broken."""
+    return not isinstance(problem, FetchError | SourceBusyError | TooMuchError | UnreadableError)
+
+
+class PackageLists:
+    """The lists of one portal."""
+
+    def __init__(self, portal: PortalClient, action: str) -> None:
+        self._portal = portal
+        self._action = action
+        self._unshown = 0
+
+    async def names(self) -> list[str]:
+        """The names of all datasets, sorted."""
+        response = await self._portal.get(f"{self._action}/package_list")
+        answer = read_json(response.body, self._action)
+        result = answer.get("result") if isinstance(answer, dict) else answer
+        if not isinstance(result, list):
+            raise UnreadableError(f"{self._action}/package_list answered with JSON that is no list of names.")
+        return sorted({name for one in result if (name := word(one))})
+
+    async def pages(self, place: Any = None) -> AsyncGenerator[ListPage]:
+        """All records from a place on; raises if the portal has no such lists."""
+        names = await self.names()
+        if place is None:
+            place = {"offset": 0} if await self._has_records(names) else {"after": ""}
+        pages = self._by_offset(place["offset"], len(names)) if "offset" in place else self._shown(place, names)
+        async for page in pages:
+            yield page
+
+    async def is_shown(self, name: str) -> bool:
+        """Whether a dataset can be received, or is no longer there; asks once."""
+        try:
+            await self._portal.get(self._url_of(name), once=True)
+        except (SourceGoneError, SourceRefusedError):
+            return True
+        except (UnreadableError, BodyTooLargeError, TooMuchError):
+            return False
+        return True
+
+    async def _has_records(self, names: Sequence[str]) -> bool:
+        try:
+            _, records, _ = await self._records(0, 1)
+        except SourceError as problem:
+            if isinstance(problem, FetchError | SourceBusyError):
+                raise
+            return False
+        return bool(records) or not names
+
+    async def _by_offset(self, offset: int, declared: int) -> AsyncGenerator[ListPage]:
+        """Pages by their offset, until one is empty or all that are declared came.
+
+        The newest come first in most portals: an edit during the walk may hide a record, which the count then tells.
+        """
+        while True:
+            asked, records, response = await self._portal.page(partial(self._records, offset), alive=self.names)
+            offset += len(records)
+            # A portal that ignores the limit has given everything at once.
+            is_end = not records or offset >= declared or len(records) > asked
+            place = None if is_end else {"offset": offset}
+            yield ListPage(records, place, declared, self._portal.clock(response))
+            if is_end:
+                return
+
+    async def _records(self, offset: int, rows: int) -> tuple[int, list[msgspec.Raw], Response]:
+        """How many records were asked for, and what came."""
+        url = f"{self._action}/current_package_list_with_resources?limit={rows}&offset={offset}"
+        response = await self._portal.get(url, could_be_less=rows > 1)
+        try:
+            return rows, msgspec.json.decode(response.body, type=_Result).result, response
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise UnreadableError(f"{url} answered with JSON that is no list of datasets.") from None
+
+    async def _shown(self, place: Any, names: list[str]) -> AsyncGenerator[ListPage]:
+        """The datasets one by one, several on their way at a time where the host may be asked so."""
+        left = [name for name in names if name > str(place["after"])]
+        async with self._portal.ahead() as ahead:
+            for begin in range(0, max(len(left), 1), SHOWN_AT_ONCE):
+                batch = left[begin : begin + SHOWN_AT_ONCE]
+                records: list[msgspec.Raw | Unshown] = []
+                clock: datetime | None = None
+                for number, name in enumerate(batch, begin):
+                    ahead.want([PageRequest(self._url_of(one)) for one in left[number : number + ahead.most]])
+                    record, response = await self._one(name)
+                    records += [record] if record is not None else []
+                    clock = clock or (self._portal.clock(response) if response else None)
+                is_end = begin + SHOWN_AT_ONCE >= len(left)
+                yield ListPage(
+                    records,
+                    None if is_end else {"after": batch[-1]},
+                    len(names),
+                    clock or self._portal.now(),
+                    missing=len(batch) - len(records),
+                )
+
+    async def _one(self, name: str) -> tuple[msgspec.Raw | Unshown | None, Response | None]:
+        """One dataset; None if the portal has or shows no such one."""
+        try:
+            response = await self._portal.get(self._url_of(name), could_be_less=True)
+            shown = msgspec.json.decode(response.body, type=_Shown).result
+        except (SourceGoneError, SourceRefusedError):
+            return None, None
+        except (UnreadableError, BodyTooLargeError, TooMuchError) as problem:
+            return self._passed(name, problem), None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return self._passed(name, UnreadableError(f"{self._url_of(name)} shows no dataset.")), None
+        self._unshown = 0
+        return shown, response
+
+    def _passed(self, name: str, problem: SourceError) -> Unshown:
+        self._unshown += 1
+        if self._unshown > MOST_UNREAD:
+            raise problem
+        return Unshown(name, problem)
+
+    def _url_of(self, name: str) -> str:
+        return f"{self._action}/package_show?id={quoted(name)}"
