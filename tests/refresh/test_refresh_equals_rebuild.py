@@ -1,10 +1,12 @@
 """Every kind joins the machine: see `kinds`."""
 
 import os
+from itertools import islice
 from unittest.mock import patch
 
 import pytest
 
+from tests import seeds
 from tests.conftest import Server
 from tests.portals.opendatasoft import ChangingOpenDataSoft
 from tests.refresh.explore import explore, play
@@ -22,6 +24,10 @@ SEVERAL_AT_ONCE = (LongLivedMachine, WorkerMachine)
 
 # Seeds of a record that is edited, and of one that is created, while it cannot be read.
 EDITED, NEW = 8, 0
+
+# The worlds that can be asked for what was modified.
+FILTERED = ["arcgis-hub", "arcgis-portal", "ckan", "csw", "dcat", "oai-without-tombstones", "opendatasoft", "socrata"]
+FILTERED += ["oai", "sparql"]
 
 
 def fails_for_three_runs(seed: int) -> Script:
@@ -46,6 +52,19 @@ def test_a_record_that_failed_in_three_runs_and_recovers_is_read_by_the_next(
         played = play(kind, fails_for_three_runs(seed), server, template)
 
         assert played.counts["failed records"] > 0
+        played.confirm()
+
+
+@pytest.mark.parametrize("kind", FILTERED)
+def test_a_filter_that_breaks_and_lies_for_some_runs_leaves_the_index_right(
+    server: Server, template: str, kind: str
+) -> None:
+    for seed in islice(seeds.numbers(f"filter {kind}"), 3):
+        step = Step("the_filter_fails_for_a_while", {"seed": seed, "runs": 4})
+        run = Step("a_run", {"full": False, "accept": True})
+        played = play(kind, Script(seed, (run, step, run, step)), server, template)
+
+        assert played.counts["runs"] >= 10
         played.confirm()
 
 
