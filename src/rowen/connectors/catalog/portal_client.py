@@ -117,11 +117,13 @@ class PortalClient:
             )
 
         most = self._client.settings.host_concurrency
-        self._ahead = Ahead(ask, is_good=self._is_answer, most=most if most > 1 else 0)
+        ahead = self._ahead = Ahead(ask, is_good=self._is_answer, most=most if most > 1 else 0)
         try:
-            yield self._ahead
+            yield ahead
         finally:
-            ahead, self._ahead = self._ahead, None
+            # Another walk may have begun before this one was closed.
+            if self._ahead is ahead:
+                self._ahead = None
             await ahead.close()
 
     def stream(self, url: str, *, accept: str, max_bytes: int) -> AbstractAsyncContextManager[Stream]:
