@@ -12,8 +12,11 @@ from tests.logical import index_of
 from tests.portals.arcgis import HubSite
 from tests.portals.catalogs import DatedPortal, Portal, keep
 from tests.portals.ckan import CkanPortal
+from tests.portals.csw import CswService
+from tests.portals.oai import OaiRepository
 from tests.portals.opendatasoft import OpenDataSoftPortal
 from tests.portals.socrata import SocrataPortal
+from tests.portals.sparql import SparqlEndpoint
 
 STALE = "update source set cursor = jsonb_set(cursor, '{walked}', '\"2020-01-01T00:00:00Z\"')"
 
@@ -209,3 +212,25 @@ async def test_refreshing_equals_rebuilding_after_some_edits(house: House, porta
         await keep(r, portal)
 
     assert index_of(house) == index_of(rebuilt)
+
+
+@pytest.mark.parametrize("portal", [*DATED, CkanPortal, CswService, OaiRepository, SparqlEndpoint], indirect=True)
+async def test_a_run_that_proves_all_else_unchanged_moves_when_it_was_checked_without_a_row(
+    house: House, portal: Portal
+) -> None:
+    portal.fill(20)
+
+    async with house.open() as r:
+        await keep(r, portal)
+        urls = [url for (url,) in house.query("select url from item order by url")]
+        walked = await r.checked(urls)
+        quiet = await r.sync("portal")
+        proved = await r.checked(urls)
+        portal.failures = [web.Response(status=503) for _ in range(20)]
+        failed = await r.sync("portal")
+        portal.failures = []
+
+        assert (quiet.complete, quiet.tally.rows_written) == (False, 0)
+        assert all(proved[one] >= quiet.started_at > walked[one] for one in walked)
+        assert failed.status == "failed"
+        assert await r.checked(urls) == proved

@@ -40,6 +40,7 @@ from rowen.model.item import (
     Incomplete,
     Namesakes,
     Observation,
+    Proved,
     Redirected,
     Skipped,
     Unchanged,
@@ -68,7 +69,7 @@ RENEWAL_S = 5.0
 LOOK_S = 30.0
 
 _ENDINGS = frozenset({Complete, Incomplete})
-_NOTES = frozenset({FellBack, Namesakes, Redirected})
+_NOTES = frozenset({FellBack, Namesakes, Proved, Redirected})
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ class Harvest:
         self._complete: Complete | None = None
         self._pulling: asyncio.Task[None] | None = None
         self._redirects: dict[Hash, Hash] = {}
-        self._stopped = self._crashed = False
+        self._stopped = self._crashed = self._is_proved = False
         self._trouble: RowenError | None = None
 
     def stop(self) -> None:
@@ -157,7 +158,8 @@ class Harvest:
             raise
         self._tick(started)
         complete = self._complete is not None and status == "completed"
-        await lease.close(status, complete=complete, tally=self.tally, problem=_problem(self._trouble))
+        proved = self._is_proved and status == "completed"
+        await lease.close(status, complete=complete, proved=proved, tally=self.tally, problem=_problem(self._trouble))
         async with self._database.connection() as connection:
             run = await runs.get(connection, lease.run_id)
         log.info("run closed", extra={"fields": run.to_json()})
@@ -333,6 +335,8 @@ class Harvest:
                 self.tally.add({"shared": shared, "dropped": dropped})
             case Redirected(url, to):
                 self._redirects[key_of(url)] = key_of(to)
+            case Proved():
+                self._is_proved = True
             case FellBack(why):
                 log.warning("fell back to a whole walk of %s: %s", self._source.name, why)
                 self.tally.fell_back += 1

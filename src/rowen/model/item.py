@@ -34,6 +34,7 @@ __all__ = [
     "Namesakes",
     "NoteName",
     "Observation",
+    "Proved",
     "Raw",
     "Redirected",
     "Skipped",
@@ -275,6 +276,11 @@ class FellBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Proved:
+    """The source's list of changes and its count prove that all else is there and unchanged, though it was not read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Namesakes:
     """How many records have the identifier of another one and say something else.
 
@@ -298,6 +304,7 @@ Observation: TypeAlias = (
     | Checkpoint
     | FellBack
     | Namesakes
+    | Proved
     | Complete
     | Incomplete
 )

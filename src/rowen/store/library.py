@@ -31,7 +31,8 @@ _ENTRY = """
         select item.id, source.name as source, item.url, title, text, tags, record, source_record, language, media_type,
                coalesce(string_to_array(remarks, e'\\n'), '{}') as remarks, revision, item.created_at, item.updated_at,
                greatest(item_check.checked_at, item.updated_at,
-                        (select max(started_at) from run where run.source_id = source.id and complete)) as checked_at
+                        (select max(started_at) from run
+                          where run.source_id = source.id and (complete or proved))) as checked_at
           from item join source on source.id = item.source_id left join item_check on item_id = item.id
 """
 
@@ -74,7 +75,8 @@ async def checked(c: Connection, keys: Sequence[Hash]) -> dict[tuple[str, str], 
         """
         select source.name, item.url,
                greatest(item_check.checked_at, item.updated_at,
-                        (select max(started_at) from run where run.source_id = source.id and complete))
+                        (select max(started_at) from run
+                          where run.source_id = source.id and (complete or proved)))
           from item join source on source.id = item.source_id left join item_check on item_id = item.id
          where key = any(%s)
         """,

@@ -95,19 +95,21 @@ class Lease:
             raise BusyError(f"Run {self.run_id} was taken over by another one after it had been silent for too long.")
         return bool(row[0])
 
-    async def close(self, status: Status, *, complete: bool, tally: Tally, problem: "Problem | None") -> None:
-        """End the run and release the source."""
+    async def close(
+        self, status: Status, *, complete: bool, tally: Tally, problem: "Problem | None", proved: bool = False
+    ) -> None:
+        """End the run and release the source. A run that is not complete may have `proved` what it did not read."""
         error = problem or Problem()
         try:
             with in_our_words(self._place):
                 await self._connection.execute(
-                    "update run set status = %s, complete = %s, finished_at = now(), lease_until = null,"
+                    "update run set status = %s, complete = %s, proved = %s, finished_at = now(), lease_until = null,"
                     " tally = %s::jsonb, error = %s, error_code = %s,"
                     " retry_at = now() + make_interval(secs => %s),"
                     " last_item = case when %s then (select max(id) from item) end"
                     " where id = %s and status = 'running'",
                     [
-                        *(status, complete, json.dumps(tally.to_json())),
+                        *(status, complete, proved, json.dumps(tally.to_json())),
                         *(error.words and error_within(error.words), error.code, error.retry_in_s),
                         *(complete, self.run_id),
                     ],

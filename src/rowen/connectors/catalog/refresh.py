@@ -31,7 +31,7 @@ from rowen.connectors.catalog.roll import Roll
 from rowen.connectors.catalog.walk import Walk
 from rowen.connectors.unread import is_unread
 from rowen.errors import FetchError, SourceError
-from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Gone, Incomplete, Observation, Unchanged
+from rowen.model.item import Checkpoint, Complete, Failed, FellBack, Gone, Incomplete, Observation, Proved, Unchanged
 from rowen.model.outside import UNREADABLE
 from rowen.model.url import key
 
@@ -439,6 +439,8 @@ class Refresh:
             # As many are there as should be, and so what failed again is among them.
             for failed in run.failed_again:
                 yield failed
+            if declared is not None or run.listing.tells_deletions:
+                yield Proved()
             if (cursor := (await changes.with_overlap(run, run.moved(), asked)).to_json()) != run.stored:
                 yield Checkpoint(cursor)
 
