@@ -298,3 +298,25 @@ def test_a_record_of_nothing_is_a_record() -> None:
         dataset = dataset_of(Element(name), "https://maps.example/csw")
 
         assert (dataset.title, dataset.identifier) == ("Untitled", "")
+
+
+@pytest.mark.parametrize("size", [1, 3, 4])
+@pytest.mark.parametrize("last", ["zz", "zz-last/a b%2Fc~é", "?nameless"])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_service_that_fails_behind_its_last_record_has_no_record_there(
+    house: House, portal: CswService, last: str, fails: bool, size: int
+) -> None:
+    portal.fill(10)
+    portal.make("zzz", identifier=last)
+    portal.poison = {last} if fails else set()
+    async with house.open() as r:
+        await keep(r, portal, page_size=size)
+        again = await r.sync("portal", full=True)
+        later = await r.sync("portal")
+
+    assert (again.status, again.complete, again.tally.failed) in [
+        ("completed", True, int(fails)),
+        ("partial", False, 1),
+    ]
+    assert later.tally.failed == int(fails)
+    assert house.query("select count(*) from quarantine") == [(int(fails),)]

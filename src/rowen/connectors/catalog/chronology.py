@@ -15,7 +15,7 @@ from rowen.connectors.catalog.listing import ListingPage, Row, Unread
 from rowen.errors import SourceError
 from rowen.model.item import Failed, Fetched
 
-__all__ = ["DatedAnswer", "DatedQuestion", "chronology", "retried"]
+__all__ = ["DatedAnswer", "DatedQuestion", "chronology", "question_at", "retried"]
 
 _MOST_TIES = 50  # half of a page; where more records share a second, an edit of one of them costs a walk
 _CLOSED = "The catalog shows no more than {} records at once."
@@ -166,6 +166,11 @@ async def chronology(
         if following is None or closed:
             return
         spot = following
+
+
+def question_at(place: Any) -> DatedQuestion:
+    """The question whose first answer is the record at a place."""
+    return DatedQuestion(_moment(place["after"]), place["skip"])
 
 
 async def retried(place: Any, ask: Callable[[DatedQuestion, int], Awaitable[DatedAnswer]]) -> Any | None:

@@ -370,6 +370,7 @@ class Catalogue(Listing):
         if not identifier and (self._holes >= MOST_HOLES or await self._shows_nothing(question, matched)):
             raise problem
         url = item_url(self._url, identifier) if identifier else unread_url(self._url, *self._hole_name(question))
+        self._last = address(url) if identifier else self._last
         failed = Failed(url, f"The record cannot be read: {problem}", payload=payload or None)
         return _Window(
             [Row(failed, named=bool(identifier), received=bool(identifier))], answer.matched, 1, stumbled=True
@@ -396,9 +397,33 @@ class Catalogue(Listing):
         return (stamp(question.since), question.at) if question.by_date else ("modified", self._unnamed)
 
     async def retry(self, place: Any) -> Any | None:
-        """Ask for the record at a place by itself: one by number, or by date."""
+        """Ask for the record at a place by itself: one by number, or by date.
+
+        A service may fail behind its end as well: a place that is there no longer is none that still fails.
+        """
         if self._dialect is None:
             return None
+        try:
+            return await self._still(place)
+        except (UnreadableError, TooMuchError):
+            if await self._is_behind(place):
+                return None
+            raise
+
+    async def _is_behind(self, place: Any) -> bool:
+        """Whether a place is behind the last record."""
+        by_date = "skip" in place
+        at = place["skip"] + 1 if by_date else place["at"]
+        since = (chronology.question_at(place).after or FAR_PAST) if by_date else moment(place.get("since"))
+        question = CswQuestion(at, since=since, by_date=by_date)
+        matched = (await self._ask(replace(question, at=1, size=0), once=True)).matched
+        if matched is None or at <= matched:
+            return False
+        self._begin()
+        return at - 1 > matched or self._is_end_untold(question) or await self._is_end(question)
+
+    async def _still(self, place: Any) -> Any | None:
+        """The same place if the record there still cannot be identified."""
         if "skip" in place:
 
             async def ask(dated: chronology.DatedQuestion, rows: int) -> chronology.DatedAnswer:
@@ -425,9 +450,16 @@ class Catalogue(Listing):
             before = [] if self._last else (await self._ask(place)).records
         except (UnreadableError, TooMuchError):
             return False
-        last = item_url(self._url, identifier_of(_tree(before[0]))) if before else self._last
-        names = [identifier_of(_tree(one)) for one in answer.records]
-        return bool(names and names[0]) and item_url(self._url, names[0]) == last
+        last = self._named_url(before[0]) if before else self._last
+        first = self._named_url(answer.records[0]) if answer.records else ""
+        # Of records without an identifier none can be told from another.
+        is_named = address(item_url(self._url, identifier_in(last))) == last
+        return bool(last) and (first == last if first else not is_named)
+
+    def _named_url(self, found: CutRecord | FoundElement) -> str:
+        """The URL of the item that a record is about; empty if it has no identifier."""
+        identifier = identifier_of(_tree(found))
+        return address(item_url(self._url, identifier)) if identifier else ""
 
     async def _ask(self, question: CswQuestion, *, once: bool = False) -> CswAnswer:
         dialect = self._dialect
