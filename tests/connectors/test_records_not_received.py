@@ -132,7 +132,9 @@ async def test_it_costs_one_request_a_run_while_it_fails_and_one_walk_when_it_re
     # In the order of dates it has two places: in the whole listing, and as the first of what was modified.
     places = 1 if isinstance(portal, CkanPortal) else 2
     assert all(1 <= run.tally.missing == run.tally.failed <= places for run in failing), failing
-    assert all(run.tally.requests <= quiet.tally.requests + places for run in failing), failing
+    # CSW services fail behind their end as well: of a place among changes it is asked whether so many were modified.
+    asked = places + isinstance(portal, CswService)
+    assert all(run.tally.requests <= quiet.tally.requests + asked for run in failing), failing
     assert [run.tally.rows_written for run in failing] == [0] * 3
     assert healed.tally.requests <= quiet.tally.requests + 1 + walked.tally.requests
     assert (healed.status, healed.complete, healed.tally.created, healed.tally.missing) == ("completed", True, 1, 0)

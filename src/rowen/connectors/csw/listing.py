@@ -77,6 +77,7 @@ class Catalogue(Listing):
         self._dates: tuple[str, ...] = ()
         self._clock: datetime | None = None
         self._answer = b""
+        self._counted: int | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -122,7 +123,8 @@ class Catalogue(Listing):
     async def count(self, since: datetime | None = None) -> int | None:
         """How many records there are; a count that is as many as some servers count at most is none."""
         if since is None:
-            matched = (await self._ask(CswQuestion())).matched
+            matched, self._counted = self._counted, None
+            matched = (await self._ask(CswQuestion())).matched if matched is None else matched
             return None if matched == WINDOW else matched
         if not await self._find_date():
             return 0
@@ -416,7 +418,11 @@ class Catalogue(Listing):
         at = place["skip"] + 1 if by_date else place["at"]
         since = (chronology.question_at(place).after or FAR_PAST) if by_date else moment(place.get("since"))
         question = CswQuestion(at, since=since, by_date=by_date)
+        if at == 1:
+            return False
         matched = (await self._ask(replace(question, at=1, size=0), once=True)).matched
+        # The count that follows in the same run need not be asked for again.
+        self._counted = matched if since is None else self._counted
         if matched is None or at <= matched:
             return False
         self._begin()
