@@ -40,7 +40,7 @@ __all__ = ["Refresh"]
 # Of what is held. If more was edited since, reading the part before again costs about as much, and proves more.
 _EDITED_SHARE = 0.5
 
-_REFUSED = "The catalog cannot be asked for what was modified, and was walked whole instead: {}"
+_REFUSED = "The catalog cannot be asked for what was modified: {}"
 
 log = logging.getLogger(__name__)
 

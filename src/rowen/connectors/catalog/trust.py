@@ -28,7 +28,7 @@ __all__ = [
     "was_obeyed",
 ]
 
-IGNORED = "The catalog ignores the modified filter: it was walked whole instead."
+IGNORED = "The catalog ignores the modified filter."
 
 # Most of the dated records must be newer than the far past: counts move while we ask, so not all of them.
 _PROBE_SHARE = 0.9

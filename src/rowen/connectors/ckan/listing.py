@@ -101,9 +101,10 @@ class CkanListing(Listing):
         if listed is None:
             is_first = since is None and place is None
             try:
-                async for page in self._searched(since, place):
-                    is_first = False
-                    yield page
+                async with aclosing(self._searched(since, place)) as pages:
+                    async for page in pages:
+                        is_first = False
+                        yield page
                 return
             except SourceError as problem:
                 if not (is_first and self._is_without_search(problem)):
@@ -112,9 +113,10 @@ class CkanListing(Listing):
         # Each run reads all of the lists: no date and no identifier helps.
         self.dated, self.roll = False, None
         try:
-            async for page in self._listed(listed["listed"] if listed else None):
-                listed = {}
-                yield page
+            async with aclosing(self._listed(listed["listed"] if listed else None)) as pages:
+                async for page in pages:
+                    listed = {}
+                    yield page
         except SourceError as problem:
             if listed is None and is_disabled(problem):
                 raise refused from problem

@@ -6,6 +6,7 @@ reads all of them; what is the same as before is not even parsed.
 """
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -86,9 +87,10 @@ class PackageLists:
         names = await self.names()
         if place is None:
             place = {"offset": 0} if await self._has_records(names) else {"after": ""}
-        pages = self._by_offset(place["offset"], len(names)) if "offset" in place else self._shown(place, names)
-        async for page in pages:
-            yield page
+        parts = self._by_offset(place["offset"], len(names)) if "offset" in place else self._shown(place, names)
+        async with aclosing(parts) as pages:
+            async for page in pages:
+                yield page
 
     async def is_shown(self, name: str) -> bool:
         """Whether a dataset can be received, or is no longer there; asks once."""
