@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -11,6 +12,8 @@ WORDS = [
     *("rowan", "seed", "thistle", "umbel", "vetch", "willow", "yarrow"),
 ]
 BROKEN = b"\x00\xff\x13" * 40
+# Twice what the files connector takes for a clock tick, in seconds: younger files are read again by the next run.
+CLOCK_TICK = 0.04
 ENDINGS = (".md", ".txt", ".rst", ".html", ".py", ".json")
 
 
@@ -100,6 +103,7 @@ class Folder:
         for path in self._files():
             if b"\x00" in path.read_bytes():
                 path.write_text(f"# Healed\n\nThis was {path.name}.\n")
+        time.sleep(CLOCK_TICK)
 
     def close(self) -> None:
         shutil.rmtree(self.root)

@@ -8,6 +8,7 @@ from pathlib import Path
 __all__ = ["CHANGES", "lay_out", "next_day"]
 
 WORLD = Path(__file__).parent / "demo_world"
+_TICK_SECONDS = 0.05
 _HOUR_NS = 3_600 * 10**9
 
 _BEFORE = "She came over the wall in the storm of the year before last, ate, slept, and stayed."
@@ -51,4 +52,6 @@ def _touch(field: Path, at_ns: int) -> int:
     files = [path for path in field.rglob("*") if path.is_file()]
     for path in files:
         os.utime(path, ns=(at_ns, at_ns))
+    # Files that changed within the last clock tick are read again by the next sync; these should not be.
+    time.sleep(_TICK_SECONDS)
     return len(files)
