@@ -1,4 +1,4 @@
-"""Work side by side whose parts end together, and work that a cancellation does not break off."""
+"""Concurrent work that ends as a whole, and work that a cancellation does not interrupt."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -31,9 +31,9 @@ async def together(*works: Awaitable[T]) -> list[T]:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until they are over: a cancellation can get lost in code that is not ours.
+    """Cancel tasks until they have ended: libraries can swallow a cancellation.
 
-    Whoever is cancelled while waiting for them goes on waiting, and raises the cancellation then.
+    If the caller is cancelled meanwhile, it waits until they have ended, and is cancelled then.
     """
     tasks = list(tasks)
     left = {task for task in tasks if not task.done()}
@@ -49,14 +49,14 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
         for task in left:
             task.cancel()
     for task in tasks:
-        # An exception that nobody asks for is told by asyncio.
+        # asyncio logs an exception that is never retrieved.
         _ = task.cancelled() or task.exception()
     if cancelled is not None:
         raise cancelled
 
 
 async def finish(work: Awaitable[T]) -> T:
-    """Await work that must not break off in the middle; a cancellation is raised as soon as it is done."""
+    """Finish work that must not be interrupted, then raise a cancellation that arrived meanwhile."""
     task = asyncio.create_task(_result(work))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

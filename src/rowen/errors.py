@@ -326,7 +326,7 @@ class TruncatedError(FetchError):
 
 
 class SourceGoneError(SourceError):
-    """The root of a source is not there. To ask again within the hour does not bring it back."""
+    """The root of a source is gone (404 or 410). A second try within the hour would not help."""
 
     retryable = False
 

@@ -179,13 +179,13 @@ class Breaker:
         self._generation += is_new
         self._state = state
         self._recovered = 0
-        # Half-open comes with time, and whoever knows when a circuit opened can tell.
+        # A circuit becomes half-open by time alone: readers derive it from when it opened.
         if is_new and state is not State.HALF_OPEN and self._changed is not None:
             self._changed(self)
 
 
 Changed = Callable[[Breaker], None]
-"""Is told of a circuit that opened, opened again or closed. It is called between two requests, so it must not wait."""
+"""Called when a circuit opens, opens again or closes; it runs between two requests and must not block."""
 
 
 class Breakers:

@@ -28,9 +28,9 @@ __all__ = ["POLL_S", "BackgroundEmbedding"]
 
 log = logging.getLogger(__name__)
 
-# A day's budget is new at midnight; that of a source grows day by day.
+# The daily budget resets at midnight; the budget of a source grows day by day.
 _BUDGET_WAIT_S = 3600.0
-# It costs three statements, and only while another process embeds; nobody waits at a screen for it.
+# This takes three statements, only while another process embeds, and no user waits for it.
 _CLAIM_WAIT_S = 30.0
 POLL_S = 0.5
 """How often progress is told, and a claim of another process asked for again: often enough to look live."""
@@ -266,7 +266,7 @@ class BackgroundEmbedding:
         again: bool = False,
         patience_s: float = 0.0,
     ) -> Embedding:
-        """Embed all that is pending, or that of some sources, and write down that nothing is, if so.
+        """Embed all pending texts, of all sources or of some, and record it when none is left.
 
         A provider that has answered before, or asks to wait, is waited for up to `patience_s`. With `again`, texts
         that were ordered to be embedded again come after those that have no vector.

@@ -94,10 +94,10 @@ class CircuitReports:
                     await asyncio.wait_for(self._woken.wait(), pause_s)
 
     async def _publish(self) -> None:
-        """Write down what changed, say that the process lives, and do what others want."""
+        """Publish changed circuits, renew the heartbeat, and apply resets that other processes ordered."""
         changed, self._changed = self._changed, {}
         closed = {key for key, breaker in changed.items() if breaker.state() is State.CLOSED}
-        # A transaction whose end is not known may have been kept, so what it was to show counts as shown.
+        # A transaction with an unknown outcome may have been committed, so its circuits count as published.
         self._shown |= {key: breaker for key, breaker in changed.items() if key not in closed}
         try:
             async with self._database.transaction() as c:
@@ -127,7 +127,7 @@ class CircuitReports:
     def _obey(self, wanted: Mapping[CircuitKey, int]) -> None:
         for key, breaker in self._shown.items():
             if key not in wanted:
-                # Taken for dead, or lost with the server.
+                # Another process has removed the row as stale, or the server has lost it.
                 self._changed.setdefault(key, breaker)
         for key, resets in wanted.items():
             known, self._resets[key] = self._resets.get(key, 0), resets

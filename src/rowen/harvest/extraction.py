@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 # So many texts are in memory at a time: at 100 kB each some 50 MB. Smaller batches let the last questions of each one
 # wait for nobody more often.
 BATCH = 512
-# A day's budget is new at midnight; that of a source grows day by day.
+# The daily budget resets at midnight; the budget of a source grows day by day.
 _BUDGET_WAIT = timedelta(hours=1)
 
 Observe = Callable[[ExtractionReport], None]

@@ -141,7 +141,7 @@ class Planner:
         return [item_id for item_id in self.pending.held if item_id in self.seen]
 
     def note_arrivals(self, plan: Plan) -> None:
-        """Note what a dry run would create: it may be what moved."""
+        """Note what a dry run would create: it may be the new address of a moved item."""
         for write in plan.writes:
             if write.stored is None and write.document.media_type == DATASET:
                 self._arrivals[write.key] = arrival(write.document)
@@ -377,7 +377,7 @@ class Planner:
             plan.counts[Outcome.FAILED] -= 1
 
     def _forget(self, gone: list[Hash], plan: Plan) -> None:
-        """What failed in this run and is then said to be gone has not failed."""
+        """Take back the failure of an item that the same run reports as gone."""
         for key in self.failed.intersection(gone):
             self.failed.discard(key)
             plan.released.append(key)

@@ -132,7 +132,7 @@ class Workers:
             if len(batch) == 1:
                 return [_blame(problem, limit_s)]
         finally:
-            # Nothing is awaited between the question's end and this: the pool never loses a worker.
+            # No await stands between the end of the question and this line, so the pool never loses a worker.
             idle.put_nowait(worker)
         return [answer for task in batch for answer in await self._ask([task])]
 
@@ -198,7 +198,7 @@ class _Worker:
             self._silent.set()
 
     def close(self) -> None:
-        """Kill the process for good. Who waits for its answer reads the end of its pipe."""
+        """Kill the process for good; a reader that waits for its answer gets end of file."""
         self.closed = True
         if self._silent.is_set():
             self._kill()
@@ -231,7 +231,7 @@ class _Worker:
         return result
 
     async def _running(self) -> Process:
-        """The process; one that died since its last answer is replaced, and nobody is blamed for it."""
+        """Return the process; replace it if it died since its last answer, without blaming an item."""
         if self._process is not None and self._process.returncode is not None:
             self._kill()
         if self._process is None:

@@ -123,7 +123,7 @@ class KnownIds:
         bucket, wanted = self._buckets[hashed & self._mask], _HASH.pack(hashed)
         known, at = None, bucket.find(wanted)
         while at >= 0:
-            # What begins elsewhere is part of an id, or of two numbers.
+            # A match at another offset is part of an id, or spans two numbers.
             if at % _ENTRY.size == 0:
                 if known is not None:
                     return None

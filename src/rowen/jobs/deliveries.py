@@ -157,7 +157,7 @@ class _Telling:
         webhook, after = self._webhook, self._after()
         ahead = sorted(number for number in self._acknowledged if number > after)
         if self.count:
-            # A receiver that failed before is called once first: it has taken that call.
+            # A receiver that failed before gets one call first, and has accepted it.
             self._failures, self._failing_since = 0, None
         since = self._failing_since or datetime.now(UTC)
         async with self._engine.database.transaction() as c:

@@ -115,7 +115,7 @@ class StatementPush:
                     after = await self._send_all(client, with_removals=again)
                 async with aclosing(_changes_since(self._database, target.source, after)) as changed:
                     async for part in changed:
-                        # Also before the first: what follows a state that was not told whole would stand for all of it.
+                        # Also before the first one: later changes alone would look like the whole state.
                         if self._is_stopped():
                             break
                         after = await self._send(client, part) or after
@@ -214,7 +214,7 @@ class StatementPush:
         self._position = self._sent = number
 
     async def _rewind(self) -> None:
-        """Have told again what another process may have told before a request that failed: it may have been done."""
+        """Send again what another process may have sent after a failed request: that request may have been applied."""
         target = self._target
         with suppress(StoreError):
             async with self._database.transaction() as c:

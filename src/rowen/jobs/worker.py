@@ -148,7 +148,7 @@ class Worker:
     async def _register(self, c: Connection) -> int:
         """Lock our number among the workers in this session; a new one if others took us for dead."""
         if self._id is not None:
-            # First of all: others wait for it, and not for long.
+            # This comes first: other workers wait for it, and only briefly.
             await queue.lock_worker(c, self._id)
             if await queue.heartbeat(c, self._id):
                 await self._release_unknown(c, self._id)
@@ -201,7 +201,7 @@ class Worker:
                 return
             if heard:
                 self._cancel_jobs([queue.aborted_job(notice.payload) for notice in heard])
-                # Another worker may take what we hear of.
+                # Another worker may claim the job that woke this one.
                 self._others_work = True
                 self._wake.set()
             if time.monotonic() >= until:
@@ -384,7 +384,7 @@ class Worker:
                 task.cancel()
 
     async def _say_goodbye(self, *, is_last: bool) -> bool:
-        """Live until the last job is given back, and then no more; False if the database does not take it."""
+        """Stay registered until the last job is given back, then unregister; False if the database cannot record it."""
         if self._id is None:
             return True
         try:

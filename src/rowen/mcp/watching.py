@@ -150,7 +150,7 @@ class ChangeWatch:
                     await self._publish(change)
                     self._reached = change.number
         except RowenError as problem:
-            # Clients are told nothing more; the next one that watches something has all of them told what was missed.
+            # Clients get no more notifications; when one of them subscribes again, all are sent what they missed.
             log.error("The change log could not be followed: %s", problem)
 
     async def _publish(self, change: Change) -> None:

@@ -7,7 +7,7 @@ __all__ = ["parse_since"]
 
 _UNITS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PASSED = re.compile(r"(\d{1,7})\s*(s|min|m|h|d|w)")
-# A thousand years: nobody can mean more, and there is no date for twice as much.
+# A thousand years. Longer spans are mistakes, and twice as much exceeds the range of dates.
 _LONGEST = timedelta(days=365_000)
 
 

@@ -50,7 +50,7 @@ class Circuits:
         self._engine.circuits.reset(name)
         async with self._engine.database.transaction() as c:
             await circuits.reset(c, name)
-            # They meet a closed circuit only after all processes have heard.
+            # Jobs begin only after every process has closed the circuit; before that they would fail again.
             await queue.hasten_held_up(c, wait_s=2 * BEAT_S)
         return [one for one in found if one.state != "closed"]
 

@@ -172,7 +172,7 @@ async def set_rules(c: Connection, source_id: int, name: str, rules: Mapping[str
     )
 
 
-# The last change of each item.
+# Take the last change of each item.
 _LINES = """
 select key, max(number) as number
   from change

@@ -182,7 +182,7 @@ class Database:
                 user=self.settings.embedded_user,
                 linger_s=self.settings.embedded_linger_s,
             )
-            # What is left behind halfway would be joined by a thread after it was left.
+            # A thread cannot be cancelled: abandoned, it would start the server after this had returned.
             self._conninfo = await finish(asyncio.to_thread(self.embedded.join))
 
     async def _prepare(self) -> None:
@@ -211,7 +211,7 @@ class Database:
         embedded, self.embedded = self.embedded, None
         try:
             if pool is not None:
-                # A pool that is half closed has tasks that hear no cancellation: the process would never end.
+                # The tasks of a half-closed pool ignore cancellation, and the process would never exit.
                 await finish(pool.close())
         finally:
             if embedded is not None:
@@ -275,7 +275,7 @@ class Database:
         return max(self.settings.lease_s, SHORTEST_IDLE_S)
 
     async def wait_inside(self, connection: Connection, event: asyncio.Event) -> None:
-        """Wait for something inside of a transaction, however long: its session is not thrown out as a frozen one."""
+        """Wait inside a transaction for any time; the server does not end its session as idle."""
         while not event.is_set():
             try:
                 # A quarter: a busy machine may let one time pass.
@@ -333,7 +333,7 @@ class Database:
         """Return what was borrowed, also when cancelled; the caller has freed its locks, or closed it."""
         self._places.release()
         self._used_at[connection] = asyncio.get_running_loop().time()
-        # A connection that is lost on its way back would be missing in the pool for ever.
+        # A connection lost on its way back would be missing from the pool for ever.
         await finish(self._put_back(connection))
 
     async def _put_back(self, connection: Connection) -> None:

@@ -64,7 +64,7 @@ class Saved(NamedTuple):
     matched: tuple[str, ...] = ()
 
 
-# One that is about to be forgotten is either noted as used first, or not found: never given and then gone.
+# An answer that is about to be deleted is either marked as used first or not found, never returned and then deleted.
 _FIND_ANSWER = """
 with found as (
     update answer set used_at = now() where key = %(key)s and used_at < now() - make_interval(days => %(days)s)

@@ -62,14 +62,14 @@ class Lock(Enum):
 
     # Two keys. The first tells the locks of Rowen from those of other programs: "Row", "Rox", and so on.
     RUN = f"{0x526F77}, %s::integer"
-    """Be alive as a run, by its number."""
+    """Held by a live run, by its number."""
     EMBEDDING = f"{0x526F78}, %s::integer"
     """Embed under a model, by its number, or store passages: `ALL_PASSAGES`."""
     # Earlier programs gave it the class of EMBEDDING, so that source 1 and model 1 excluded each other.
     EXTRACTION = f"{0x526F79}, %s::integer"
     """Extract the facts of a source, by its number."""
     WORKER = f"{0x526F7A}, %s::integer"
-    """Be alive as a worker, by its number; shared, since others only look whether it is held."""
+    """Held by a live worker, by its number; shared, since others only test whether it is held."""
     STATEMENT_TARGET = "hashtext('rowen.statement_target'), hashtext(%s)"
     """Send RDF statements to a SPARQL endpoint, by source, address and graph."""
 
@@ -120,7 +120,7 @@ async def release_session(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -
 
 
 async def release_at_end(c: AsyncConnection[TupleRow], lock: Lock, *key: Any) -> None:
-    """Release a lock of a connection that is closed next; whatever is wrong with it, closing it releases the lock.
+    """Release a lock on a connection that is about to be closed; errors are ignored, as closing releases it too.
 
     Without this, the next holder could find the lock taken: the server ends a session after its client has left.
     """

@@ -317,7 +317,7 @@ _IS_DEAD = f"""
 case when worker.locked_at is null or worker.id in ({_HELD}) then {_SILENT} else {_IS_GONE} end
 """
 _DEAD = f"from procrastinate_workers beat left join worker on worker.id = beat.id where {_IS_DEAD}"
-# Sessions that are gone, and either nobody has noted it, or its time is over.
+# Sessions that are gone, and are either not recorded yet or past their grace time.
 _MISSED = f"""
 from worker where locked_at is not null and worker.id not in ({_HELD}) and (gone_at is null or {_IS_GONE})
 """

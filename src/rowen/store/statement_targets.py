@@ -78,7 +78,7 @@ async def forget(c: Connection, source_id: int, endpoint: str, graph: str | None
 
 
 async def advance(c: Connection, source_id: int, endpoint: str, graph: str | None, number: int, *, before: int) -> bool:
-    """Note that an endpoint was told all after one number up to another; what failed before is over.
+    """Record that an endpoint has received all changes between two numbers; earlier failures are settled.
 
     False if it stands at another number than `before`, since another process told it or forgot it: then the smaller
     number holds, and what follows is told once more. Changes have an order, and only a repetition restores it. Must run
@@ -104,7 +104,7 @@ async def advance(c: Connection, source_id: int, endpoint: str, graph: str | Non
 
 
 async def rewind(c: Connection, source_id: int, endpoint: str, graph: str | None, number: int) -> None:
-    """Have an endpoint told once more what follows a number, if it was told more than that."""
+    """Set an endpoint back to a change number, if it has been sent later changes."""
     await c.execute(
         "update statement_target set number = %s where source_id = %s and endpoint = %s and graph = %s and number > %s",
         [number, source_id, endpoint, graph or "", number],

@@ -81,7 +81,7 @@ def migrate(call: Invocation) -> None:
 
 @command("tidy")
 def tidy(call: Invocation) -> None:
-    """Forget vectors of texts that have been gone for a while, and runs, answers and news that are too old.
+    """Delete vectors of texts that are long gone, and runs, model answers and search news past their retention.
 
     ROWEN_EMBEDDINGS_KEPT_DAYS, ROWEN_RUNS_KEPT_DAYS, ROWEN_ANSWERS_KEPT_DAYS and ROWEN_SAVED_NEWS_KEPT_DAYS say for how
     long. A worker forgets old runs, answers and news by itself.

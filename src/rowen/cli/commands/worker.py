@@ -40,7 +40,7 @@ def worker(call: Invocation, places: tuple[str, ...], until_idle: bool, check: b
         return _check(call)
     wanted = _places(places)
     work = partial(_work, call=call, places=wanted, until_idle=until_idle)
-    # One that is begun by cron, and ends, is begun again soon; it must not pile up.
+    # With --until-idle, cron starts the next worker soon: if each waited for the database, they would pile up.
     again = call.ask(work, gently=True, patience=None if until_idle else call.patience())
     if again:
         call.out.say("Beginning anew, with less memory.")

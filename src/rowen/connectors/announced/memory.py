@@ -12,7 +12,7 @@ from rowen.model.announcement import Announcement
 __all__ = ["GONE", "LINKS_VERSION", "OVERVIEWS", "AnnouncedCursor", "AnnouncementNote", "GoneNote", "OverviewNote"]
 
 GONE = "gone"
-"""The room of addresses that answer 404 or 410. They are asked for again at growing intervals."""
+"""The addresses that answer 404 or 410; they are requested again at growing intervals."""
 
 LINKS_VERSION = 2
 """Raised when other links would be read from the same overview: such pages are then read again."""

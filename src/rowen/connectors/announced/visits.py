@@ -64,7 +64,7 @@ class DocumentVisitor:
         except CircuitOpenError as problem:
             return Visited("skipped", Skipped(url, str(problem)), links, why=str(problem))
         except (FetchError, ItemError) as problem:
-            # One that was let in by other options goes; one that became too large is a failure like others.
+            # An item that other options let in is deleted; an item that became too large has failed.
             if isinstance(problem, BodyTooLargeError) and held is not None and held.body_hash is None:
                 return _left_out(url, str(problem), problem.hint)
             return _failed(url, str(problem), problem.hint, links)
@@ -128,6 +128,6 @@ def _failed(url: str, why: str, hint: object, links: tuple[str, ...]) -> Visited
 
 
 def _left_out(url: str, why: str, hint: object) -> Visited:
-    """A document that the options leave out: no copy is kept, and it leads nowhere."""
+    """A document that the options exclude: it is not stored, and its links are not followed."""
     failed = Failed(url, why, str(hint) if hint else None, keeps_copy=False)
     return Visited("failed", failed, why=why)

@@ -85,7 +85,7 @@ class ArcGisListing(Listing):
             return self._unread_answer(question, problem)
 
     async def _be_there(self, question: DatedQuestion) -> None:
-        """Ask what no item is in the way of; where dates cannot be asked for and need not be, for the first item."""
+        """Request what no item can obstruct: a date filter, or where dates are not used, the first item."""
         try:
             await self._portal.get(self._dialect.ask(FAR_FUTURE, skip=0, rows=1))
         except SourceError:
@@ -100,7 +100,7 @@ class ArcGisListing(Listing):
         return DatedAnswer([Row(failed, named=False, received=False)], None, None, True)
 
     async def retry(self, place: Any) -> Any | None:
-        """Ask for the item at a place by itself."""
+        """Request the item at one position by itself."""
         return await retried(place, partial(self._page, once=True))
 
     async def _page(self, question: DatedQuestion, rows: int, *, once: bool = False) -> DatedAnswer:

@@ -70,7 +70,7 @@ def doubt(run: Progress, walk: Walk, short: int) -> str | None:
     if is_cut and walk.declared is None:
         return "The listing does not end: pages came again."
     if walk.stumbled and short > 0 and walk.received > (walk.declared or 0):
-        # Its places mean nothing, and so nothing tells over which record it failed.
+        # Its positions mean nothing, so the failed record cannot be named.
         return f"{shortfall(run, walk)} More came than are declared, some of them again, and pages failed."
     is_little = _is_little(short, walk.declared or 0) or _is_explained(run, walk) or short <= walk.unshown
     return shortfall(run, walk) if short > 0 and (is_cut or not is_little) else None

@@ -150,7 +150,7 @@ class Refresh:
             rest.refused = True
             log.warning("could not resume an interrupted walk, which begins anew: %s", problem)
         except UNREADABLE as problem:
-            # The place is one that nobody wrote, or another version did.
+            # The position was written by another version, or is damaged.
             if rest.received:
                 raise
             rest.refused = True
@@ -271,7 +271,7 @@ class Refresh:
             yield Incomplete(why)
             return
         if run.unreceived and run.unreceived.keys() <= run.quarantined:
-            # They may stay so for ever, and deletions are not to wait for them.
+            # They may fail for ever; deletions do not wait for them.
             async for observation in ask_for_missing(run):
                 yield observation
         if why := await completeness.unreceived(run):
@@ -308,7 +308,7 @@ class Refresh:
         yield Incomplete(why, some_failed=True)
 
     def _places_left(self, before: AbstractSet[str] = frozenset()) -> list[Gone]:
-        """What cannot be identified stands at the places that a whole walk met, and nowhere else."""
+        """Report positions as gone where this walk met no unidentified record any more."""
         return [Gone(url) for url in sorted(before | self._run.unread) if url not in self._run.seen]
 
     async def _look_again(self, walk: Walk) -> AsyncGenerator[Observation]:
@@ -486,7 +486,7 @@ class Refresh:
         except SourceError as problem:
             await trust.blame(self._run, walk, problem)
         else:
-            # Some kinds know by themselves that they were refused, and say so instead of a first page.
+            # Some connectors detect the refusal themselves, and report it in place of a first page.
             walk.unfiltered = None if walk.received or walk.unreceived else walk.doubt
 
     def _on_the_way(self, walk: Walk, *, resumable: bool, counting: bool) -> CatalogCursor | None:

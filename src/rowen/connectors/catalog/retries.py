@@ -93,7 +93,7 @@ class Retries:
                     return
                 still, why = place, str(problem)
             except UNREADABLE as problem:
-                # The place is one that nobody wrote, or another version did.
+                # The position was written by another version, or is damaged.
                 log.warning("dropped a place that cannot be read: %r", problem)
                 still = None
             if still is None:
@@ -157,7 +157,7 @@ async def _answer_for(run: Progress, url: str) -> Row | None:
 
 
 async def _taken(run: Progress, url: str, row: Row) -> Row:
-    """A single record, counted."""
+    """Read and count a record that was asked for by itself."""
     [row] = await settled([row], run.known)
     run.seen.add(url)
     await run.take([row], counting=True)

@@ -1,4 +1,4 @@
-"""Is it true: whether a catalog obeys the question for what was modified, and whether new records are really new.
+"""Checks whether a catalog applies its filter by date, and whether new records are really new.
 
 A question for what was modified (the filter) may also fail. If the catalog answers a question without it, the filter is
 to blame, and the catalog is walked whole; otherwise the catalog is, and the run fails. A filter that failed or was
@@ -75,7 +75,7 @@ async def blame(run: Progress, walk: Walk, problem: SourceError) -> None:
 
 
 def distrusted(run: Progress, error: str | None = None) -> None:
-    """Remember that the filter is ignored, or what is answered to it."""
+    """Remember that the filter is ignored, or which error it causes."""
     log.warning("the modified filter does not work: %s", error or "the catalog ignores it")
     run.cursor = replace(
         run.cursor,
@@ -88,7 +88,7 @@ def distrusted(run: Progress, error: str | None = None) -> None:
 
 
 def trusted(run: Progress) -> None:
-    """Remember that a filter works that had not."""
+    """Remember that the filter works again."""
     if run.cursor.filters is False:
         log.info("the modified filter works again")
         run.cursor = replace(run.cursor, filters=True, probed=stamp(run.now()), trials=None, waited=None, refused=None)
@@ -132,7 +132,7 @@ async def probe(run: Progress, declared: int | None) -> None:
         past = await run.listing.count(FAR_PAST)
         future = await run.listing.count(FAR_FUTURE) if past is not None else None
     except SourceError as problem:
-        # It may be the date alone that is refused: the next run asks as the filter is used, and knows.
+        # The portal may reject only this date: the next run sends the filter as usual and finds out.
         log.warning("whether the catalog minds the modified filter could not be found out: %s", problem)
         return
     obeys = None

@@ -81,7 +81,7 @@ class Catalogue(Listing):
         self._begin()
 
     def _begin(self) -> None:
-        """Forget what the walk before met.
+        """Forget what the previous walk met.
 
         `_last` is the last item that came, `_holes` how many records in a row could neither be read nor named, and
         `_unnamed` how many in all. `_is_unexplained` tells that a page failed, and that no record was found to blame.
@@ -299,7 +299,7 @@ class Catalogue(Listing):
         return question.at == 1 or question.by_date or not is_sorted or self._holes > 0
 
     def _ended(self, question: CswQuestion, matched: int | None, problem: SourceError) -> _Window:
-        """The end of a list, which only the count proves; the count may be too low."""
+        """The end of a list that is known from the count alone, which may be too low."""
         is_empty = question.at == 1 and question.since is not None and not question.by_date
         doubted = is_empty or (self._is_unexplained and self._is_end_untold(question) and not self._holes)
         why = f"The service fails behind the {question.at - 1} records that it counts: {problem}"
@@ -451,7 +451,7 @@ class Catalogue(Listing):
             return False
         try:
             answer = await self._ask(CswQuestion(size=1, since=question.since, brief=True, last_first=True))
-            # A walk that went on here has met no record yet.
+            # A walk that resumed here has met no record yet.
             place = replace(question, at=question.at - 1, size=1, brief=True)
             before = [] if self._last else (await self._ask(place)).records
         except (UnreadableError, TooMuchError):

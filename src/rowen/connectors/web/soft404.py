@@ -36,7 +36,7 @@ class SoftMissing:
         self._answers: dict[str, asyncio.Task[Document | None]] = {}
 
     async def close(self) -> None:
-        """Leave what is still being asked: whoever wanted to know may have been cancelled."""
+        """Abandon the requests that are still running: their caller may have been cancelled."""
         await end(self._answers.values())
 
     async def is_missing(self, document: Document) -> bool:

@@ -276,7 +276,7 @@ class Visitor:
         return bool(stated.get("type", "overview") == "overview")
 
     async def close(self) -> None:
-        """Leave what is still being asked."""
+        """Abandon the requests that are still running."""
         await self._soft.close()
 
     async def _read_plainly(self, url: str) -> Document | None:

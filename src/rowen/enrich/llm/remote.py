@@ -76,7 +76,7 @@ class RemoteLanguageModel:
                 answer = await self._posted(path, dict(asked), question, usage)
             except ProviderRefusedError as problem:
                 if rung == self._rung and form in self._answered:
-                    # Another text with this schema was answered by this rung, so this text is refused.
+                    # This step of the ladder answered another text with this schema, so this text is refused.
                     raise
                 # What is wrong with the way of asking is not wrong with the next one; what is, is told as it was first.
                 refused = refused or problem
