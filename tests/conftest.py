@@ -25,6 +25,7 @@ from rowen.settings import Settings
 from rowen.store.database import Database
 from rowen.store.embedded import EmbeddedServer
 from rowen.store.packed import whole
+from tests.portals.embedder import Provider
 from tests.seeds import pytest_runtest_call, pytest_sessionstart, pytest_terminal_summary
 
 __all__ = ["pytest_runtest_call", "pytest_sessionstart", "pytest_terminal_summary"]
@@ -250,3 +251,11 @@ def new_house(server: Server, template: str, tmp_path: Path) -> Iterator[Callabl
 @pytest.fixture
 def house(new_house: Callable[[], House]) -> House:
     return new_house()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    """A provider of embeddings on loopback."""
+    provider = Provider()
+    yield provider
+    provider.close()

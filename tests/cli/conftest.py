@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import House
+from tests.portals.embedder import Provider
 
 PATIENCE_S = 60
 
@@ -74,6 +75,11 @@ class Cli:
             path.write_text(text, "utf-8")
 
 
+def leading_to(provider: Provider) -> dict[str, str]:
+    """Settings that name a provider of embeddings."""
+    return {f"ROWEN_{name.upper()}": value for name, value in provider.settings.items()}
+
+
 @pytest.fixture
 def cli(house: House, tmp_path: Path) -> Cli:
     return Cli(tmp_path, {"ROWEN_DATABASE_URL": house.conninfo, "ROWEN_HOME": str(tmp_path / "home")})
@@ -96,3 +102,13 @@ def docs(cli: Cli, house: House) -> Cli:
 
     asyncio.run(sync())
     return cli
+
+
+@pytest.fixture
+def field(cli: Cli) -> Path:
+    """A folder of two texts."""
+    field = cli.folder / "field"
+    field.mkdir()
+    for name in ("barley", "clover"):
+        (field / f"{name}.md").write_text(f"# {name}\n\nAll about {name}.\n")
+    return field

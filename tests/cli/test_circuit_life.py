@@ -3,12 +3,9 @@
 import itertools
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, leading_to
 from tests.portals.embedder import Mood, Provider, status
 
 LIMITS = {
@@ -24,26 +21,6 @@ ONE_BY_ONE = {
     "ROWEN_EMBEDDER_BATCH": "1",
     "ROWEN_EMBEDDER_CONCURRENCY": "1",
 }
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
-
-
-@pytest.fixture
-def field(cli: Cli) -> Path:
-    field = cli.folder / "field"
-    field.mkdir()
-    for name in ("barley", "clover"):
-        (field / f"{name}.md").write_text(f"# {name}\n\nAll about {name}.\n")
-    return field
-
-
-def leading_to(provider: Provider) -> dict[str, str]:
-    return {f"ROWEN_{name.upper()}": value for name, value in provider.settings.items()}
 
 
 def test_embed_waits_out_the_circuit_of_a_busy_provider_and_never_longer_than_the_maximum(

@@ -20,13 +20,6 @@ LASTING: dict[str, Any] = {"cb_failure_threshold": 2, "cb_recovery_timeout_secs"
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
-
-
-@pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
     site.pages["/"] = Page(html("Meadows", "Hay is mown in June."))

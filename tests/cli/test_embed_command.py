@@ -3,34 +3,11 @@
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, leading_to
 from tests.portals.embedder import Provider
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
-
-
-@pytest.fixture
-def field(cli: Cli) -> Path:
-    field = cli.folder / "field"
-    field.mkdir()
-    for name in ("barley", "clover"):
-        (field / f"{name}.md").write_text(f"# {name}\n\nAll about {name}.\n")
-    return field
-
-
-def leading_to(provider: Provider) -> dict[str, str]:
-    return {f"ROWEN_{name.upper()}": value for name, value in provider.settings.items()}
 
 
 def test_a_sync_tells_what_waits_and_embed_catches_up(cli: Cli, provider: Provider, field: Path) -> None:

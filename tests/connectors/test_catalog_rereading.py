@@ -1,6 +1,6 @@
 """Records that a new release reads otherwise: read again, amended, and no description is paid for twice."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -33,13 +33,6 @@ def one_line_each(resources: tuple[Resource, ...]) -> str:
 @pytest.fixture
 def portal(opened: Opened) -> CkanPortal:
     return opened(CkanPortal)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 async def test_two_hundred_files_are_one_passage_and_all_of_them_are_in_the_record(

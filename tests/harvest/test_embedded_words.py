@@ -1,6 +1,6 @@
 """What is embedded of a passage: its words, all of them, and none again because a link leads elsewhere."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -47,13 +47,6 @@ def _kinds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> Non
     kinds(Scripted)
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     registry.register(PartlyReading)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 async def test_words_are_sent_without_addresses_and_markup(house: House, provider: Provider) -> None:

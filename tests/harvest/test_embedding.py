@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -25,13 +25,6 @@ from tests.portals.scripted import Scripted, shows
 def _scripted(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
     monkeypatch.setattr(flow, "LONGEST_PAUSE_S", 0.01)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 async def test_new_passages_are_embedded_behind_the_harvest(house: House, provider: Provider) -> None:

@@ -1,7 +1,7 @@
 """Whatever a provider of embeddings does: clear words, nothing lost, nothing stored that could not be searched."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -25,13 +25,6 @@ from tests.store.interleaving import Moment, OtherProcess
 def _scripted(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
     monkeypatch.setattr(flow, "LONGEST_PAUSE_S", 0.01)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 async def test_a_provider_that_is_down_holds_nothing_up_and_loses_nothing(house: House, provider: Provider) -> None:

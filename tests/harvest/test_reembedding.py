@@ -1,7 +1,7 @@
 """Texts that have a vector are embedded again when somebody orders it: each once, while search goes on."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,13 +21,6 @@ from tests.portals.scripted import Scripted, page, shows
 def _scripted(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
     monkeypatch.setattr(flow, "LONGEST_PAUSE_S", 0.01)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 def change_model(provider: Provider) -> None:

@@ -1,7 +1,7 @@
 """An index that was refreshed many times answers like one that was built anew: the same items, in the same order."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,13 +21,6 @@ TOTALS = "select passages, halvings, counted, lengths, mean_length from term_cou
 @pytest.fixture(autouse=True)
 def _scripted(kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 def written(chance: random.Random, number: int) -> Document:

@@ -1,7 +1,7 @@
 """What was searched for gets its vectors before the rest."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -21,13 +21,6 @@ WORDS = {1: "barley", 2: "clover", 3: "dahlia", 4: "elder"}
 @pytest.fixture(autouse=True)
 def _scripted(kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 def deep(number: int) -> Fetched:

@@ -1,6 +1,6 @@
 """What an item is called has a vector of its own: one input an item, and the first to be made."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,13 +20,6 @@ from tests.portals.scripted import Scripted, page, shows
 def _kinds(kinds: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
     kinds(Scripted)
     monkeypatch.setattr(registry, "_registered", {**registry._registered, "senses": Senses})
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 def dataset(number: int, publisher: str) -> Document:

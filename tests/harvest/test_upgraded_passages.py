@@ -1,6 +1,6 @@
 """The passages of a database of an earlier version get the hashes of a rebuild, and keep their vectors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,6 @@ TEXTS = {
 @pytest.fixture(autouse=True)
 def _scripted(kinds: Callable[[Any], None]) -> None:
     kinds(Scripted)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
 
 
 @pytest.fixture

@@ -19,13 +19,6 @@ QUICK: dict[str, Any] = {"cb_recovery_timeout_secs": 1, "cb_failure_threshold": 
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
-
-
-@pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
     site.pages["/"] = Page(html("Meadows", "Hay is mown in June.", "Hens close the hatch at dusk."))
