@@ -407,6 +407,24 @@ async def test_another_address_in_the_options_needs_agreement_again(house: House
     assert stranger.log == []
 
 
+@pytest.mark.parametrize("header", ["Host", "host"])
+async def test_another_host_header_needs_agreement_again(house: House, site: Site, header: str) -> None:
+    site.put("/", "Hay", "Dry grass.")
+    plain = {"sitemap": False, "llms": False, "robots": False}
+    async with house.open() as r:
+        await r.add(f"{site.url}/", name="x", options={"headers": HEADERS, **plain})
+        added = f"{{headers,{header}}}"
+        house.execute(f"""update source set options = jsonb_set(options, '{added}', '"elsewhere.example"')""")
+        site.log.clear()
+        with pytest.raises(RefusedError, match="env:MY_SECRET"):
+            await r.sync("x")
+        asked = list(site.log)
+        await r.edit("x", options={"headers": {**HEADERS, header: "elsewhere.example"}})
+        agreed = await r.sync("x")
+
+    assert (asked, agreed.status) == ([], "completed")
+
+
 def test_a_reference_to_a_file_reads_a_small_ordinary_file_and_waits_for_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_text("x" * 100_000)

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse
 
-__all__ = ["Credentials", "addresses", "exposed", "exposed_in", "is_exposed", "references", "resolve", "shown"]
+__all__ = ["Credentials", "destinations", "exposed", "exposed_in", "is_exposed", "references", "resolve", "shown"]
 
 _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -125,11 +125,14 @@ def references(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, f"{match['kind']}:{match['place']}"
 
 
-def addresses(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The options that name an address to ask, and may so decide where a secret goes."""
+def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options that decide where a secret goes: addresses, and the header Host, which chooses the site."""
     for name, value in _leaves(options):
         if isinstance(value, str) and "://" in value:
             yield name, value
+    for option, values in options.items():
+        if isinstance(values, Mapping):
+            yield from ((f"{option}.{name}", str(value)) for name, value in values.items() if name.lower() == "host")
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

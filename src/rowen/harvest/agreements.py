@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rowen.errors import Hint, RefusedError, action
-from rowen.fetch.credentials import addresses, references
+from rowen.fetch.credentials import destinations, references
 from rowen.model.hashes import canonical_json
 from rowen.model.source import Source
 from rowen.settings import Settings
@@ -64,7 +64,7 @@ def refuse_strange(settings: Settings, source: Source) -> None:
 def _reach(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What decides which secret goes where."""
     yield from references(options)
-    yield from addresses(options)
+    yield from destinations(options)
 
 
 def _mark(kind: str, url: str, options: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rowen.connectors import registry
 from rowen.errors import RefusedError
-from rowen.fetch.credentials import addresses, references
+from rowen.fetch.credentials import destinations, references
 from rowen.model.access import Reach
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def newly_reached(kind: str, options: Mapping[str, Any], before: Mapping[str, An
     """
     reached = set(_reached(kind, options)) - set(_reached(kind, before))
     if any(references(options)):
-        kept = {name for name, _ in _destinations(options)}
-        reached |= {f"{name} = its default" for name, _ in _destinations(before) if name not in kept}
+        kept = {name for name, _ in destinations(options)}
+        reached |= {f"{name} = its default" for name, _ in destinations(before) if name not in kept}
     return sorted(reached)
 
 
@@ -78,17 +78,9 @@ def _reached(kind: str, options: Mapping[str, Any]) -> Iterator[str]:
     fields = registry.connector(kind).Options.model_fields
     secrets = list(references(options))
     # An address decides where a secret goes; where there is none, it is an option like others.
-    named = _destinations(options) if secrets else ()
+    named = destinations(options) if secrets else ()
     folders = ((name, value) for name, value in options.items() if name in fields and _is_path(fields[name]))
     yield from (f"{name} = {value}" for name, value in (*secrets, *named, *folders) if value is not None)
-
-
-def _destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the options that decide where a secret goes: addresses, and the header Host, which chooses the site."""
-    yield from addresses(options)
-    for option, values in options.items():
-        if isinstance(values, Mapping):
-            yield from ((f"{option}.{name}", str(value)) for name, value in values.items() if name.lower() == "host")
 
 
 def _is_path(field: FieldInfo) -> bool:
