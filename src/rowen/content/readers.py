@@ -42,9 +42,7 @@ VERSION = 2
 """Raised when what all readers share changes what is stored: the decoding of text, or the making of a document."""
 
 VERSION_BEFORE_FORMATS = 2
-"""The `VERSION` that stood for all formats before each got its own, which then was `_FIRST`."""
-
-_FIRST = 1
+"""The `VERSION` that stood for all formats before each got its own."""
 
 
 def _later(module: str, function: str) -> Callable[..., Part]:
@@ -184,14 +182,12 @@ _BY_SUFFIX = {"json": "application/json", "xml": "application/xml", "yaml": "app
 class Format:
     """A format as a recipe knows it: `versions` are all that decide what is stored of its bodies.
 
-    `taken` are the media types and endings that a built-in format leaves to readers of other packages. `is_first` tells
-    that it reads as it did when all formats still had one version.
+    `taken` are the media types and endings that a built-in format leaves to readers of other packages.
     """
 
     name: str
     versions: tuple[tuple[str, int], ...]
     taken: tuple[str, ...] = ()
-    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +235,10 @@ def formats() -> tuple[Format, ...]:
     versions = {reader.format: reader.version for reader in table.readers}
     uses = {reader.format: reader.uses for reader in table.readers}
     taken = _taken(table)
-    firsts = {reader.format for reader in BUILT_IN if reader.version == _FIRST and VERSION == VERSION_BEFORE_FORMATS}
     made = []
     for name in versions:
         parts = sorted({name, *(other for other in uses[name] if other in versions)})
-        is_first = firsts.issuperset(parts) and name not in taken
-        made.append(Format(name, tuple((part, versions[part]) for part in parts), taken.get(name, ()), is_first))
+        made.append(Format(name, tuple((part, versions[part]) for part in parts), taken.get(name, ())))
     return tuple(made)
 
 

@@ -22,8 +22,8 @@ __all__ = ["Recipes", "recipes"]
 class Recipes:
     """The recipes of one run: `records` for items that come as documents, `bodies` by format for those that are read.
 
-    Until formats got versions of their own, a run had one recipe for all items, `old`. It is `current` as long as every
-    format reads as it did then. For a record, which no reader has touched, it always is.
+    Until formats got versions of their own, a run had one recipe for all items, `old`. It still counts for a record,
+    which no reader has touched; a body is read again, since the reader of HTML has another version now.
     """
 
     records: Hash
@@ -52,13 +52,10 @@ def recipes(kind: str, reading: Mapping[str, Any]) -> Recipes:
     records = _hash([kind, dict(reading), *documents])
     bodies = {one.name: _hash([*told, one.name, one.versions, one.taken]) for one in known}
     old = _hash([kind, readers.VERSION_BEFORE_FORMATS, dict(reading)])
-    current = {records, *bodies.values()}
     if documents:
         # No item of an earlier version of documents is current: the old recipe must match none of them.
         old = _hash([kind, dict(reading), *documents, "old"])
-    elif all(one.is_first for one in known):
-        current.add(old)
-    return Recipes(records, bodies, old, frozenset(current), readers.CHUNKER_VERSION)
+    return Recipes(records, bodies, old, frozenset({records, *bodies.values()}), readers.CHUNKER_VERSION)
 
 
 def _hash(told: list[Any]) -> Hash:
