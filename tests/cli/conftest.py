@@ -66,6 +66,7 @@ class Cli:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            process_group=0,
         )
 
     def write(self, files: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Ctrl-C, once and twice, on a folder that is too large to be done in a moment."""
 
 import json
+import os
 import signal
 import subprocess
 
@@ -22,10 +23,10 @@ def large(cli: Cli) -> Cli:
 
 
 def interrupt(process: "subprocess.Popen[str]", house: House, *, number: signal.Signals) -> str:
-    """Send the first signal as soon as something is stored; returns what is said to it."""
+    """Send the first signal as soon as something is stored, to all of the group; returns what is said to it."""
     while not house.query("select 1 from item limit 1"):
         assert process.poll() is None
-    process.send_signal(number)
+    os.killpg(process.pid, number)
     assert process.stderr is not None
     return process.stderr.readline()
 
@@ -51,6 +52,22 @@ def test_the_first_ctrl_c_ends_the_run_cleanly_and_keeps_what_was_read(large: Cl
     whole = large("sync", "--json").facts[0]
     assert (whole["status"], whole["unchanged"] + whole["created"]) == ("completed", FILES)
     assert whole["unchanged"] == stored
+
+
+def test_a_ctrl_c_that_a_terminal_sends_to_all_costs_no_page_that_is_being_read(cli: Cli, house: House) -> None:
+    folder = cli.folder / "large"
+    folder.mkdir()
+    for number in range(100):
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\n" + "Hay bale.\n\n" * 10_000)
+    with cli.start("sync", "./large", "--json", ROWEN_WORKERS="2") as process:
+        interrupt(process, house, number=signal.SIGINT)
+        done = end(process)
+
+    assert done.code == 130
+    assert "Traceback" not in done.err
+    assert (done.facts[0]["status"], done.facts[0]["failed"]) == ("cancelled", 0)
+    assert done.facts[0]["created"]
+    assert house.query("select * from quarantine") == []
 
 
 def test_the_second_ctrl_c_ends_at_once_and_without_damage(large: Cli, house: House) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rowen.connectors.catalog.listing import ListingPage, Row, Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.refresh import Refresh
+from rowen.connectors.catalog.retries import MOST_ASKED
 from rowen.errors import FetchTimeoutError, SourceError
 from rowen.model.item import Complete, Failed, Fetched, Incomplete
 from tests.conftest import House
@@ -29,6 +30,14 @@ class Forgetful(Shelf):
         async for page in super().pages(**wanted):
             rows = [row for row in page.rows if row.url not in map(url_of, self.hidden)]
             yield ListingPage(rows, page.place, page.declared, page.clock)
+
+
+class Withholding(Forgetful):
+    """The same, but says of each page how many of its records it could not show."""
+
+    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async for page in super().pages(**wanted):
+            yield replace(page, unshown=page.place is None and len(self.hidden))
 
 
 class Disordered(Shelf):
@@ -54,6 +63,21 @@ class Garbled(Shelf):
         if name in self.garbled:
             return Row(Failed(f"https://catalog.example/#/unread/{name}", "no object"), named=False)
         return super()._row(name)
+
+
+class Unreceivable(Garbled):
+    """Fails over some records in its listing; of single records it tells whether there is one."""
+
+    def _row(self, name: str) -> Row:
+        row = super()._row(name)
+        return row if row.named else row._replace(received=False)
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        name = url.rpartition("/")[2]
+        self._catalog.asked.append("record")
+        return (
+            Shelf._row(self, name) if name in self._catalog.dates else Row(Failed(url, "no such record"), absent=True)
+        )
 
 
 class Busy(Shelf):
@@ -91,6 +115,27 @@ async def test_records_that_are_counted_but_not_shown_are_not_deleted_however_fe
 
         assert isinstance(index.ending, Incomplete)
         assert "declares 250 records, but it lists 249" in index.ending.why
+    assert index.items == expected(catalog)
+
+
+async def test_records_that_are_known_not_to_be_shown_keep_no_walk_from_being_whole(
+    catalog: Catalog, index: Index
+) -> None:
+    hidden = [f"n{number:03}" for number in range(0, 250, 12)]
+    await index.sync(Withholding(catalog, *hidden))
+    assert isinstance(index.ending, Complete)
+    del catalog.dates["n100"]
+    await index.sync(Withholding(catalog, *hidden))
+
+    assert isinstance(index.ending, Complete)
+    assert index.deleted == {url_of("n100")}
+
+
+async def test_records_that_are_held_and_no_longer_shown_are_not_deleted(catalog: Catalog, index: Index) -> None:
+    await index.sync(Shelf(catalog))
+    await index.sync(Withholding(catalog, *(f"n{number:03}" for number in range(0, 250, 12))), full=True)
+
+    assert isinstance(index.ending, Incomplete)
     assert index.items == expected(catalog)
 
 
@@ -238,6 +283,36 @@ async def test_another_garbled_record_than_before_holds_deletions_back_again(cat
     await index.sync(Garbled(catalog, "n008"))
 
     assert isinstance(index.ending, Incomplete)
+    assert index.items == expected(catalog)
+
+
+async def test_items_that_did_not_come_are_asked_for_where_records_cannot_be_received_for_ever(
+    catalog: Catalog, index: Index
+) -> None:
+    await index.sync(Shelf(catalog))
+    del catalog.dates["n005"], catalog.dates["n006"]
+    await index.sync(Unreceivable(catalog, "n007"), full=True)
+    assert isinstance(index.ending, Incomplete)
+    assert "record" not in catalog.asked
+    await index.sync(Unreceivable(catalog, "n007"), full=True)
+
+    assert isinstance(index.ending, Complete)
+    assert index.deleted == {url_of("n005"), url_of("n006")}
+    assert catalog.asked.count("record") == 3
+    assert index.items == expected(catalog)
+
+
+@pytest.mark.parametrize(("missing", "asked"), [(MOST_ASKED, MOST_ASKED), (MOST_ASKED + 1, 0)])
+async def test_no_more_than_a_hundred_items_that_did_not_come_are_asked_for(
+    catalog: Catalog, index: Index, missing: int, asked: int
+) -> None:
+    await index.sync(Shelf(catalog))
+    unreceivable = Unreceivable(catalog, *(f"n{number:03}" for number in range(missing)))
+    for _ in range(2):
+        await index.sync(unreceivable, full=True)
+
+    assert catalog.asked.count("record") == asked
+    assert isinstance(index.ending, Complete if asked else Incomplete)
     assert index.items == expected(catalog)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rowen import Checkpoint, Complete, Fetched, Known, Observation, SourceError
-from rowen.harvest import commit
+from rowen import Checkpoint, Complete, Fetched, Known, Observation, SourceError, Unchanged
+from rowen.harvest import commit, run
 from rowen.store import sources
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
@@ -74,6 +74,28 @@ async def test_a_long_walk_without_changes_keeps_its_place_now_and_then(
         await r.sync(ADDRESS, full=True)
 
     assert moves == [0, 1, 2, 3, 4, "end"]
+
+
+async def test_a_place_is_kept_again_only_when_the_last_one_was_kept_long_enough_ago(
+    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(1000))
+    commits = commit.Committer.__init__
+
+    def ticking(self: commit.Committer, *given: Any, **how: Any) -> None:
+        commits(self, *given, **how, clock=lambda: float(next(seconds)))
+
+    monkeypatch.setattr(commit.Committer, "__init__", ticking)
+    monkeypatch.setattr(run, "WRITERS", 1)
+    async with house.open() as r:
+        shows(*walk(pages=1))
+        await r.sync(ADDRESS)
+        moves.clear()
+        shows(*[one for number in range(20) for one in (Unchanged(page(0).url), Checkpoint(number))], Complete())
+        await r.sync(ADDRESS, full=True)
+
+    # The clock shows a second more each time that it is asked: once for each checkpoint, and for each commit.
+    assert moves == [4, 9, 14, 19]
 
 
 async def test_a_checkpoint_that_waits_goes_with_the_next_item_that_changed(house: House, moves: list[Any]) -> None:

@@ -1,6 +1,6 @@
 """The flow over a scripted source: outcomes, guards, cursors, failures."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -544,6 +544,26 @@ async def test_an_unchanged_item_leaves_the_quarantine(house: House, validators:
         await sync(r, Unchanged(page(2).url, validators))
 
         assert await r.quarantine() == []
+
+
+class LooksUp(Scripted):
+    """Finds out what is held before it says that all of it is unchanged, as connectors do."""
+
+    async def pull(self, known: Known) -> AsyncGenerator[Observation]:
+        for url in await known.look_up([page(1).url, page(2).url]):
+            yield Unchanged(url)
+
+
+async def test_an_unchanged_item_that_was_looked_up_leaves_the_quarantine(
+    house: House, kinds: Callable[[Any], None]
+) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
+        kinds(LooksUp)
+        run = await sync(r)
+
+        assert (run.tally.unchanged, await r.quarantine()) == (2, [])
 
 
 async def test_a_body_that_comes_again_leaves_the_quarantine(house: House) -> None:

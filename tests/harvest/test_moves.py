@@ -221,6 +221,19 @@ async def test_what_an_item_that_stays_has_as_well_is_no_evidence(
 
 
 @pytest.mark.usefixtures("_scripted")
+@pytest.mark.parametrize("text", [LONG, OTHER])
+async def test_an_item_that_is_gone_does_not_move_to_one_that_was_always_there(house: House, text: str) -> None:
+    async with house.open() as r:
+        await listed(r, dataset(1, CITY), dataset(2, CITY, text), dataset(9, "Another"), Complete())
+        await listed(r, dataset(1, CITY), dataset(2, CITY, text), dataset(9, "Another"))
+        run = await listed(
+            r, dataset(2, CITY, text), dataset(3, "New", "A new one."), dataset(9, "Another"), Complete()
+        )
+
+    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (0, 1, 1)
+
+
+@pytest.mark.usefixtures("_scripted")
 async def test_a_dataset_moves_to_what_a_partial_run_stored_and_takes_its_versions_along(house: House) -> None:
     async with house.open(revisions_kept=2) as r:
         await listed(r, dataset(1, CITY), dataset(9, "Another"), Complete())

@@ -4,7 +4,7 @@ import asyncio
 import pickle
 import signal
 from asyncio.subprocess import Process
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -312,6 +312,15 @@ async def test_a_large_body_has_more_time(monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(answer, Prepared)
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Let programs that are started here be ended by SIGINT, also where these tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 async def test_an_interrupt_from_the_keyboard_ends_no_worker(processes: list[Process]) -> None:
     workers = Workers(1)
     try:
