@@ -221,10 +221,12 @@ async def test_a_filter_is_obeyed_if_fewer_records_than_all_are_of_the_far_futur
 
 
 async def test_a_catalog_that_does_not_count_by_date_is_asked_for_what_changed(catalog: Catalog, index: Index) -> None:
-    catalog.fill(200)
+    for number in range(150):
+        catalog.put(f"at-once{number}", hours=0.001)
     uncounting = Filtered(catalog)
     uncounting.counts_by_date = False
     await index.sync(uncounting)
+    assert uncounting.counted
     catalog.put("n003", "Edited.")
     catalog.asked.clear()
     await index.sync(uncounting)

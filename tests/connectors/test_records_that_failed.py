@@ -12,7 +12,7 @@ from rowen.connectors.catalog import retries
 from rowen.connectors.catalog.listing import Row
 from rowen.connectors.catalog.portal_client import MOST_UNREAD, SourceBusyError
 from rowen.errors import CircuitOpenError, ConnectError, FetchTimeoutError, SourceError, TlsError
-from rowen.model.item import Complete
+from rowen.model.item import Complete, Failed
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import titles
@@ -349,3 +349,167 @@ async def test_a_source_that_answers_for_no_record_is_left_alone_but_one_that_an
 
     assert silent.fetched == asked
     assert index.items == {url: text for url, text in expected(catalog).items() if url not in index.failed}
+
+
+def garbled_url(name: str) -> str:
+    return f"https://catalog.example/#/unread/{name}"
+
+
+class Placed(Shelf):
+    """Cannot say which record stands at some places, until they are repaired."""
+
+    def __init__(self, catalog: Catalog, *garbled: str) -> None:
+        super().__init__(catalog)
+        self.garbled, self.asked_for, self.retried = set(garbled), list[str](), list[str]()
+        self.problem: Exception | None = None
+
+    def _row(self, name: str) -> Row:
+        if name in self.garbled:
+            return Row(Failed(garbled_url(name), "no object"), named=False, place=name)
+        return super()._row(name)
+
+    async def record(self, url: str, handle: str | None = None) -> Row | None:
+        self.asked_for.append(url)
+        return await super().record(url, handle)
+
+    async def retry(self, place: Any) -> Any | None:
+        self.retried.append(place)
+        if self.problem:
+            raise self.problem
+        return place if place in self.garbled else None
+
+
+async def two_runs(catalog: Catalog, index: Index, listing: Shelf, **options: Any) -> None:
+    """The first of them reads the catalog, the second one makes whole what the first one left open."""
+    for _ in range(2):
+        await index.sync(listing, **options)
+    catalog.asked.clear()
+
+
+async def test_a_place_is_asked_for_by_itself_and_never_as_a_record(catalog: Catalog) -> None:
+    index, placed = Index(), Placed(catalog, "n003")
+    await two_runs(catalog, index, placed)
+    placed.retried.clear()
+    for _ in range(3):
+        index.now += timedelta(hours=1)
+        await index.sync(placed)
+
+    assert (placed.retried, placed.asked_for) == (["n003"] * 3, [])
+    assert "page" not in catalog.asked
+    assert index.failed.keys() == {garbled_url("n003")}
+
+
+async def test_a_place_that_has_failed_for_long_is_asked_for_ever_more_rarely(catalog: Catalog) -> None:
+    index, placed = Index(), Placed(catalog, "n003")
+    await two_runs(catalog, index, placed)
+    placed.retried.clear()
+    for _ in range(100):
+        index.now += timedelta(days=1)
+        await index.sync(placed, reconcile_days=1000)
+
+    assert 15 < len(placed.retried) < 60
+    assert placed.asked_for == []
+
+
+async def test_a_place_that_recovers_has_the_catalog_walked_and_no_record_asked_for(catalog: Catalog) -> None:
+    index, placed = Index(), Placed(catalog, "n003")
+    catalog.broken = frozenset({"n100", "n101"})
+    await two_runs(catalog, index, placed)
+    placed.garbled.clear()
+    catalog.broken = frozenset()
+    placed.asked_for.clear()
+    await index.sync(placed)
+
+    assert (len(index.fell_back), placed.asked_for) == (1, [])
+    assert index.items == expected(catalog)
+    assert index.failed == {}
+
+
+@pytest.mark.parametrize("problem", [SourceBusyError, ConnectError])
+async def test_a_source_that_is_absent_is_not_walked_for_a_place(catalog: Catalog, problem: type[SourceError]) -> None:
+    index, placed = Index(), Placed(catalog, "n003", "n004")
+    catalog.broken = frozenset({"n100"})
+    await two_runs(catalog, index, placed)
+    placed.retried.clear()
+    placed.asked_for.clear()
+    placed.problem = problem("The source is not there.")
+    before = dict(index.failed)
+    await index.sync(placed)
+
+    assert (placed.retried, index.fell_back, index.failed) == (["n003"], [], before)
+    assert "page" not in catalog.asked
+
+
+async def test_a_place_that_cannot_be_read_is_dropped_and_the_catalog_walked(catalog: Catalog) -> None:
+    index, placed = Index(), Placed(catalog, "n003")
+    await two_runs(catalog, index, placed)
+    placed.problem = KeyError("offset")
+    await index.sync(placed)
+
+    assert (len(index.fell_back), isinstance(index.ending, Complete)) == (1, True)
+
+
+async def test_a_record_that_the_list_of_changes_has_shown_is_not_asked_for_as_well(catalog: Catalog) -> None:
+    index, placed = Index(), Placed(catalog)
+    catalog.broken = frozenset({"n003"})
+    await two_runs(catalog, index, placed)
+    for _ in range(2):
+        placed.asked_for.clear()
+        catalog.put("n003", "Edited once more.")
+        await index.sync(placed)
+        assert placed.asked_for == []
+
+
+async def test_a_record_that_cannot_be_asked_for_by_itself_has_the_catalog_walked(catalog: Catalog) -> None:
+    class Mute(Shelf):
+        async def record(self, url: str, handle: str | None = None) -> Row | None:
+            return None
+
+    index = Index()
+    catalog.broken = frozenset({"n003"})
+    await two_runs(catalog, index, Mute(catalog))
+    catalog.broken = frozenset()
+    await index.sync(Mute(catalog))
+
+    assert "cannot be asked for by itself" in index.fell_back[0]
+    assert index.items == expected(catalog)
+
+
+async def test_without_a_place_only_a_walk_tells_and_the_longer_it_has_failed_the_rarer_it_is(
+    catalog: Catalog,
+) -> None:
+    class Unplaced(Placed):
+        def _row(self, name: str) -> Row:
+            return super()._row(name)._replace(place=None)
+
+    index, unplaced = Index(), Unplaced(catalog, "n003")
+    await two_runs(catalog, index, unplaced)
+    walks = []
+    for _ in range(40):
+        catalog.asked.clear()
+        index.now += timedelta(minutes=30)
+        await index.sync(unplaced)
+        walks.append("page" in catalog.asked)
+
+    # All of the first hour, and then whenever it has waited as long as it had failed.
+    assert walks[:2] == [True, True]
+    assert 4 <= sum(walks[2:]) <= 6
+    assert unplaced.retried == []
+
+
+async def test_the_place_of_a_record_that_moved_meanwhile_is_kept_as_it_is_now(catalog: Catalog) -> None:
+    class Moving(Placed):
+        async def retry(self, place: Any) -> Any | None:
+            self.retried.append(place)
+            return f"{place}+"
+
+    index, moving = Index(), Moving(catalog, "n003")
+    await two_runs(catalog, index, moving)
+    moving.retried.clear()
+    catalog.put("n100", "Edited.")
+    await index.sync(moving)
+    catalog.put("n100", "Edited again.")
+    await index.sync(moving)
+
+    first, second = moving.retried
+    assert second == f"{first}+"

@@ -111,6 +111,19 @@ def test_other_words_are_amended_only_when_another_reader_made_them_of_the_same_
     assert (verdict.outcome, verdict.revised) == (outcome, True)
 
 
+@pytest.mark.parametrize(("recipe", "outcome"), [(BEFORE, Outcome.AMENDED), (NOW, Outcome.UPDATED)])
+def test_other_words_of_a_record_that_its_source_left_alone_are_amended_only_if_it_is_read_in_another_way(
+    recipe: bytes, outcome: Outcome
+) -> None:
+    document = replace(DOCUMENT, text="Other text.")
+    stored = STORED._replace(recipe=recipe, body_hash=None)
+
+    assert sieve.judge(document, stored, RECIPES, same_record=True).outcome is outcome
+    assert sieve.judge(document, stored, RECIPES).outcome is Outcome.UPDATED
+    assert sieve.is_reread(document, stored, RECIPES) == (outcome is Outcome.AMENDED)
+    assert not sieve.is_reread(DOCUMENT, stored, RECIPES)
+
+
 @pytest.mark.parametrize(
     ("stored", "is_same"),
     [

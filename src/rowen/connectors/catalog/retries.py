@@ -60,7 +60,7 @@ class Retries:
         """What can be read again; what still cannot is left in the run's `failed_again` until it proves to be there."""
         async for failed in self.places():
             yield failed
-        if self.walk_wanted:
+        if self.walk_wanted or self._is_over:
             return
         waiting = [one for one in self.run.known.failed if not is_unread(one.url) and one.url not in self.run.seen]
         async for observation in self._ask((await self._due(waiting))[:MOST_ASKED]):
