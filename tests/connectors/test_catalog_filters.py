@@ -143,8 +143,9 @@ async def trials(index: Index, filtered: Filtered, runs: int) -> list[bool]:
     return tried
 
 
+@pytest.mark.parametrize("days", [1, 30], ids=["found by a trial", "found by a whole walk"])
 async def test_a_filter_that_worked_in_between_is_tried_again_as_soon_as_the_first_time(
-    catalog: Catalog, index: Index
+    catalog: Catalog, index: Index, days: int
 ) -> None:
     filtered = Filtered(catalog)
     await index.sync(filtered)
@@ -154,7 +155,7 @@ async def test_a_filter_that_worked_in_between_is_tried_again_as_soon_as_the_fir
         await index.sync(filtered)
         outages.append(await trials(index, filtered, 6))
         filtered.problem = None
-        index.now += timedelta(days=1)
+        index.now += timedelta(days=days)
         await index.sync(filtered)
         assert index.fell_back == []
 

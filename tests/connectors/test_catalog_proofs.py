@@ -16,7 +16,7 @@ from rowen.model.item import Complete, Failed, Fetched, Incomplete
 from tests.conftest import House
 from tests.portals.oai import OaiRepository
 from tests.portals.opendatasoft import OpenDataSoftPortal
-from tests.portals.shelf import Catalog, Index, KnownIndex, Shelf, expected, url_of
+from tests.portals.shelf import Catalog, Index, KnownIndex, NamedCatalog, NamedShelf, Shelf, expected, url_of
 
 
 class Forgetful(Shelf):
@@ -28,8 +28,7 @@ class Forgetful(Shelf):
 
     async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
         async for page in super().pages(**wanted):
-            rows = [row for row in page.rows if row.url not in map(url_of, self.hidden)]
-            yield ListingPage(rows, page.place, page.declared, page.clock)
+            yield replace(page, rows=[row for row in page.rows if row.url not in map(url_of, self.hidden)])
 
 
 class Withholding(Forgetful):
@@ -129,6 +128,70 @@ async def test_records_that_are_known_not_to_be_shown_keep_no_walk_from_being_wh
 
     assert isinstance(index.ending, Complete)
     assert index.deleted == {url_of("n100")}
+
+
+class Understated(Shelf):
+    """Declares one record less on each page than it counts."""
+
+    async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+        async for page in super().pages(**wanted):
+            yield replace(page, declared=page.declared and page.declared - 1)
+
+
+async def test_the_count_is_believed_where_pages_declare_another_one(catalog: Catalog, index: Index) -> None:
+    await index.sync(Understated(catalog))
+    assert isinstance(index.ending, Complete)
+    catalog.asked.clear()
+    await index.sync(Shelf(catalog))
+
+    assert catalog.asked == ["since", "count"]
+
+
+async def test_a_listing_that_stops_for_a_reason_of_its_own_is_not_looked_at_twice(
+    catalog: Catalog, index: Index
+) -> None:
+    catalog.doubt_at = 245
+    await index.sync(Forgetful(catalog, "n007"))
+
+    assert isinstance(index.ending, Incomplete)
+    assert (index.ending.why, catalog.asked) == ("The window is full.", ["page"] * 25)
+
+
+async def test_a_listing_that_comes_again_is_not_looked_at_twice_although_records_went(
+    catalog: Catalog, index: Index
+) -> None:
+    catalog.repeats = True
+    catalog.after_page = lambda following: catalog.dates.pop("n200", None)
+    await index.sync(Shelf(catalog))
+
+    assert isinstance(index.ending, Incomplete)
+    assert len(catalog.asked) <= 4
+
+
+async def test_names_tell_which_records_were_not_shown_however_many(index: Index) -> None:
+    class ForgetfulNames(NamedShelf):
+        """Names all records, and shows two of three."""
+
+        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().pages(**wanted):
+                yield replace(page, rows=[row for number, row in enumerate(page.rows) if number % 3])
+
+    named = NamedCatalog()
+    named.fill(30)
+    await index.sync(ForgetfulNames(named))
+
+    assert isinstance(index.ending, Complete)
+    assert index.items == expected(named)
+    assert (named.asked.count("names"), named.asked.count("record")) == (1, 12)
+
+
+async def test_names_are_not_asked_for_where_records_that_stand_twice_explain_the_count(index: Index) -> None:
+    named = NamedCatalog(twice=["n001", "n002"])
+    named.fill(30)
+    await index.sync(NamedShelf(named))
+
+    assert isinstance(index.ending, Complete)
+    assert "names" not in named.asked
 
 
 async def test_records_that_are_held_and_no_longer_shown_are_not_deleted(catalog: Catalog, index: Index) -> None:

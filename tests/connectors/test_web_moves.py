@@ -323,6 +323,7 @@ async def test_a_start_that_is_no_item_itself_still_is_where_every_run_starts(
         first = await keep(r, site)
         again = await r.sync("site")
 
+    assert site.asked().count("/") == 1
     assert (first.status, "/p1" in paths(house, site), "/" in paths(house, site)) == ("completed", True, False)
     assert (again.status, again.tally.rows_written, site.bodies()) == ("completed", 0, [])
 

@@ -224,6 +224,19 @@ def test_five_answers_429_in_a_row_double_the_pause_once():
     assert run(scenario()) == 60
 
 
+def test_answers_429_open_the_circuit_and_their_retry_after_is_kept():
+    async def scenario() -> tuple[float, float]:
+        time = FakeTime()
+        async with serve(answering(429, headers={"Retry-After": "7"})) as base, client(time, fetch_tries=1) as fetch:
+            for _ in range(5):
+                assert (await fetch.get(base)).status == 429
+            with pytest.raises(CircuitOpenError) as refused:
+                await fetch.get(base)
+        return sum(time.slept), refused.value.retry_in_s
+
+    assert run(scenario()) == (4 * 7, 60)
+
+
 def test_circuits_can_be_shared_between_clients():
     async def scenario() -> None:
         breakers = Breakers(CircuitLimits(failure_threshold=1))

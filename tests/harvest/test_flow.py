@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -25,8 +25,10 @@ from rowen import (
     Validators,
 )
 from rowen.connectors import registry
+from rowen.harvest.plan import Plan
 from rowen.harvest.prepare import Workers
 from rowen.harvest.worker import Answer, Refused, Task, Text
+from rowen.store.items import Check
 from tests.conftest import House
 from tests.logical import contents, replayed
 from tests.portals.scripted import Scripted, page, shows
@@ -549,9 +551,49 @@ async def test_an_unchanged_item_leaves_the_quarantine(house: House, validators:
 class LooksUp(Scripted):
     """Finds out what is held before it says that all of it is unchanged, as connectors do."""
 
+    validators: ClassVar[Validators | None] = None
+
     async def pull(self, known: Known) -> AsyncGenerator[Observation]:
-        for url in await known.look_up([page(1).url, page(2).url]):
-            yield Unchanged(url)
+        for url in await known.look_up([page(number).url for number in range(1, 31)]):
+            yield Unchanged(url, self.validators)
+        yield Complete()
+
+
+@pytest.mark.parametrize("validators", [None, Validators("etag")])
+async def test_an_unchanged_item_that_was_called_gone_before_is_gone_no_longer(
+    house: House, kinds: Callable[[Any], None], validators: Validators | None
+) -> None:
+    LooksUp.validators = validators
+    async with house.open() as r:
+        await sync(r, *fetched(*range(1, 31)), Complete())
+        held = await sync(r, *[Gone(page(number).url) for number in range(1, 26)])
+        kinds(LooksUp)
+        run = await r.sync(ADDRESS, accept_deletions=True)
+
+    assert (held.tally.deletions_held, run.tally.unchanged, run.tally.deleted) == (25, 30, 0)
+    assert house.query("select (select count(*) from item_gone), (select count(*) from item_held)") == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda number: Fetched(page(number)),
+        lambda number: Fetched(page(number, "Other text.")),
+        lambda number: Failed(page(number).url, "Not JSON."),
+        lambda number: Skipped(page(number).url, "The host is left alone."),
+    ],
+    ids=["fetched", "changed", "failed", "skipped"],
+)
+async def test_an_item_that_is_shown_again_after_it_was_called_gone_is_gone_no_longer(
+    house: House, again: Callable[[int], Observation]
+) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(1, 31)), Complete())
+        held = await sync(r, *[Gone(page(number).url) for number in range(1, 26)])
+        run = await sync(r, *map(again, range(1, 31)), Complete(), accept_deletions=True)
+
+    assert (held.tally.deletions_held, run.tally.deleted, len(contents(house))) == (25, 0, 30)
+    assert house.query("select (select count(*) from item_gone), (select count(*) from item_held)") == [(0, 0)]
 
 
 async def test_an_unchanged_item_that_was_looked_up_leaves_the_quarantine(
@@ -560,6 +602,7 @@ async def test_an_unchanged_item_that_was_looked_up_leaves_the_quarantine(
     async with house.open() as r:
         await sync(r, *fetched(1, 2), Complete())
         await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
+        LooksUp.validators = None
         kinds(LooksUp)
         run = await sync(r)
 
@@ -643,6 +686,44 @@ async def test_a_walk_that_saw_less_than_declared_is_partial_whatever_its_connec
 
         assert (run.status, run.tally.deleted) == ("partial", 0)
         assert "declares 3 items, but showed 1" in (run.error or "")
+
+
+@pytest.mark.parametrize(("declared", "status"), [(2, "completed"), (3, "partial")])
+async def test_a_new_item_counts_once_against_what_the_source_declares(
+    house: House, declared: int, status: str
+) -> None:
+    async with house.open() as r:
+        first = await sync(r, *fetched(1), Checkpoint(1), *fetched(2), Checkpoint(2), Complete(expected=declared))
+        dry = await sync(r, *fetched(3), Checkpoint(1), *fetched(4), Complete(expected=declared), dry_run=True)
+
+    assert (first.status, dry.status) == (status, status)
+
+
+async def test_a_failed_item_that_is_gone_later_leaves_the_quarantine(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 2), Complete())
+        await sync(r, *fetched(1), Failed(page(2).url, "Not JSON."), Complete())
+        run = await sync(r, Gone(page(2).url))
+
+        assert (run.tally.deleted, await r.quarantine()) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("what", "is_apart"),
+    [
+        ({"checks": [Check(1, None, None, None, 0, None, None)]}, True),
+        ({"marked": [1]}, False),
+        ({"unmarked": [1]}, False),
+        ({"failed": [(b"key", Failed("https://example.org/1", "Not JSON."))]}, False),
+        ({"released": [b"key"]}, False),
+    ],
+)
+def test_a_group_is_written_beside_earlier_ones_only_if_none_of_them_may_touch_the_same_rows(
+    what: dict[str, Any], is_apart: bool
+) -> None:
+    plan = Plan(**what)
+
+    assert (plan.apart, plan.idle) == (is_apart, False)
 
 
 async def test_what_is_no_url_is_an_item_like_any_other(house: House) -> None:

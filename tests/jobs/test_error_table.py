@@ -143,9 +143,11 @@ async def test_a_model_that_does_not_answer_in_time_is_waited_for(yard: Opened) 
 
         async with y.working(extract=1):
             await y.until(has_waited)
-            assert (await y.job(job)).error_code == "provider_down"
+            held = await y.job(job)
             model.latency_s = 0
-            await y.until_state(job, "done")
+            done = await y.until_state(job, "done")
+
+    assert (held.error_code, held.tries, done.tries) == ("provider_down", 0, 1)
 
 
 @pytest.mark.parametrize("how", ["reset", "half an answer", "nothing"])

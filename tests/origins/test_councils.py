@@ -64,6 +64,8 @@ async def test_each_entry_point_is_kept_apart_from_the_others_also_where_they_an
     with closing(CouncilSite()) as other:
         council.publish("/a", Paper("Cameras"))
         other.publish("/b", Paper("Library"))
+        for site in (council, other):
+            site.publish("/common", Paper("Budget", about="http://data.example/id/common"))
         async with house.open() as r:
             for name, site in (("one", council), ("two", other)):
                 await r.add(site.feed, name=f"{name}-feed")
@@ -76,27 +78,31 @@ async def test_each_entry_point_is_kept_apart_from_the_others_also_where_they_an
             left = await r.statements("two")
 
     one, two = ((tmp_path / f"{name}.nq").read_text() for name in ("one", "two"))
-    assert ("Cameras" in one, "Library" in one) == (True, False)
-    assert ("Cameras" in two, "Library" in two) == (False, True)
-    assert (removed, left.pages) == (1, {"decision list": 1})
+    assert ("Cameras" in one, "Library" in one, "Budget" in one) == (True, False, True)
+    assert ("Cameras" in two, "Library" in two, "Budget" in two) == (False, True, True)
+    assert (removed, left.pages) == (2, {"decision list": 2})
 
 
 async def test_entry_points_are_added_watched_paused_and_removed_on_the_web_page(house: House) -> None:
     with closing(LdesSite()) as feed:
         feed.chain([feed.event("a")], [feed.event("b")])
         async with house.open() as r, served(r) as door:
-            added = await door.post("/add", address=feed.address, name="council", kind="ldes", cron="0 3 * * *")
+            added = await door.post("/add", address=feed.address, name="council", kind="ldes")
             async with asyncio.timeout(60):
                 await r.work(until_idle=True)
             followed = (await door.get("/following.json")).text
             told = await door.get("/sources/council")
+            await door.post("/sources/council/edit", name="council", cron="0 3 * * *")
+            scheduled = (await r.source("council")).schedule
             await door.post("/sources/council/pause")
             paused = await r.source("council")
+            followed_when_paused = (await door.get("/following.json")).text
             removed = await door.post("/sources/council/remove")
             left = await r.sources()
 
     assert (added.status, removed.status, list(left)) == (303, 303, [])
-    assert paused.state == "paused"
+    assert (paused.state, scheduled) == ("paused", "cron 0 3 * * *")
+    assert [feed["state"] for feed in json.loads(followed_when_paused)["feeds"]] == ["paused"]
     [following] = json.loads(followed)["feeds"]
     assert (following["source"], following["state"], following["members"]) == ("council", "following", 2)
     assert following["last_new_at"]

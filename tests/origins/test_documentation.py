@@ -26,6 +26,7 @@ from tests.refresh import killed
 from tests.web.world import serving
 
 PAGE_TABLES = ("item", "item_check", "item_title", "chunk", "revision", "change", "superseded_record")
+VALIDATORS = "select url, etag, last_modified from item join item_check on item.id = item_id order by url"
 LONG = [f"Paragraph {number} says something of its own. " * 12 for number in range(12)]
 
 
@@ -56,7 +57,7 @@ async def test_a_page_is_replaced_whole_or_not_at_all_wherever_its_writing_is_ki
     for kept in (house, watched):
         async with kept.open() as r:
             await keep(r, site)
-    before = index_of(house)
+    before = index_of(house), house.query(VALIDATORS)
     site.put("/p12", "Page twelve", *LONG[:5], "Something else. " * 40, *LONG[7:9])
     async with watched.open() as r:
         statements.clear()
@@ -75,12 +76,36 @@ async def test_a_page_is_replaced_whole_or_not_at_all_wherever_its_writing_is_ki
         for after in (False, True):
             assert killed.run(house.conninfo, "site", statement=words, after=after), words
             house.execute("update run set lease_until = now() - interval '1 second'")
-            assert index_of(house) == before, (words, after)
+            assert (index_of(house), house.query(VALIDATORS)) == before, (words, after)
     async with house.open() as r:
         run = await r.sync("site")
 
     assert (run.status, run.tally.updated, run.tally.unchanged) == ("completed", 1, 12)
     assert index_of(house) == index_of(rebuilt)
+    assert {url: etag for url, etag, _ in house.query(VALIDATORS)}[f"{site.url}/p12"] == site.pages["/p12"].etag
+
+
+async def test_a_changed_page_has_new_validators_and_its_new_title_also_where_its_text_stayed(
+    house: House, site: Site
+) -> None:
+    def stored() -> dict[str, tuple[str, str, str]]:
+        rows = house.query("select url, title, etag, last_modified from item join item_check on item.id = item_id")
+        return {url.removeprefix(site.url): tuple(rest) for url, *rest in rows}
+
+    for path in ("/p11", "/p12"):
+        site.put(path, "Old", "Some words.", validator="both")
+    async with house.open() as r:
+        await keep(r, site)
+        before = stored()
+        site.put("/p11", "New", "Some words.", validator="both")
+        site.alter("/p12", etag_salt="rebuilt")
+        await r.sync("site")
+        after = stored()
+
+    assert (before["/p11"][0], after["/p11"][0], after["/p12"][0]) == ("Old", "New", "Old")
+    for path in ("/p11", "/p12"):
+        assert after[path][1] == site.pages[path].etag != before[path][1]
+        assert after[path][2].endswith("GMT")
 
 
 async def test_a_refresh_reports_each_deletion_while_it_runs_and_by_address(house: House, site: Site) -> None:
@@ -112,7 +137,8 @@ async def test_a_refresh_reports_each_deletion_while_it_runs_and_by_address(hous
 async def test_one_refresh_meets_unchanged_changed_missing_and_new_pages(house: House, site: Site) -> None:
     async with house.open() as r:
         await keep(r, site)
-        site.put("/p3", "Page 3", "Other words.", links=(*links_of(3), "/fresh"))
+        spellings = ("/fresh", "/fresh#top", "/./fresh", "/fresh?utm_source=mail", f"{site.url.upper()}/fresh")
+        site.put("/p3", "Page 3", "Other words.", links=(*links_of(3), *spellings))
         site.put("/fresh", "Fresh", "A new page.")
         site.pages["/p12"] = Page(status=404)
         run = await r.sync("site")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowen import Checkpoint, Complete, Failed, Fetched, Known, Observation
+from rowen import Checkpoint, Complete, Failed, Fetched, Incomplete, Known, Observation
 from tests.conftest import House
 from tests.harvest.embedded import sync, untitled
 from tests.portals.catalogs import keep
@@ -141,18 +141,25 @@ async def test_the_record_of_syncs_tells_start_mode_count_and_end_also_of_a_canc
         after_whole = record()
 
         def stops(known: Known) -> Iterator[Observation]:
+            meanwhile.append(record()[1:3])
             yield Fetched(page(1))
             yield Checkpoint(1)
             r.stop()
             yield Fetched(page(3))
             yield Complete()
 
+        meanwhile: list[tuple[Any, ...]] = []
         Scripted.script = stops
         stopped = await r.sync("scripted:one")
+        cancelled = record()
+        await sync(r, Fetched(page(1)), Incomplete("A page is missing."))
+        partial = record()
 
     assert after_whole == (whole.started_at, "full", "completed", 2, whole.finished_at)
-    assert record()[:3] == (whole.started_at, "incremental", "cancelled")
-    assert record()[4] == stopped.finished_at
+    assert meanwhile == [("incremental", "running")]
+    assert cancelled[:3] == (whole.started_at, "incremental", "cancelled")
+    assert cancelled[4] == stopped.finished_at
+    assert partial[:3] == (whole.started_at, "incremental", "partial")
 
 
 async def test_the_next_sync_asks_from_before_the_newest_record_by_the_clock_of_the_portal(

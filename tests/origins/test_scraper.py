@@ -5,12 +5,13 @@ import json
 from contextlib import closing, suppress
 from hashlib import sha256
 
+import psycopg
 import pytest
 from aiohttp import web
 
 from rowen.errors import CircuitOpenError
 from rowen.fetch.breaker import Breaker, CircuitLimits
-from rowen.jobs.tasks import TASKS
+from rowen.jobs.tasks import TASKS, AtWork
 from rowen.model.hashes import canonical_json
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.conftest import House
@@ -49,7 +50,7 @@ async def test_facts_are_found_by_address_and_schema_through_an_index(house: Hou
     }
     indexes = [one for (one,) in house.query("select indexdef from pg_indexes where tablename = 'extraction'")]
 
-    assert columns >= {"id", "url", "name", "data", "data_hash", "model", "at"}
+    assert columns >= {"id", "url", "name", "data", "content_hash", "data_hash", "model", "at"}
     assert any("(key, name)" in one for one in indexes)
 
 
@@ -198,3 +199,25 @@ def test_a_schema_that_nobody_has_is_named_with_how_to_see_those_that_there_are(
     assert (missing.code, wrong.code) == (4, 4)
     assert "lamp" in missing.err
     assert "product" in wrong.err
+
+
+async def test_a_claim_passes_over_a_job_that_somebody_else_has_locked(
+    yard: Opened,  # noqa: F811
+    house: House,
+) -> None:
+    async with yard() as y:
+
+        async def nothing(_: AtWork) -> None:
+            return None
+
+        y.task(nothing)
+        locked, free = await y.put(), await y.put()
+        with psycopg.connect(house.conninfo) as other:
+            other.execute("select from rowen.procrastinate_jobs where id = %s for update", [locked])
+            async with y.working(sync=1):
+                await y.until_state(free, "done")
+                passed_over = await y.job(locked)
+                other.rollback()
+                await y.until_state(locked, "done")
+
+    assert passed_over.state == "waiting"
