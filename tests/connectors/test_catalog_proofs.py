@@ -186,12 +186,61 @@ async def test_names_tell_which_records_were_not_shown_however_many(index: Index
 
 
 async def test_names_are_not_asked_for_where_records_that_stand_twice_explain_the_count(index: Index) -> None:
-    named = NamedCatalog(twice=["n001", "n002"])
+    named = NamedCatalog(twice=[f"n{number:03}" for number in range(15)])
     named.fill(30)
     await index.sync(NamedShelf(named))
 
     assert isinstance(index.ending, Complete)
     assert "names" not in named.asked
+
+
+@pytest.mark.parametrize(("goes", "miscount"), [("n005", 0), ("n200", 1)])
+async def test_a_second_look_that_shows_all_by_itself_proves_it_although_a_record_went(
+    catalog: Catalog, index: Index, goes: str, miscount: int
+) -> None:
+    catalog.miscount = miscount
+    catalog.after_page = lambda following: catalog.dates.pop(goes, None) if following == 20 else None
+    await index.sync(Shelf(catalog))
+
+    assert isinstance(index.ending, Complete)
+    assert catalog.asked.count("page") == 50
+
+
+async def test_a_listing_without_a_count_whose_last_page_came_before_proves_nothing(
+    catalog: Catalog, index: Index
+) -> None:
+    class Looping(Shelf):
+        """Shows two pages, and the second one once more."""
+
+        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            shown = [page async for page in super().pages(**wanted)][:2]
+            for page in (*shown, replace(shown[1], place=None)):
+                yield page
+
+    await index.sync(Shelf(catalog))
+    catalog.counts = False
+    await index.sync(Looping(catalog), full=True)
+
+    assert isinstance(index.ending, Incomplete)
+    assert index.items == expected(catalog)
+
+
+async def test_pages_that_failed_and_show_records_twice_prove_nothing_however_few_are_lacking(
+    catalog: Catalog, index: Index
+) -> None:
+    class Stumbling(Shelf):
+        """Shows one record in the place of another one, beside a page that failed."""
+
+        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().pages(**wanted):
+                rows = [self._row("n001"), *page.rows[1:], self._row("n001")]
+                yield replace(page, rows=rows, stumbled=True)
+
+    catalog.size = 300
+    await index.sync(Stumbling(catalog))
+
+    assert isinstance(index.ending, Incomplete)
+    assert "some of them again, and pages failed" in index.ending.why
 
 
 async def test_records_that_are_held_and_no_longer_shown_are_not_deleted(catalog: Catalog, index: Index) -> None:
