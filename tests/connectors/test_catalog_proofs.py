@@ -243,6 +243,82 @@ async def test_pages_that_failed_and_show_records_twice_prove_nothing_however_fe
     assert "some of them again, and pages failed" in index.ending.why
 
 
+async def test_a_last_page_that_comes_twice_proves_no_less_where_all_records_came(
+    catalog: Catalog, index: Index
+) -> None:
+    class LastAgain(Shelf):
+        """Shows its last page once more."""
+
+        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().pages(**wanted):
+                yield replace(page, place=page.place or 250)
+            yield page
+
+    await index.sync(LastAgain(catalog))
+
+    assert isinstance(index.ending, Complete)
+
+
+@pytest.mark.parametrize(("hidden", "ending"), [(1, Complete), (2, Complete), (3, Incomplete), (20, Incomplete)])
+async def test_a_new_catalog_may_show_a_hundredth_less_than_it_declares(
+    catalog: Catalog, index: Index, hidden: int, ending: type[Complete] | type[Incomplete]
+) -> None:
+    await index.sync(Forgetful(catalog, *(f"n{number:03}" for number in range(0, 12 * hidden, 12))))
+
+    assert isinstance(index.ending, ending)
+
+
+async def test_records_that_come_twice_do_not_stand_for_one_that_is_known_not_to_be_shown(
+    catalog: Catalog, index: Index
+) -> None:
+    class Doubling(Withholding):
+        """Shows two records twice as well."""
+
+        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            async for page in super().pages(**wanted):
+                yield replace(page, rows=[*page.rows, self._row("n001"), self._row("n002")])
+
+    await index.sync(Shelf(catalog))
+    catalog.size = 300
+    await index.sync(Doubling(catalog, "n007"), full=True)
+
+    assert isinstance(index.ending, Incomplete)
+    assert index.items == expected(catalog)
+
+
+async def test_a_record_that_was_not_received_leaves_a_first_walk_open_and_the_next_one_not(
+    catalog: Catalog, index: Index
+) -> None:
+    endings = []
+    for _ in range(2):
+        await index.sync(Unreceivable(catalog, "n007"), full=True)
+        endings.append(type(index.ending))
+
+    assert endings == [Incomplete, Complete]
+
+
+async def test_a_place_that_could_not_be_received_makes_no_later_run_walk_the_catalog(
+    catalog: Catalog, index: Index
+) -> None:
+    class Placed(Unreceivable):
+        """The same, and can be asked again for the place of a record."""
+
+        def _row(self, name: str) -> Row:
+            row = super()._row(name)
+            return row if row.named else row._replace(place=name)
+
+        async def retry(self, place: Any) -> Any | None:
+            return place
+
+    await index.sync(Shelf(catalog))
+    await index.sync(Placed(catalog, "n007"), full=True)
+    assert isinstance(index.ending, Incomplete)
+    catalog.asked.clear()
+    await index.sync(Placed(catalog, "n007"))
+
+    assert catalog.asked == ["since", "count"]
+
+
 async def test_records_that_are_held_and_no_longer_shown_are_not_deleted(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     await index.sync(Withholding(catalog, *(f"n{number:03}" for number in range(0, 250, 12))), full=True)

@@ -699,6 +699,26 @@ async def test_a_new_item_counts_once_against_what_the_source_declares(
     assert (first.status, dry.status) == (status, status)
 
 
+@pytest.mark.parametrize(("declared", "status"), [(2, "completed"), (3, "partial")])
+async def test_a_new_item_that_cannot_be_read_counts_once_against_what_the_source_declares(
+    house: House, declared: int, status: str
+) -> None:
+    unreadable = Raw("https://example.org/b", bytes(range(256)) * 10, name="b.txt")
+    async with house.open() as r:
+        run = await sync(r, *fetched(1), Fetched(unreadable), Complete(expected=declared))
+
+    assert (run.status, run.tally.failed) == (status, 1)
+
+
+async def test_a_run_that_is_not_complete_leaves_in_quarantine_what_it_did_not_see(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1, 3), Failed(page(2).url, "Not JSON."), Complete())
+        run = await sync(r, *fetched(1), Gone(page(3).url))
+
+        assert run.tally.deleted == 1
+        assert [case.url for case in await r.quarantine()] == [page(2).url]
+
+
 async def test_a_failed_item_that_is_gone_later_leaves_the_quarantine(house: House) -> None:
     async with house.open() as r:
         await sync(r, *fetched(1, 2), Complete())

@@ -76,9 +76,13 @@ async def test_what_is_deleted_last_is_gone(house: House) -> None:
         assert [change.kind for change in await r.changes()] == ["created", "created", "created", "deleted"]
 
 
-async def test_what_is_read_after_it_failed_has_not_failed(house: House) -> None:
+@pytest.mark.parametrize("between", [[], [Checkpoint(1)]])
+@pytest.mark.parametrize("end", [[], [Complete()]])
+async def test_what_is_read_after_it_failed_has_not_failed(
+    house: House, between: list[Observation], end: list[Observation]
+) -> None:
     async with house.open() as r:
-        run = await replay(r, Failed(ONE, "It cannot be read."), Fetched(page(1)), Complete())
+        run = await replay(r, Failed(ONE, "It cannot be read."), *between, Fetched(page(1)), *end)
 
         assert (run.tally.failed, run.tally.created) == (0, 1)
         assert await r.quarantine() == []
