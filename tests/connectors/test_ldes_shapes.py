@@ -287,7 +287,7 @@ async def test_a_shape_may_be_a_file_and_another_one_is_not_mixed_with_it(
     [
         (None, "No such file"),
         (b"", "holds no SHACL shape"),
-        (b"<a", "is no RDF that can be read"),
+        (b"<a", "holds no SHACL shape that can be read"),
         (b"#" * (5 << 20), "more than 4,194,304 bytes"),
     ],
 )

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from rowen.connectors.registry import connector, kinds
 from rowen.errors import ConfigurationError, RefusedError, RowenError, UsageError
 from rowen.fetch.credentials import resolve
+from rowen.model.hashes import canonical_json
 from rowen.service import Rowen
 from tests.cli.conftest import Cli
 from tests.conftest import House
@@ -423,6 +425,40 @@ async def test_another_host_header_needs_agreement_again(house: House, site: Sit
         agreed = await r.sync("x")
 
     assert (asked, agreed.status) == ([], "completed")
+
+
+async def test_another_way_of_sending_needs_agreement_again(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await r.add(site.url, kind="ckan", name="x", options={"api_key": "env:MY_SECRET"})
+        for change in ('{"api_key_header": "X-Debug"}', '{"include_private": true}'):
+            house.execute(f"update source set options = '{{\"api_key\": \"env:MY_SECRET\"}}' || '{change}'::jsonb")
+            with pytest.raises(RefusedError, match="env:MY_SECRET"):
+                await r.sync("x")
+
+    assert site.log == []
+
+
+async def test_what_was_agreed_to_by_an_earlier_version_holds_where_only_addresses_matter(
+    house: House, site: Site
+) -> None:
+    """It noted references and addresses; what else is sent now has to be agreed to."""
+    site.put("/", "Hay", "Dry grass.")
+    plain = {"headers": HEADERS, "sitemap": False, "llms": False, "robots": False}
+    agreed = house.home / "agreed"
+    async with house.open() as r:
+        added = await r.add(f"{site.url}/", name="x", options=plain)
+        earlier = sha256(canonical_json([added.kind, added.url, [["headers.X-Key", "env:MY_SECRET"]]])).hexdigest()
+        agreed.write_text(f"{earlier}\n")
+        held = await r.sync("x")
+        more = json.dumps({**plain, "headers": {**HEADERS, "Host": "evil.example"}})
+        house.execute(f"update source set options = '{more}'")
+        with pytest.raises(RefusedError, match="env:MY_SECRET"):
+            await r.sync("x")
+        house.execute(f"update source set options = '{json.dumps(plain)}'")
+        await r.edit("x", options={"max_pages": 5})
+
+    assert held.status == "completed"
+    assert len(agreed.read_text().split()) == 2
 
 
 def test_a_reference_to_a_file_reads_a_small_ordinary_file_and_waits_for_nothing(tmp_path: Path) -> None:

@@ -49,6 +49,28 @@ async def test_the_documented_entry_finds_cites_and_notices_a_change(house, tmp_
     assert "+Hay dries for four days." in text_of(diff)
 
 
+async def test_an_address_on_the_web_is_never_a_path_for_a_read_only_assistant(house, tmp_path):
+    """A repository that somebody cloned may hold a folder `HTTP:`, and the process may run in it."""
+    secrets = []
+    for scheme in ("HTTP:", "http:", "pkg:npm", "git+http:", "Git+HTTPS:"):
+        place = tmp_path / scheme / "127.0.0.1:9"
+        place.mkdir(parents=True)
+        (place / "notes.md").write_text("hunter2-of-this-machine")
+        secrets += [f"{scheme}//127.0.0.1:9/notes.md", f" {scheme}/127.0.0.1:9/notes.md"]
+    secrets += ["file:HTTP:/127.0.0.1:9/notes.md", "HTTP:", "./HTTP:/127.0.0.1:9/notes.md"]
+    server = {"command": sys.executable, "args": ["-m", "rowen", "mcp", "--profile", "docs-server"], "cwd": tmp_path}
+    quick = {"ROWEN_FETCH_TRIES": "1", "ROWEN_HOST_DELAY_S": "0"}
+    async with asyncio.timeout(LONG_S):
+        async with Client(StdioServerParameters(**server, env={**environment(house), **quick})) as assistant:
+            answers = {url: await assistant.call_tool("fetch_url", {"url": url}) for url in secrets}
+
+    codes = {url: answer.structured_content["code"] for url, answer in answers.items()}
+    assert "hunter2" not in str(answers)
+    assert codes["HTTP://127.0.0.1:9/notes.md"] == codes["http://127.0.0.1:9/notes.md"] == "address_refused"
+    assert codes["pkg:npm//127.0.0.1:9/notes.md"] == codes["Git+HTTPS://127.0.0.1:9/notes.md"] == "usage"
+    assert codes["file:HTTP:/127.0.0.1:9/notes.md"] == codes["./HTTP:/127.0.0.1:9/notes.md"] == "refused"
+
+
 async def test_a_database_that_is_down_is_told_in_the_answer_and_the_process_ends_when_told_to(house):
     down = {
         **environment(house),

@@ -275,6 +275,7 @@ async def test_who_may_write_reaches_neither_folders_nor_secrets_of_the_server(h
 
 
 _KEYED = {"headers": {"X-Key": "Bearer env:HOME"}}
+_ROUTED = {"headers": {**_KEYED["headers"], "Host": "site.example"}}
 _REPOSITORY = {"token": "env:HOME", "api_url": "https://api.example/v3"}
 _PACKAGE = {"registry_headers": {"X-Key": "env:HOME"}, "registry": "https://registry.example/simple"}
 _ELSEWHERE = "https://evil.example/api"
@@ -293,6 +294,16 @@ _ELSEWHERE = "https://evil.example/api"
         ("pypi", "pkg:pypi/it", _PACKAGE, {"headers": _KEYED["headers"], "docs": _ELSEWHERE}),
         ("web", "https://example.org", _KEYED, {"headers": {"X-Other": "Bearer env:HOME"}}),
         ("web", "https://example.org", _KEYED, {"headers": {**_KEYED["headers"], "Host": "evil.example"}}),
+        ("web", "https://example.org", _KEYED, {"headers": {**_KEYED["headers"], "X-Forwarded-Host": "evil.example"}}),
+        ("web", "https://example.org", _KEYED, {"headers": {"X-Key": "env:HOME"}}),
+        ("web", "https://example.org", _ROUTED, {"headers": _KEYED["headers"]}),
+        ("web", "https://example.org", _KEYED, {"render": "always"}),
+        ("github", "https://github.com/me/it", {"token": "env:HOME"}, {"wiki": True}),
+        ("ckan", "https://example.org", {"api_key": "env:HOME"}, {"api_key_header": "X-Debug"}),
+        ("ckan", "https://example.org", {"api_key": "env:HOME"}, {"include_private": True}),
+        ("ckan", "https://example.org", {"api_key": "env:HOME", "api_key_header": "X-Key"}, {"api_key_header": None}),
+        ("ldes", "https://example.org", _KEYED, {"shape": _ELSEWHERE}),
+        ("ldes", "https://example.org", _KEYED, {"shape": "file:/etc/hostname"}),
     ],
 )
 async def test_who_may_write_cannot_send_the_secret_of_an_administrator_elsewhere(

@@ -1,6 +1,6 @@
 """Options of a source as pydantic checks them: what kinds declare unless start-up time speaks against it."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,6 +11,18 @@ class Options(BaseModel):
     """Options of a source, checked when it is added, not when it runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    secret_neutral: ClassVar[frozenset[str]] = frozenset({"language"})
+    """Options that decide neither where a secret of the source goes nor how it is sent.
+
+    A caller who may not name secrets may change these. Numbers and times need not be listed; all others are guarded.
+    """
+
+    text_or_file: ClassVar[frozenset[str]] = frozenset()
+    """Options whose text may be given as `file:PATH`.
+
+    The file is read once, after the caller was found to be allowed to name it; a validator sees its text only.
+    """
 
     language: str | None = None
 

@@ -56,6 +56,8 @@ class _Fields:
 class PlainOptions(Options):
     """Options of a source: to those who use them the same as if pydantic had made them."""
 
+    secret_neutral: ClassVar[frozenset[str]] = frozenset({"language"})
+    text_or_file: ClassVar[frozenset[str]] = frozenset()
     declared: ClassVar[dict[str, DeclaredOption]] = {"language": DeclaredOption({"default": None}, type=str | None)}
 
     if not TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rowen.errors import RowenError, UsageError
 from rowen.fetch.credentials import exposed, exposed_in
+from rowen.model.address import Address
 from rowen.model.url import canonical
 
 if TYPE_CHECKING:
@@ -78,20 +79,17 @@ def recognise(address: str, kind: str | None = None) -> tuple[str, str]:
             _refuse_login(url)
             return kind, url
         raise UsageError(f"{address!r} is nothing that kind {kind!r} can read.")
-    for name in _asked(address):
-        if url := connector(name).recognise(address):
+    place = Address.of(address)
+    # The kind that the address begins with is asked before all others.
+    for name in (place.scheme, *kinds()) if place.scheme in kinds() else kinds():
+        if url := connector(name).recognise(place.text):
             _refuse_login(url)
             return name, url
+    path = "" if place.is_file else " A path with a colon in it begins with ./ or /."
     raise UsageError(
         f"No kind of source recognises {address!r}.",
-        hint=f"Check the spelling, or name the kind with --kind ({', '.join(kinds())}).",
+        hint=f"Check the spelling, or name the kind with --kind ({', '.join(kinds())}).{path}",
     )
-
-
-def _asked(address: str) -> Sequence[str]:
-    """The kinds in the order in which they are asked: the one that an address begins with, then all by their names."""
-    first = address.partition(":")[0]
-    return (first, *kinds()) if first in kinds() else kinds()
 
 
 def _refuse_login(address: str) -> None:
@@ -105,7 +103,7 @@ def _refuse_login(address: str) -> None:
 
 def accepted(address: str, chosen: type[Connector]) -> str | None:
     """The source URL of what a user typed and says to be of a kind."""
-    found: str | None = getattr(chosen, "accept", chosen.recognise)(address)
+    found: str | None = getattr(chosen, "accept", chosen.recognise)(Address.of(address).text)
     return found
 
 
@@ -163,7 +161,7 @@ async def other_addresses(probe: Probe, kind: str, *, may_ask: bool) -> tuple[st
     with suppress(RowenError):
         if own is not None and (told := await own(probe)):
             found.append(told)
-    return tuple(dict.fromkeys(one for one in found if one.startswith(("http://", "https://")) and one != probe.url))
+    return tuple(dict.fromkeys(one for one in found if Address.of(one).is_web and one != probe.url))
 
 
 def _canonical_links(page: bytes) -> list[str]:

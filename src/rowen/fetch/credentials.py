@@ -17,7 +17,17 @@ from urllib.parse import parse_qsl, urlsplit
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse
 
-__all__ = ["Credentials", "destinations", "exposed", "exposed_in", "is_exposed", "references", "resolve", "shown"]
+__all__ = [
+    "Credentials",
+    "destinations",
+    "exposed",
+    "exposed_in",
+    "is_exposed",
+    "leaves",
+    "references",
+    "resolve",
+    "shown",
+]
 
 _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -77,7 +87,7 @@ def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
 
 def exposed(options: Mapping[str, Any]) -> Iterator[str]:
     """The names of all options that hold a credential in clear."""
-    return (name for name, value in _leaves(options) if is_exposed(name, value))
+    return (name for name, value in leaves(options) if is_exposed(name, value))
 
 
 def is_exposed(name: str, value: Any) -> bool:
@@ -120,14 +130,14 @@ def exposed_in(address: str) -> str | None:
 
 def references(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The options that refer to secrets of this machine, with what they refer to."""
-    for name, value in _leaves(options):
+    for name, value in leaves(options):
         if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
             yield name, f"{match['kind']}:{match['place']}"
 
 
 def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the options that decide where a secret goes: addresses, and the header Host, which chooses the site."""
-    for name, value in _leaves(options):
+    for name, value in leaves(options):
         if isinstance(value, str) and "://" in value:
             yield name, value
     for option, values in options.items():
@@ -135,14 +145,15 @@ def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from ((f"{option}.{name}", str(value)) for name, value in values.items() if name.lower() == "host")
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all single values in options, each with its name: `headers.Accept`."""
     match value:
         case Mapping():
             for key, one in value.items():
-                yield from _leaves(one, f"{name}.{key}" if name else str(key))
+                yield from leaves(one, f"{name}.{key}" if name else str(key))
         case list() | tuple():
             for one in value:
-                yield from _leaves(one, name)
+                yield from leaves(one, name)
         case _:
             yield name, value
 

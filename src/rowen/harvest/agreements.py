@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from rowen.connectors.sendings import sendings, steering
 from rowen.errors import Hint, RefusedError, action
 from rowen.fetch.credentials import destinations, references
 from rowen.model.hashes import canonical_json
@@ -25,7 +26,7 @@ _FILE = "agreed"
 
 def agree(settings: Settings, kind: str, url: str, options: Mapping[str, Any]) -> None:
     """Remember that the user himself gave these options; nothing is written where they refer to no secret."""
-    if any(references(options)) and not _is_known(settings.home, mark := _mark(kind, url, options)):
+    if any(references(options)) and not _is_known(settings.home, {mark := _mark(kind, url, options)}):
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(settings.home / _FILE, flags, 0o600), "a") as file:
@@ -34,8 +35,9 @@ def agree(settings: Settings, kind: str, url: str, options: Mapping[str, Any]) -
 
 def agree_again(settings: Settings, source: Source, wanted: Mapping[str, Any], *, given: Collection[str]) -> None:
     """The same after an edit: only if the user gave all that matters, or agreed to what was there and gave the rest."""
-    known = set(_reach(source.options)) if is_agreed(settings, source) else set()
-    if set(_reach(wanted)) <= known | set(_reach({name: wanted[name] for name in given if name in wanted})):
+    known = set(_reach(source.kind, source.options)) if is_agreed(settings, source) else set()
+    said = {name: wanted[name] for name in given if name in wanted}
+    if set(_reach(source.kind, wanted)) <= known | set(_reach(source.kind, said)):
         agree(settings, source.kind, source.url, wanted)
 
 
@@ -43,7 +45,11 @@ def is_agreed(settings: Settings, source: Source) -> bool:
     """Whether a source may have the secrets that it refers to."""
     if settings.database_url is None or settings.trust_database or not any(references(source.options)):
         return True
-    return _is_known(settings.home, _mark(source.kind, source.url, source.options))
+    marks = {_mark(source.kind, source.url, source.options)}
+    # What was agreed to before marks counted more than addresses still holds where there is nothing more.
+    if set(steering(source.kind, source.options)) <= set(destinations(source.options)):
+        marks.add(_mark_of_addresses(source.kind, source.url, source.options))
+    return _is_known(settings.home, marks)
 
 
 def refuse_strange(settings: Settings, source: Source) -> None:
@@ -61,17 +67,25 @@ def refuse_strange(settings: Settings, source: Source) -> None:
     )
 
 
-def _reach(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What decides which secret goes where."""
+def _reach(kind: str, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what decides which secret goes where, and in which way."""
     yield from references(options)
-    yield from destinations(options)
+    yield from steering(kind, options)
 
 
 def _mark(kind: str, url: str, options: Mapping[str, Any]) -> str:
-    return sha256(canonical_json([kind, url, sorted(map(list, _reach(options)))])).hexdigest()
+    """Return the second version of the mark: all that `sendings` compares."""
+    sent = sorted([one.secret, one.option, one.value, sorted(map(list, one.route))] for one in sendings(kind, options))
+    return sha256(canonical_json([2, kind, url, sent])).hexdigest()
 
 
-def _is_known(home: Path, mark: str) -> bool:
+def _mark_of_addresses(kind: str, url: str, options: Mapping[str, Any]) -> str:
+    """Return the first version of the mark, which counts references and addresses only."""
+    reached = sorted(map(list, [*references(options), *destinations(options)]))
+    return sha256(canonical_json([kind, url, reached])).hexdigest()
+
+
+def _is_known(home: Path, marks: Collection[str]) -> bool:
     with suppress(FileNotFoundError, NotADirectoryError):
-        return mark in (home / _FILE).read_text().split()
+        return not set((home / _FILE).read_text().split()).isdisjoint(marks)
     return False

@@ -18,6 +18,7 @@ from rowen.errors import (
     UsageError,
 )
 from rowen.harvest.page_facts import PageFacts
+from rowen.model.address import Address
 from rowen.model.evaluation import ModelScore, PageScore, wrong_fields
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ async def _read(extractor: Extractor, folder: Path, path: Path, reading: PageRea
     expected = await asyncio.to_thread(_expected, path)
     name = str(path.relative_to(folder))
     try:
-        return _Fixture(name, await extractor.read(str(path), reading), expected)
+        return _Fixture(
+            name, await extractor.read(Address(f"./{path}" if not path.is_absolute() else str(path)), reading), expected
+        )
     except RowenError as problem:
         return _Fixture(name, problem, expected)
 

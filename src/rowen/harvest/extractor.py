@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rowen.enrich.llm.base import LanguageModel
     from rowen.harvest.engine import Engine, Work
+    from rowen.model.address import Address
     from rowen.model.extraction import Extracted, ExtractionReport
     from rowen.model.source import Source
     from rowen.store.carried_schemas import Carried
@@ -45,35 +46,35 @@ class Extractor:
         self._reader = PageFacts(engine.database, engine.language_models, engine.settings)
 
     async def page(
-        self, address: str, reading: PageReading, *, access: PageAccess | None = None, purse: Purse | None = None
+        self, place: Address, reading: PageReading, *, access: PageAccess | None = None, purse: Purse | None = None
     ) -> Extracted:
         """The facts of one page or file, fetched now; nothing is kept of it but the answer that was paid for."""
-        page = await self.read(address, reading, access)
+        page = await self.read(place, reading, access)
         with charged_to(subject=reading.schema.name), paid_from(purse or Purse()):
             found, _ = await self._reader.read(page, reading)
         return found
 
     async def estimate(
-        self, address: str, reading: PageReading, *, access: PageAccess | None = None
+        self, place: Address, reading: PageReading, *, access: PageAccess | None = None
     ) -> tuple[int, float | None]:
         """About how many tokens a page will take, and what they cost."""
-        usage = await self._reader.estimate(await self.read(address, reading, access), reading)
+        usage = await self._reader.estimate(await self.read(place, reading, access), reading)
         if usage is None:
             return 0, 0.0
         model = self._model(reading.model)
         return sum(usage), None if model is None or model.price is None else model.price.of(usage)
 
-    async def read(self, address: str, reading: PageReading, access: PageAccess | None = None) -> PageInput:
+    async def read(self, place: Address, reading: PageReading, access: PageAccess | None = None) -> PageInput:
         """A page as it is now, with what its markup says of the wanted fields."""
         rules = tuple((f"{reading.schema.name}.{name}", rule["at"]) for name, rule in reading.rules.items())
-        document = await self.document(address, FactsWanted(wanted_names([reading.schema]), rules), access)
+        document = await self.document(place, FactsWanted(wanted_names([reading.schema]), rules), access)
         return PageInput(document.url, document.title, document.text, document.record, document.media_type)
 
     async def document(
-        self, address: str, facts: FactsWanted | None = None, access: PageAccess | None = None
+        self, place: Address, facts: FactsWanted | None = None, access: PageAccess | None = None
     ) -> Document:
         """A page or file as it is now."""
-        raw = await self._pages.raw(address, facts, access)
+        raw = await self._pages.raw(place, facts, access)
         document: Document = await self._engine.workers.read(raw)
         return document
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowen.connectors.base import Meter
+from rowen.connectors.files.opening import read_regular
 from rowen.errors import NotFoundError, RefusedError, SourceError, UsageError
 from rowen.model.item import Raw
 from rowen.model.url import file_url
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rowen.fetch.response import Response
     from rowen.fetch.robots import Robots
     from rowen.harvest.engine import Engine
+    from rowen.model.address import Address
     from rowen.model.facts import FactsWanted
 
 __all__ = ["PageAccess", "PageSource"]
@@ -40,12 +43,20 @@ class PageSource:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def raw(self, address: str, facts: FactsWanted | None, access: PageAccess | None = None) -> Raw:
-        """A page or a file, unread, with the facts that are wanted of it."""
-        if not address.startswith(("http://", "https://")):
-            return _file(Path(address), facts)
+    async def raw(self, place: Address, facts: FactsWanted | None, access: PageAccess | None = None) -> Raw:
+        """A page or a file, unread, with the facts that are wanted of it.
+
+        Whoever calls this has judged this very address: a file is opened without another question.
+        """
+        if place.is_file:
+            return await asyncio.to_thread(_file, place, facts)
+        if not place.is_web:
+            raise UsageError(
+                f"{place.text!r} is neither a web page nor a file.",
+                hint="Give an address that begins with https://, or the path of a file.",
+            )
         async with AsyncExitStack() as stack:
-            response = await self._got(stack, address, access or PageAccess())
+            response = await self._got(stack, place.text, access or PageAccess())
         media_type, charset = response.media_type, response.charset
         return Raw(response.url, response.body, media_type=media_type, charset=charset, facts=facts)
 
@@ -121,12 +132,15 @@ def checked_proxy(proxy: str) -> str:
     return proxy
 
 
-def _file(path: Path, facts: FactsWanted | None) -> Raw:
+def _file(place: Address, facts: FactsWanted | None) -> Raw:
     try:
-        if path.stat().st_size > _MOST_FILE_BYTES:
-            raise RefusedError(f"{path} has more than {_MOST_FILE_BYTES:,} bytes.")
-        return Raw(file_url(bytes(path.absolute())), path.read_bytes(), name=path.name, facts=facts)
-    except FileNotFoundError:
-        raise NotFoundError(f"{str(path)!r} is neither a URL nor a file.") from None
-    except OSError as problem:
-        raise SourceError(f"{path} cannot be read: {problem.strerror}.") from None
+        path = Path(place.path)
+        body = read_regular(path, limit_bytes=_MOST_FILE_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFoundError(f"{place.text!r} is neither a URL nor a file.") from None
+    except (OSError, ValueError) as problem:
+        why = (problem.strerror if isinstance(problem, OSError) else None) or problem
+        raise SourceError(f"{place.text!r} cannot be read: {why}.") from None
+    if len(body) > _MOST_FILE_BYTES:
+        raise RefusedError(f"{path} has more than {_MOST_FILE_BYTES:,} bytes.")
+    return Raw(file_url(bytes(path.absolute())), body, name=path.name, facts=facts)

@@ -11,6 +11,7 @@ from typing import Any
 from rowen.content.rules import rules_for
 from rowen.errors import ItemError, RowenError
 from rowen.harvest.prepare import Workers
+from rowen.model.address import Address
 from rowen.store import carried_schemas, items
 from rowen.store.carried_schemas import Carried
 from rowen.store.database import Database
@@ -30,7 +31,7 @@ class RuleLearning:
 
     async def learn(self, url: str, carried: Carried, data: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Rules for the fields of a page, kept for its source; None if there are none that are new."""
-        if not url.startswith(("http://", "https://")):
+        if not Address.of(url).is_web:
             return None
         own = {name: rule for name, rule in carried.rules.items() if rule.get("by") == "user"}
         wanted = {name: value for name, value in data.items() if value is not None and name not in own}

@@ -99,8 +99,12 @@ def file_url(path: bytes | str) -> str:
 
 
 def path_url(path: str) -> str:
-    """The URL of a file that somebody names by a path, whatever they typed; nothing is looked up."""
-    absolute = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (never raises)
+    """The URL of a file that somebody names by a path, whatever they typed; nothing is looked up.
+
+    The home of another user is not, either: `~name` stays as it is.
+    """
+    home = os.path.expanduser("~") if path == "~" or path.startswith("~/") else "~"  # noqa: PTH111 (never raises)
+    absolute = os.path.abspath(home + path[1:] if path.startswith("~") else path)  # noqa: PTH100 (never raises)
     try:
         return file_url(os.fsencode(absolute))
     except UnicodeEncodeError:

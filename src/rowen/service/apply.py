@@ -143,7 +143,7 @@ def _refuse_reached(called: str, plan: Sequence[Step]) -> None:
     ]
     if wrong:
         raise RefusedError(
-            f"{called} refers to secrets or folders of this machine, or changes where a secret goes. "
+            f"{called} refers to secrets, files or folders of this machine, or changes where a secret goes. "
             "Nothing was changed.\n" + "\n".join(wrong),
             hint="If you know the file and agree to each of these, add --trust.",
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, action
+from rowen.service.reach import with_texts
 from rowen.settings import Settings
 from rowen.store.server_site import site_folder
 
@@ -46,10 +47,11 @@ def check_new_targets(settings: Settings, targets: Sequence[str]) -> None:
 def check_options(address: str, kind: str | None, options: Mapping[str, Any], *, probes: bool) -> None:
     """Refuse an address that cannot be read, and options that its kind does not have.
 
-    Where only probing will tell the kind, an option is refused that none of them has.
+    A file that an option names is read, so the caller has to be one who may name it. Where only probing will tell the
+    kind, an option is refused that none of them has.
     """
     formal = registry.recognise(address, kind)[0]
     if kind is None and formal == "web" and probes:
         registry.refuse_unknown_options(options)
     else:
-        registry.check_options(formal, dict(options))
+        registry.check_options(formal, with_texts(formal, options))

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rowen.connectors import registry
-from rowen.errors import Hint, NotFoundError, UsageError, action
+from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.fetch.credentials import exposed, exposed_in
 from rowen.model.access import Reach
 from rowen.model.schedule import Schedule
 from rowen.service.carrying import DeclaredSchema, declared_schemas
-from rowen.service.reach import refuse_local, within
+from rowen.service.reach import named_texts, refuse_local, with_texts, within
 
 __all__ = ["Declaration", "Declared", "Found"]
 
@@ -185,7 +185,12 @@ def _declared(entry: Mapping[str, Any], reach: Reach, known: Mapping[str, Found]
     for name in _OPTIONS:
         if name in entry:
             _put(options, name, entry[name], kind)
-    checked = registry.check_options(kind, options)
+    if reach is not Reach.ALL and (files := named_texts(kind, options)):
+        raise RefusedError(
+            f"{entry['name']}: {', '.join(files)} names a file of this machine. Nothing was changed.",
+            hint="If you know the file and agree to it, add --trust; or give its text instead.",
+        )
+    checked = registry.check_options(kind, with_texts(kind, options))
     return Declared(
         name=entry["name"],
         kind=kind,

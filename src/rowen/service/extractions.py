@@ -75,18 +75,17 @@ class Extractions:
         With a model class, `data` is an instance of it. What was answered before is not asked again, unless forced.
         `reach` says whether it may be a file of this machine.
         """
-        refuse_local(reach, address)
+        place = refuse_local(reach, address)
         reading = _reading(await self._schema(schema), how)
         purse = Purse(usd=budget_usd, tokens=budget_tokens)
-        found = await self._extractor.page(address, reading, access=_access(how), purse=purse)
+        found = await self._extractor.page(place, reading, access=_access(how), purse=purse)
         if isinstance(schema, str | Mapping):
             return found
         return replace(found, data=schema.model_validate(found.data))
 
     async def read_page(self, url: str, *, reach: Reach = Reach.ALL) -> Document:
         """The text of a page as it is now; nothing is kept of it."""
-        refuse_local(reach, url)
-        return await self._extractor.document(url)
+        return await self._extractor.document(refuse_local(reach, url))
 
     async def estimate(
         self,
@@ -97,9 +96,9 @@ class Extractions:
         **how: Unpack[PageOptions],
     ) -> tuple[int, float | None]:
         """About how many tokens a page will take, and what they cost, if that is known; nothing is asked."""
-        refuse_local(reach, address)
+        place = refuse_local(reach, address)
         reading = _reading(await self._schema(schema), how)
-        return await self._extractor.estimate(address, reading, access=_access(how))
+        return await self._extractor.estimate(place, reading, access=_access(how))
 
     async def evaluate(
         self,

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from rowen.errors import Hint, NotFoundError, UsageError, action
 from rowen.harvest.engine import Engine
+from rowen.model.address import Address
 from rowen.model.diff import DiffForm, ItemDiff, hunks_of
 from rowen.model.hashes import Hash
 from rowen.model.library import Entry, Revision
@@ -110,7 +111,7 @@ class Items:
 
 async def _meant(c: Connection, given: str) -> list[Entry]:
     """What people mean by something that is no item's own URL: a landing page, the name of a source, a path within."""
-    if "://" in given:
+    if Address.of(given).is_web:
         mark = page_mark(given)
         return await library.at_page(c, mark) if mark is not None else []
     if alone := await library.first_of_source(c, given):
@@ -160,9 +161,10 @@ def _two(url: str, history: Sequence[Revision], older: int | None, newer: int | 
 
 def key_of(url: str) -> Hash:
     """The key of an item that is given by its URL, or by the path of its file."""
-    if "://" not in url and not url.startswith("pkg:"):
+    place = Address.of(url)
+    if not place.scheme:
         return key(path_url(url))
     try:
-        return key(url)
+        return key(place.text)
     except ValueError:
         raise UsageError(f"{url!r} is neither a URL nor a path.") from None

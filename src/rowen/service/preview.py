@@ -1,5 +1,6 @@
 """What a source would bring: its kind and its first items, before anything is kept."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.access import Reach
 from rowen.model.source import Source
 from rowen.model.standing import Preview
-from rowen.service.reach import refuse_local, refuse_options, within
+from rowen.service.reach import refuse_local, refuse_options, with_texts, within
 from rowen.service.sources import Sources
 
 __all__ = ["Previews"]
@@ -39,13 +40,17 @@ class Previews:
         Raises where no kind can read the address. Where it cannot be read at the moment, `trouble` says why. `reach`
         says what of this machine the address may name.
         """
-        registry.refuse_secrets(options or {})
+        chosen = dict(options or {})
+        registry.refuse_secrets(chosen)
         address = within(reach, address)
-        refuse_local(reach, registry.recognise(address, kind)[1])
+        formal, named = registry.recognise(address, kind)
+        refuse_local(reach, named)
+        refuse_options(reach, formal, named, chosen)
         kind, url, name, kept_as = await self._sources.recognised(address, kind)
-        refuse_options(reach, kind, options or {})
+        refuse_options(reach, kind, url, chosen)
+        chosen = await asyncio.to_thread(with_texts, kind, chosen)
         told = Preview(address, kind, url, name, kept_as=kept_as)
-        source = Source(0, name, kind, url, options=dict(options or {}))
+        source = Source(0, name, kind, url, options=chosen)
         try:
             items, more = await self._engine.sample(source, limit)
         except RowenError as problem:

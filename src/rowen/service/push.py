@@ -18,6 +18,7 @@ from rowen.formats.feeds import entry_links
 from rowen.harvest.engine import Engine
 from rowen.jobs import pokes, websub
 from rowen.jobs.pokes import Concern
+from rowen.model.address import Address
 from rowen.model.outside import letters
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.signatures import derived, is_hub_signed, is_webhook_signed, webhook_secret
@@ -245,7 +246,7 @@ def _url_of(target: str) -> str:
     """The URL that somebody means: a file may be named by its path."""
     if target.startswith((".", "/", "~")):
         return path_url(target)
-    return target
+    return Address.of(target).text
 
 
 def _lowered(headers: Mapping[str, str]) -> dict[str, str]:

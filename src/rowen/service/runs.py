@@ -12,6 +12,7 @@ from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGo
 from rowen.harvest.engine import Engine, Observer, Work
 from rowen.harvest.run import Order
 from rowen.jobs import schedule
+from rowen.model.address import Address
 from rowen.model.page import Page
 from rowen.model.run import Run
 from rowen.model.source import Source
@@ -217,9 +218,10 @@ class Runs:
 
 def named(source: Source, url: str) -> str:
     """The URL that somebody means by what they typed: of a file, its path will do."""
-    if source.kind == "files" and not url.startswith("file:"):
+    place = Address.of(url)
+    if source.kind == "files" and not place.scheme:
         return path_url(url)
-    return url.strip()
+    return place.text.strip()
 
 
 class Turns:

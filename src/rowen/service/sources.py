@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,10 +15,11 @@ from rowen.fetch.credentials import references
 from rowen.fetch.target import parse
 from rowen.harvest import agreements
 from rowen.model.access import Reach
+from rowen.model.address import Address
 from rowen.model.source import AppliedSource, Source
 from rowen.service.beforehand import check_options, looks_like_an_address
 from rowen.service.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
-from rowen.service.reach import refuse_local, refuse_options, within
+from rowen.service.reach import refuse_local, refuse_named, refuse_options, with_texts, within
 from rowen.service.same_portal import SameAs, Site, same_as
 from rowen.service.schedules import When, plan_source, wanted
 from rowen.service.source_list import SourceList
@@ -93,30 +95,33 @@ class Sources(SourceList):
         Unless a kind is named, an address that may be any site's is asked what it is, and the registry of a package
         whether there is one; `found` is told what came of it. `reach` says what of this machine it may name.
         """
-        registry.refuse_secrets(options or {})
+        chosen = dict(options or {})
+        registry.refuse_secrets(chosen)
         schedule = wanted(None, when)
         address = within(reach, address)
-        check_options(address, kind, options or {}, probes=self._settings.probe)
         recognised, named = registry.recognise(address, kind)
         refuse_local(reach, named)
-        refuse_options(reach, recognised, options or {})
+        refuse_options(reach, recognised, named, chosen)
+        chosen = await asyncio.to_thread(with_texts, recognised, chosen)
+        check_options(address, kind, chosen, probes=self._settings.probe)
         held = await self.every(counted=False)
         ask = kind is None and self._settings.probe
         kind, url, also = await self._recognise(address, kind, () if name else held, found=found)
-        # What an address turned out to be may have options that write to folders.
-        refuse_options(reach, kind, options or {})
-        if any(references(options or {})):
+        # What an address turned out to be may have options that write to folders, or that are read from files.
+        refuse_options(reach, kind, url, chosen)
+        chosen = await asyncio.to_thread(with_texts, kind, chosen)
+        if any(references(chosen)):
             _check_named(named, url)
-        self._look_for_same(Site(kind, url, options or {}, also), held, name=name, found=found)
+        self._look_for_same(Site(kind, url, chosen, also), held, name=name, found=found)
         if ask:
-            new = Source(0, name or _name_from(url), kind, url, options=dict(options or {}))
+            new = Source(0, name or _name_from(url), kind, url, options=chosen)
             unsure = await confirm(self._engine, new, address=address)
             if unsure is not None and found is not None:
                 found(unsure)
         usual = getattr(registry.connector(kind), "usual_schedule", None)
         if usual is not None and not any(when.values()):
             schedule = wanted(None, {"every": usual})
-        return await self._keep(kind, url, held, name=name, options=options, schedule=schedule)
+        return await self._keep(kind, url, held, name=name, options=chosen, schedule=schedule)
 
     async def edit(
         self,
@@ -137,10 +142,12 @@ class Sources(SourceList):
         registry.refuse_secrets(options or {})
         chosen = {**source.options, **(options or {})}
         chosen = {option: value for option, value in chosen.items() if value is not None}
+        refuse_named(reach, source.kind, chosen, before=source.options)
+        chosen = await asyncio.to_thread(with_texts, source.kind, chosen)
         checked = registry.check_options(source.kind, chosen)
         before = registry.check_options(source.kind, dict(source.options))
         stored = checked.model_dump(mode="json", exclude_defaults=True)
-        refuse_options(reach, source.kind, stored, before=source.options)
+        refuse_options(reach, source.kind, source.url, stored, before=source.options)
         async with self._database.transaction() as c:
             await sources.edit(
                 c,
@@ -270,7 +277,8 @@ class Sources(SourceList):
 
 def _check_named(named: str, found: str) -> None:
     """Refuse to send secrets to an origin that an address only led to: the user did not name it."""
-    if named.startswith("http") and found.startswith("http") and parse(named).origin != parse(found).origin:
+    both_are_web = Address.of(named).is_web and Address.of(found).is_web
+    if both_are_web and parse(named).origin != parse(found).origin:
         raise RefusedError(
             f"{named} leads to {found}, on another host or port, and secrets go only where you say. Nothing was added.",
             hint="If that is the right place, give its address instead.",

@@ -1,6 +1,6 @@
 """What a user says about announced documents: of which feed, and how they are visited."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ __all__ = ["AnnouncedOptions", "accept", "recognise"]
 
 class AnnouncedOptions(Options):
     """Options of announced documents."""
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"follow", "robots", "shapes", "nonconforming"}
+    text_or_file: ClassVar[frozenset[str]] = frozenset({"shapes"})
 
     # At the default pace of a request in 1.25 s a job takes twenty minutes; twice as many would keep others waiting.
     job_urls: int = Field(default=1_000, ge=1, description="most addresses that one job visits")

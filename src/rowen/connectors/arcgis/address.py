@@ -1,7 +1,7 @@
 """Addresses of ArcGIS: sites of ArcGIS Hub, and searches of an ArcGIS portal."""
 
 import re
-from typing import Literal
+from typing import ClassVar, Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
@@ -40,6 +40,8 @@ def is_search(url: str) -> bool:
 
 class ArcGisOptions(CatalogOptions):
     """Options of kind `arcgis`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"collection"}
 
     collection: Literal["all", "appAndMap", "dataset", "document"] = option(
         default="dataset", description="which collection of a site"

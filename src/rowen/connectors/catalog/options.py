@@ -22,6 +22,8 @@ class DocumentOptions(PlainOptions):
 
     record_version: ClassVar[int] = 4
 
+    secret_neutral: ClassVar[frozenset[str]] = PlainOptions.secret_neutral | {"landing_page", "aliases"}
+
     headers: dict[str, str] = option(default_factory=dict, description="headers to send; env:NAME and file:PATH refer")
     delay_s: float | None = option(default=None, ge=0, description="least time between two requests")
     landing_page: str | None = option(

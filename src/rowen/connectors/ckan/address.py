@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import unquote
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
@@ -68,6 +69,8 @@ def _without_page(url: str) -> str:
 
 class CkanOptions(CatalogOptions):
     """Options of kind `ckan`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"filter"}
 
     api_key: str | None = option(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
     api_key_header: str = option(default="Authorization", pattern=r"^[A-Za-z][A-Za-z0-9-]*$")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
@@ -66,6 +66,8 @@ Profile = Literal["iso19139", "iso19115-3", "dcat", "dublin-core"]
 
 class CswOptions(CatalogOptions):
     """Options of kind `csw`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"profile"}
 
     profile: Profile | None = option(default=None, description="the schema to ask for, instead of the richest")
 

@@ -1,7 +1,7 @@
 """Addresses of RDF catalogs, and how a catalog is told from other documents by its beginning."""
 
 import re
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urljoin
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
@@ -58,6 +58,8 @@ def linked(page: Response) -> str | None:
 
 class DcatOptions(CatalogOptions):
     """Options of kind `dcat`; `language` is the one to prefer where a record has several."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"format", "whole"}
 
     format: Literal["turtle", "rdfxml", "jsonld", "ntriples", "n3", "trig", "nquads"] | None = option(
         default=None, description="the syntax, where neither the server nor the document tells it"

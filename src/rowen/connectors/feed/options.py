@@ -21,6 +21,8 @@ class FeedOptions(Options):
 
     record_version: ClassVar[int] = 1
 
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"content", "archives", "robots"}
+
     content: Literal["entry", "page"] = Field(
         default="entry", description="what is stored of an entry: its own content, or the page that it links to"
     )

@@ -1,6 +1,6 @@
 """Folders, single files and archives on this computer."""
 
-# ruff: noqa: PTH100, PTH111, PTH112, PTH113, PTH116, PTH119 -- paths stay strings, so that names which are not UTF-8 keep their exact form
+# ruff: noqa: PTH100, PTH112, PTH113, PTH116, PTH119 -- paths stay strings, so that names which are not UTF-8 keep their exact form
 
 import asyncio
 import os
@@ -30,6 +30,7 @@ from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.connectors.files.tars import tar_observations
 from rowen.connectors.files.zips import zip_observations
 from rowen.errors import ItemError, SourceError, SourceGoneError, UsageError
+from rowen.model.address import Address
 from rowen.model.item import Complete, Failed, Incomplete, Observation
 from rowen.model.media import media_type_of
 from rowen.model.url import file_url
@@ -58,14 +59,14 @@ class Files:
 
         A bare repository is left to the kind that reads what is in it.
         """
-        if not address:
+        place = Address.of(address)
+        if not address or not place.is_file:
             return None
-        path = _path_of(address) if address.startswith("file:/") else os.path.expanduser(address)
-        path = "/" + os.path.abspath(path).lstrip("/")
         try:
+            path = "/" + os.path.abspath(place.path).lstrip("/")
             mode = os.stat(path).st_mode
         except (OSError, ValueError) as problem:
-            if _is_path(address):
+            if _is_path(place):
                 raise UsageError(f"{address!r} cannot be read: {_reason(problem)}.", hint="Check the path.") from None
             return None
         if stat.S_ISDIR(mode) and os.path.isfile(f"{path}/HEAD") and os.path.isdir(f"{path}/objects"):
@@ -169,6 +170,7 @@ class Files:
 
 
 def _path_of(url: str) -> str:
+    """The path in the URL of a source or of one of its items, which is always a `file:` URL."""
     path = os.fsdecode(unquote_to_bytes(url.removeprefix("file:")))
     if path.startswith("//"):
         path = path.removeprefix("//").removeprefix("localhost")
@@ -179,11 +181,11 @@ def _is_readable(path: str) -> bool:
     return is_zip(path) or is_tar(path) or media_type_of(os.path.basename(path)) is not None
 
 
-def _is_path(address: str) -> bool:
-    """Whether an address can only mean a path: no scheme, and nothing like a host's name in front."""
-    if address.startswith((".", "/", "~", "file:/")):
+def _is_path(place: Address) -> bool:
+    """Whether an address can only mean a path: no host's name in front."""
+    if place.scheme or place.text.startswith((".", "/", "~")):
         return True
-    first, slash, _ = address.partition("/")
+    first, slash, _ = place.text.partition("/")
     return bool(slash) and "." not in first and ":" not in first
 
 

@@ -6,9 +6,10 @@ not wait, and reading it would have no end.
 
 import errno
 import os
+from pathlib import Path
 from stat import S_ISREG
 
-__all__ = ["open_file", "read_at_most"]
+__all__ = ["open_file", "read_at_most", "read_regular"]
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 # Files are mostly smaller, and read by one call; a larger piece would reserve memory for nothing.
@@ -36,3 +37,17 @@ def read_at_most(descriptor: int, limit_bytes: int) -> bytes:
         pieces.append(piece)
         limit_bytes -= len(piece)
     return b"".join(pieces)
+
+
+def read_regular(path: Path, *, limit_bytes: int) -> bytes:
+    """Return what is in a file that somebody named, up to a limit.
+
+    Raises `OSError` as the system does, and `ValueError` for a pipe, a device, a socket or a folder.
+    """
+    descriptor = open_file(os.fspath(path), follow=True)
+    if descriptor is None:
+        raise ValueError("it is no regular file")
+    try:
+        return read_at_most(descriptor, limit_bytes)
+    finally:
+        os.close(descriptor)

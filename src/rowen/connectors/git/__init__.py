@@ -22,6 +22,8 @@ __all__ = ["Git", "GitOptions"]
 class GitOptions(RepositoryOptions):
     """Options of a git repository."""
 
+    secret_neutral: ClassVar[frozenset[str]] = RepositoryOptions.secret_neutral | {"page_url"}
+
     cache: Path | None = Field(default=None, description="folder that keeps what was fetched; default: nothing is kept")
     limit_s: float = Field(default=1800.0, gt=0, description="longest time that one step of git may take")
     max_mirror_bytes: ByteSize = Field(

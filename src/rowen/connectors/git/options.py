@@ -1,7 +1,7 @@
 """The options that all repositories share."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ByteSize, Field
 
@@ -39,6 +39,8 @@ Reference = Annotated[str, AfterValidator(_referring)]
 
 class RepositoryOptions(Options):
     """What to read of a repository."""
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"ref", "path", "include", "exclude", "hidden"}
 
     ref: Annotated[str, AfterValidator(_named)] | None = Field(
         default=None, description="branch, tag or commit; default: the repository's own choice"

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from rowen.errors import BadUrlError, ConnectError, UsageError
 from rowen.fetch.credentials import resolve
 from rowen.fetch.guard import AddressGuard, address_refused, plain_name, refusal
+from rowen.model.address import Address
 from rowen.model.url import file_url
 from rowen.settings import Settings
 
@@ -36,7 +37,7 @@ class Remote(NamedTuple):
     @classmethod
     def parse(cls, url: str) -> "Remote":
         """The remote of a source's URL, `git+https://…` or plain."""
-        plain = url.removeprefix("git+")
+        plain = Address.of(url).text.removeprefix("git+")
         try:
             parts = urlsplit(plain)
             host, port = parts.hostname, parts.port
@@ -59,12 +60,13 @@ class Remote(NamedTuple):
 
 def recognise(address: str) -> str | None:
     """The source URL of what a user typed: `git+…`, an `https` URL that ends in `.git`, or a bare repository's path."""
-    if address.startswith("git+"):
-        return _checked(address)
-    if address.startswith(("https://", "http://")):
-        host = urlsplit(address).netloc.removeprefix("www.")
-        return _checked(f"git+{address}") if address.endswith(".git") and host != "github.com" else None
-    return _local(address)
+    place = Address.of(address)
+    if place.scheme.startswith("git+"):
+        return _checked(place.text)
+    if place.is_web:
+        host = urlsplit(place.text).netloc.lower().removeprefix("www.")
+        return _checked(f"git+{place.text}") if place.text.endswith(".git") and host != "github.com" else None
+    return _local(place) if address and place.is_file else None
 
 
 def _checked(address: str) -> str:
@@ -80,10 +82,13 @@ def _checked(address: str) -> str:
     return address.partition("#")[0].rstrip("/")
 
 
-def _local(address: str) -> str | None:
-    path = os.path.abspath(os.path.expanduser(address.removeprefix("file://")))  # noqa: PTH100, PTH111 (never raises)
+def _local(place: Address) -> str | None:
+    try:
+        path = os.path.abspath(place.path)  # noqa: PTH100 (never raises)
+    except ValueError:
+        return None
     is_repository = os.path.isfile(f"{path}/HEAD") and os.path.isdir(f"{path}/objects")  # noqa: PTH112, PTH113
-    return "git+" + file_url(os.fsencode(path)) if address and is_repository else None
+    return "git+" + file_url(os.fsencode(path)) if is_repository else None
 
 
 async def configuration(remote: Remote, token: str | None, settings: Settings) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The options of a repository on GitHub."""
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -23,6 +23,8 @@ Root = Annotated[str, AfterValidator(_root)]
 
 class GitHubOptions(RepositoryOptions):
     """What to read of a repository on GitHub, and where its API is."""
+
+    secret_neutral: ClassVar[frozenset[str]] = RepositoryOptions.secret_neutral | {"issues", "discussions", "releases"}
 
     wiki: bool = Field(default=False, description="also the pages of its wiki (needs the git program)")
     issues: bool = Field(default=False, description="also its issues, without their comments")

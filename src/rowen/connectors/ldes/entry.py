@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import os
-import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from rowen.connectors.base import Tools
+from rowen.connectors.files.opening import read_regular
 from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.options import WITHOUT_SHAPE, LdesOptions
 from rowen.connectors.ldes.page import StreamBody, StreamEntry, read_description, read_entry, read_shape
@@ -96,24 +95,30 @@ async def shape_in_file(options: LdesOptions, tools: Tools, client: StreamClient
         return None
     try:
         body = await asyncio.to_thread(_content, path)
-        given = StreamBody(body, path.as_uri(), None, None)
+    except (OSError, ValueError) as problem:
+        why = (problem.strerror if isinstance(problem, OSError) else None) or problem
+        raise _unread(path, f"{why}.") from None
+    given = StreamBody(body, path.as_uri(), None, None)
+    try:
         return await tools.parse(read_shape, given, given.url, await client.with_contexts(given))
-    except (OSError, FetchError, SourceError, ItemError) as problem:
-        raise SourceError(
-            f"The shape in {path} cannot be read: {problem} Nothing was asked for.",
-            hint="Correct the option shape, or leave it out.",
-        ) from problem
+    except FetchError as problem:
+        raise _unread(path, str(problem)) from None
+    except (SourceError, ItemError, ValueError):
+        # What a parser says may quote the file, and the error of a run is shown to whoever may read.
+        raise _unread(path, "it holds no SHACL shape that can be read.") from None
+
+
+def _unread(path: Path, why: str) -> SourceError:
+    return SourceError(
+        f"The shape in {path} cannot be read: {why} Nothing was asked for.",
+        hint="Correct the option shape, or leave it out.",
+    )
 
 
 def _content(path: Path) -> bytes:
-    """What a file holds; not of a pipe or a device, which may never end."""
-    # Without waiting: opening a pipe would last until somebody writes to it.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise SourceError("It is no file.")
-        body = file.read(_SHAPE_BYTES + 1)
+    body = read_regular(path, limit_bytes=_SHAPE_BYTES + 1)
     if len(body) > _SHAPE_BYTES:
-        raise SourceError(f"It has more than {_SHAPE_BYTES:,} bytes.")
+        raise ValueError(f"it has more than {_SHAPE_BYTES:,} bytes")
     return body
 
 

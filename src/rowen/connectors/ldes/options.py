@@ -1,19 +1,20 @@
 """What a user says about an event stream: its address and its options."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal
-from urllib.parse import unquote
 
 from pydantic import Field, field_validator
 
 from rowen.connectors.base import Options
 from rowen.connectors.catalog.options import web_url
+from rowen.model.address import Address
 
 __all__ = ["WITHOUT_SHAPE", "LdesOptions", "accept", "recognise"]
 
 
-_FILE = "file:"
+_ABSOLUTE = re.compile(r"file:(?://(?:localhost)?)?/(?!/)")
 WITHOUT_SHAPE = "none"
 """What the option `shape` says where members are to be read without one."""
 
@@ -22,6 +23,8 @@ class LdesOptions(Options):
     """Options of an event stream. `record_version` is raised when members are read into something else than before."""
 
     record_version: ClassVar[int] = 2
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {"versions", "order", "contexts"}
 
     versions: Literal["latest", "all"] = Field(
         default="latest", description="one item an object, as its latest version says it; or one a member"
@@ -45,14 +48,15 @@ class LdesOptions(Options):
     @field_validator("shape")
     @classmethod
     def _names_a_place(cls, shape: str | None) -> str | None:
-        if shape is not None and shape.startswith(_FILE) and not _path(shape).is_absolute():
+        # The text alone is judged: whether there is such a file is found out by the sync.
+        if shape is not None and _names_file(shape) and not _ABSOLUTE.match(Address.of(shape).text):
             raise ValueError("the path of a shape has to be absolute, since syncs begin in any folder")
         return shape
 
     @property
     def shape_file(self) -> Path | None:
         """Where the shape is, if it is a file of this machine."""
-        return _path(self.shape) if self.shape is not None and self.shape.startswith(_FILE) else None
+        return Path(Address.of(self.shape).path) if self.shape is not None and _names_file(self.shape) else None
 
     def reading(self) -> dict[str, Any]:
         """What a member is read into depends on these."""
@@ -68,10 +72,8 @@ class LdesOptions(Options):
         return {**self.reading(), "headers": self.headers, "contexts": self.contexts}
 
 
-def _path(shape: str) -> Path:
-    """The path of `file:/path` and of `file:///path`."""
-    rest = shape.removeprefix(_FILE)
-    return Path(unquote(rest[2:]) if rest.startswith("///") else rest)
+def _names_file(shape: str) -> bool:
+    return Address.of(shape).scheme == "file"
 
 
 def recognise(address: str) -> str | None:

@@ -1,7 +1,7 @@
 """Addresses of OAI-PMH repositories: the base URL, and under which URL a record is known."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
@@ -59,6 +59,8 @@ def _listed(value: Any) -> Any:
 
 class OaiOptions(CatalogOptions):
     """Options of kind `oai`; how many records come at once is the repository's choice."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"prefix", "sets"}
 
     prefix: str | None = option(
         default=None, pattern=r"^[A-Za-z0-9\-_.!~*'()]+$", description="the metadata format to ask for"

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import unquote
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
@@ -82,6 +83,8 @@ def is_root(body: bytes) -> bool:
 
 class OpenDataSoftOptions(CatalogOptions):
     """Options of kind `opendatasoft`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"filter"}
 
     api_key: str | None = option(default=None, pattern=r"^(env|file):\S+$", description="where the key is: env:NAME")
     filter: str | None = option(default=None, min_length=1, description="a condition in ODSQL")

@@ -6,6 +6,7 @@ import subprocess
 
 from rowen.connectors.packages.address import PackageAddress
 from rowen.errors import ConfigurationError
+from rowen.model.address import Address
 from rowen.programs import environment, find, isolated_python, run
 
 __all__ = ["registry_of"]
@@ -26,7 +27,7 @@ async def registry_of(address: PackageAddress) -> str:
     """The URL of the registry; it may hold a login."""
     look = _pip_index if address.ecosystem == "pypi" else _npm_registry
     url = await asyncio.to_thread(look, address.name)
-    if url is not None and url.startswith(("http://", "https://")):
+    if url is not None and Address.of(url).is_web:
         return url
     program = "pip" if address.ecosystem == "pypi" else "npm"
     raise ConfigurationError(

@@ -1,7 +1,7 @@
 """What may be chosen about a package."""
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -14,6 +14,8 @@ _ADDRESS = re.compile(r"https?://[^/?#@\s]+(?:[/?#]\S*)?", re.IGNORECASE)
 
 class PackageOptions(WebOptions):
     """Options of a package; those of a site hold for its documentation."""
+
+    secret_neutral: ClassVar[frozenset[str]] = WebOptions.secret_neutral | {"prereleases"}
 
     registry: str | None = Field(
         default=None, description="where packages are asked for, instead of pip's or npm's own"

@@ -1,7 +1,7 @@
 """Addresses of Socrata portals, and what a user can set."""
 
 import re
-from typing import Literal
+from typing import ClassVar, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
@@ -54,6 +54,8 @@ Sort = Literal["calendars", "charts", "datasets", "files", "filters", "forms", "
 
 class SocrataOptions(CatalogOptions):
     """Options of kind `socrata`."""
+
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"only"}
 
     app_token: str | None = option(
         default=None, pattern=r"^(env|file):\S+$", description="where the token is: env:NAME"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from rowen.connectors.catalog.dcat import item_url, unread_node
 from rowen.connectors.catalog.listing import Listing, ListingPage, Row, Tokens
@@ -49,6 +49,8 @@ class SparqlOptions(CatalogOptions):
     """Options of kind `sparql`; `language` is the one to prefer where a record has several."""
 
     # Datasets in one question: their names fill a query of some 20 kB; endpoints that fail are asked for fewer.
+    secret_neutral: ClassVar[frozenset[str]] = CatalogOptions.secret_neutral | {"graph", "catalogue"}
+
     page_size: int = option(default=256, ge=1, le=10_000, description="datasets to ask for at once")
     graph: str | None = option(
         default=None, check=_graph, description="the named graph to read, where it is not the default one"

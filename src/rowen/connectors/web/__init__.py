@@ -18,6 +18,7 @@ from rowen.errors import SourceError
 from rowen.fetch.client import Client
 from rowen.fetch.credentials import Credentials
 from rowen.fetch.robots import Robots, RobotsRules
+from rowen.model.address import Address
 from rowen.model.dates import http_date
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Skipped
 from rowen.model.url import canonical
@@ -45,15 +46,16 @@ class Web:
     @classmethod
     def recognise(cls, address: str) -> str | None:
         """A web address, also without its scheme."""
-        if "://" not in address and "." in address.partition("/")[0] and not address.startswith((".", "/", "~")):
-            address = f"https://{address}"
-        if not address.startswith(("http://", "https://")):
+        place = Address.of(address)
+        if not place.scheme and "." in address.partition("/")[0] and not address.startswith((".", "/", "~")):
+            place = Address.of(f"https://{address}")
+        if not place.is_web:
             return None
         try:
-            canonical(address)
+            canonical(place.text)
         except ValueError:
             return None
-        return address
+        return place.text
 
     @classmethod
     def covers(cls, url: str, options: WebOptions, addresses: Sequence[str]) -> bool:

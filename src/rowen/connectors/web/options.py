@@ -2,7 +2,7 @@
 
 import re
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, ByteSize, Field, field_validator, model_validator
 from turbohtml import parse_fragment
@@ -32,6 +32,25 @@ LINKS_VERSION = 2
 
 class WebOptions(Options):
     """Options of a site."""
+
+    secret_neutral: ClassVar[frozenset[str]] = Options.secret_neutral | {
+        "scope",
+        "include",
+        "exclude",
+        "robots",
+        "sitemap",
+        "llms",
+        "generated",
+        "markdown",
+        "hash_routes",
+        "select",
+        "ignore",
+        "rdfa",
+        "overviews",
+        "shapes",
+        "nonconforming",
+    }
+    text_or_file: ClassVar[frozenset[str]] = frozenset({"shapes"})
 
     scope: Literal["subpages", "host", "domain"] = Field(
         default="subpages", description="how far links are followed: below the start, on its host, on its domain"
