@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import parse
+from rowen.model.address import Address
 
 __all__ = [
     "Credentials",
@@ -122,7 +123,7 @@ def exposed_in(address: str) -> str | None:
     if user and not ((user["other"] or "").lower() == "ssh" and ":" not in user["user"]):
         return "a login"
     try:
-        query = urlsplit(address).query if "://" in address else ""
+        query = urlsplit(address).query if Address.of(address).scheme else ""
     except ValueError:
         return None
     return next((f"a credential, as {name}" for name, value in parse_qsl(query) if is_exposed(name, value)), None)

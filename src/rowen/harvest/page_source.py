@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rowen.connectors.base import Meter
-from rowen.connectors.files.opening import read_regular
+from rowen.connectors.opening import read_regular
 from rowen.errors import NotFoundError, RefusedError, SourceError, UsageError
 from rowen.model.item import Raw
 from rowen.model.url import file_url

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from rowen.connectors import registry
-from rowen.connectors.files.opening import read_regular
+from rowen.connectors.opening import read_regular
 from rowen.connectors.sendings import sendings
 from rowen.errors import RefusedError, UsageError
 from rowen.fetch.credentials import leaves, references

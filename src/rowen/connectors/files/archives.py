@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 from rowen.connectors.base import Tools
 from rowen.connectors.files.found import etag_of, fetched, shown, too_large
-from rowen.connectors.files.opening import open_file
 from rowen.connectors.files.reading import racy
 from rowen.connectors.files.selection import FilesOptions, Selection
+from rowen.connectors.opening import open_file
 from rowen.errors import ItemError, SourceError
 from rowen.model.generated import Built
 from rowen.model.item import Failed, Fetched

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 from rowen.connectors.files.globs import translate
-from rowen.connectors.files.opening import open_file, read_at_most
+from rowen.connectors.opening import open_file, read_at_most
 
 __all__ = ["Chain", "IgnoreRules", "ignored", "rules_above", "rules_of"]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rowen.connectors.base import Tools
 from rowen.connectors.files.found import etag_of
-from rowen.connectors.files.opening import open_file, read_at_most
+from rowen.connectors.opening import open_file, read_at_most
 from rowen.errors import ItemError
 
 __all__ = ["FileBody", "racy", "read_file"]

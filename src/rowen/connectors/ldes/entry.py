@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rowen.connectors.base import Tools
-from rowen.connectors.files.opening import read_regular
 from rowen.connectors.ldes.client import StreamClient, body_of
 from rowen.connectors.ldes.options import WITHOUT_SHAPE, LdesOptions
 from rowen.connectors.ldes.page import StreamBody, StreamEntry, read_description, read_entry, read_shape
 from rowen.connectors.ldes.shapes import Topology
 from rowen.connectors.ldes.stream import EventStream
+from rowen.connectors.opening import read_regular
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact

@@ -49,7 +49,7 @@ class Web:
         place = Address.of(address)
         if not place.scheme and "." in address.partition("/")[0] and not address.startswith((".", "/", "~")):
             place = Address.of(f"https://{address}")
-        if not place.is_web:
+        if not place.is_web or not place.text.startswith(f"{place.scheme}://"):
             return None
         try:
             canonical(place.text)
