@@ -61,6 +61,27 @@ def test_a_unit_starts_a_command_that_exists_and_may_do_little_else(path: Path) 
     assert path.read_text("utf-8").startswith(f"# /etc/systemd/system/{path.name}\n")
 
 
+def test_the_worker_is_confined_as_the_server_is() -> None:
+    worker, server = (dict(unit(DEPLOY / f"rowen-{name}.service")["Service"]) for name in ("worker", "serve"))
+    # What they do differs, and how much of it; what they may do to the machine must not.
+    own = {"ExecStart", "MemoryMax", "TimeoutStopSec"}
+
+    assert {key: value for key, value in worker.items() if key not in own} == {
+        key: value for key, value in server.items() if key not in own
+    }
+    assert server.keys() >= {
+        "CapabilityBoundingSet",
+        "NoNewPrivileges",
+        "PrivateDevices",
+        "PrivateTmp",
+        "ProtectHome",
+        "ProtectKernelTunables",
+        "ProtectSystem",
+        "RestrictAddressFamilies",
+        "RestrictSUIDSGID",
+    }
+
+
 def test_the_server_two_workers_and_the_database_start_in_order_and_are_looked_after() -> None:
     services = COMPOSE["services"]
 
