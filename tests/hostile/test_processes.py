@@ -20,6 +20,7 @@ from rowen.errors import ItemError, UsageError
 from rowen.harvest import answers, sandbox
 from rowen.harvest.prepare import Workers
 from tests.conftest import House
+from tests.hostile import inside
 from tests.hostile.clock import slowness
 from tests.hostile.watchdog import LIMIT_S, unblocked_loop
 
@@ -87,11 +88,6 @@ def test_syncing_the_folder_that_one_stands_in_runs_nothing_of_it(
     assert "created" in done.stdout
 
 
-def spied() -> dict[str, Any]:
-    """What a worker sees of its surroundings."""
-    return {"folder": str(Path.cwd()), "path": sys.path, "names": sorted(os.environ)}
-
-
 async def test_a_worker_has_no_keys_and_stands_in_a_neutral_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -101,7 +97,7 @@ async def test_a_worker_has_no_keys_and_stands_in_a_neutral_folder(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    seen = await in_worker(spied)
+    seen = await in_worker(inside.spied)
 
     assert seen["folder"] == programs.NEUTRAL_FOLDER
     assert str(tmp_path) not in seen["path"]
@@ -113,41 +109,9 @@ async def in_worker(function: Any, *arguments: Any) -> Any:
     """Call a function of the tests where hostile bytes are read."""
     workers = Workers(1)
     try:
-        return await workers.call(function, "x" * 100_000, *arguments) if arguments else await _plain(workers, function)
+        return await workers.call(function, "x" * 100_000, *arguments)
     finally:
         await workers.close()
-
-
-async def _plain(workers: Workers, function: Any) -> Any:
-    return await workers.call(_ignoring, function, "x" * 100_000)
-
-
-def _ignoring(function: Any, _: str) -> Any:
-    return function()
-
-
-def attempt_to_write(_: str, path: str) -> str:
-    return _tried(lambda: Path(path).write_text("x"))
-
-
-def attempt_to_read(_: str, path: str) -> str:
-    return _tried(lambda: Path(path).read_text())
-
-
-def attempt_to_connect(_: str, port: int) -> str:
-    return _tried(lambda: socket.create_connection(("127.0.0.1", port), timeout=5))
-
-
-def attempt_to_run(_: str, program: str) -> str:
-    return _tried(lambda: subprocess.run([program], check=True, timeout=5))
-
-
-def _tried(deed: Any) -> str:
-    try:
-        deed()
-    except OSError as problem:
-        return type(problem).__name__
-    return "done"
 
 
 needs_locks = pytest.mark.skipif(sys.platform != "linux", reason="these locks are Linux's")
@@ -157,16 +121,16 @@ needs_locks = pytest.mark.skipif(sys.platform != "linux", reason="these locks ar
 async def test_a_worker_can_neither_write_nor_read_what_is_not_python_s(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
 
-    assert await in_worker(attempt_to_write, str(tmp_path / "new")) == "PermissionError"
-    assert await in_worker(attempt_to_read, str(tmp_path / "secret")) == "PermissionError"
+    assert await in_worker(inside.attempt_to_write, str(tmp_path / "new")) == "PermissionError"
+    assert await in_worker(inside.attempt_to_read, str(tmp_path / "secret")) == "PermissionError"
     assert not (tmp_path / "new").exists()
 
 
 @needs_locks
 async def test_a_worker_can_neither_connect_nor_start_a_program() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        assert await in_worker(attempt_to_connect, listening.getsockname()[1]) == "PermissionError"
-    assert await in_worker(attempt_to_run, "/bin/true") == "PermissionError"
+        assert await in_worker(inside.attempt_to_connect, listening.getsockname()[1]) == "PermissionError"
+    assert await in_worker(inside.attempt_to_run, "/bin/true") == "PermissionError"
 
 
 @needs_locks
@@ -179,25 +143,11 @@ def test_all_locks_hold_on_this_kernel() -> None:
     assert set(done.stdout.split()) >= (expected if os.environ.get("CI") else {"limits"}), sandbox.__doc__
 
 
-class Evil:
-    """An answer that would run a program in the parent."""
-
-    def __init__(self, command: str) -> None:
-        self.command = command
-
-    def __reduce__(self) -> Any:
-        return os.system, (self.command,)
-
-
-def answer_evil(_: str, command: str) -> Any:
-    return Evil(command)
-
-
 async def test_a_worker_that_was_taken_over_does_not_get_out_through_its_answer(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
 
     with pytest.raises(ItemError, match="crashed"):
-        await in_worker(answer_evil, f"touch {trace}")
+        await in_worker(inside.answer_evil, f"touch {trace}")
 
     assert not trace.exists()
 
@@ -212,29 +162,20 @@ def test_only_facts_are_unpickled(name: str) -> None:
         answers.unpickle(evil, "rowen")
 
 
-def raise_on_purpose(_: str, kind: str) -> None:
-    raise UsageError("no", hint="try") if kind == "ours" else UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad")
-
-
 async def test_what_a_function_raises_on_purpose_comes_back_whole() -> None:
     with pytest.raises(UsageError, match="no") as ours:
-        await in_worker(raise_on_purpose, "ours")
+        await in_worker(inside.raise_on_purpose, "ours")
     with pytest.raises(UnicodeDecodeError, match="bad"):
-        await in_worker(raise_on_purpose, "python's")
+        await in_worker(inside.raise_on_purpose, "python's")
 
     assert ours.value.hint == "try"
-
-
-def spin(_: str) -> None:
-    while True:
-        pass
 
 
 async def test_a_function_that_never_ends_costs_its_call_and_nothing_else() -> None:
     workers = Workers(1, time_limit_s=3)
     try:
         with pytest.raises(ItemError, match="took longer"):
-            await workers.call(spin, "x" * 100_000)
+            await workers.call(inside.spin, "x" * 100_000)
         assert await workers.call(len, "x" * 100_000) == 100_000
     finally:
         await workers.close()
