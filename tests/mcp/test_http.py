@@ -1,6 +1,7 @@
 """Over HTTP: the server knows who asks, and what may be done depends on them."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -93,3 +94,38 @@ async def test_the_server_has_a_page_for_models_that_find_it(house):
     assert "- [barn-100](<https://example.org/xxx" in told.text
     assert "more sources: call `list_sources`." in told.text
     assert len(told.text) < 7_000
+
+
+async def test_every_address_of_ours_in_llms_txt_answers(library):
+    async with library(port=0) as rowen, served(rowen) as (http, _):
+        page = (await http.get("/llms.txt")).text
+        named = [url for url in re.findall(r"<([^>]+)>", page) if url.startswith(str(http.base_url))]
+        answered = {}
+        async with asyncio.timeout(LONG_S):
+            for url in named:
+                if url.endswith("/mcp"):
+                    async with connected(url, None) as client:
+                        answered[url] = 200 if (await client.list_tools()).tools else 0
+                else:
+                    answered[url] = (await http.get(url)).status_code
+
+    assert answered == dict.fromkeys(named, 200)
+    assert len(named) == 3
+
+
+async def test_a_stream_on_which_nothing_would_ever_be_sent_is_not_begun(library):
+    async with library(port=0) as rowen, served(rowen) as (http, _):
+        for method in ("GET", "DELETE"):
+            async with http.stream(method, "/mcp", headers={"Accept": "text/event-stream"}) as answer:
+                assert answer.status_code == 405
+                assert answer.headers["allow"] == "POST"
+
+
+async def test_llms_txt_names_no_protocol_that_the_server_does_not_speak(library, monkeypatch):
+    monkeypatch.setattr("rowen.server.assistants.find_spec", lambda _: None)
+    async with library(port=0) as rowen, served(rowen) as (http, _):
+        page = (await http.get("/llms.txt")).text
+        absent = await http.get("/mcp")
+
+    assert "/mcp" not in page
+    assert absent.status_code == 404

@@ -184,6 +184,24 @@ async def test_a_login_that_was_made_for_another_browser_is_none(house: House, p
     assert (replayed.status_code, me.status_code) == (401, 401)
 
 
+async def test_over_tls_a_login_is_begun_under_a_cookie_that_no_other_host_can_set(
+    house: House, provider: Provider
+) -> None:
+    async with door(house, **provider.settings, base="https://127.0.0.1:8400") as it:
+        left = await it.http.get("/login/oidc")
+        asked = dict(parse_qsl(urlsplit(left.headers["location"]).query))
+        name, _, value = left.headers["set-cookie"].partition(";")[0].partition("=")
+        provider.nonce = asked["nonce"]
+        it.http.cookies.clear()
+        planted = {"Cookie": f"rowen_login={value}"}
+        state = {"code": "c1", "state": asked["state"]}
+        forged = await it.http.get("/login/callback", params=state, headers=planted)
+        back = await it.http.get("/login/callback", params=state, headers={"Cookie": f"{name}={value}"})
+
+    assert name == "__Host-rowen_login"
+    assert (forged.status_code, back.status_code) == (401, 200)
+
+
 def test_a_provider_without_an_audience_or_roles_is_an_error_at_the_start(house: House) -> None:
     with pytest.raises(ConfigurationError, match="not for whom its tokens are meant"):
         assemble(Rowen(house.settings(oidc_issuer="https://id.example.org")), trusts_loopback=True)

@@ -212,6 +212,25 @@ async def test_a_browser_logs_in_with_a_token_and_its_cookie_is_strict(house: Ho
     assert (left.status_code, outside.status_code) == (303, 401)
 
 
+@pytest.mark.parametrize(("proto", "accepted"), [("https", "__Host-rowen_session"), ("http", "rowen_session")])
+async def test_over_tls_only_the_cookie_counts_that_no_other_host_can_set(
+    house: House, proto: str, accepted: str
+) -> None:
+    told = {"X-Forwarded-Proto": proto, "X-Forwarded-For": "203.0.113.9"}
+    async with door(house, client="10.0.0.1", trusts_loopback=False, proxies="10.0.0.0/8") as it:
+        made = await it.rowen.add_token("ada")
+        entered = await it.http.post("/login", data={"token": made.secret}, headers=told)
+        name, _, secret = entered.headers["set-cookie"].partition(";")[0].partition("=")
+        it.http.cookies.clear()
+        found = {}
+        for sent in ("rowen_session", "__Host-rowen_session"):
+            answer = await it.http.get("/api/v1/me", headers={**told, "Cookie": f"{sent}={secret}"})
+            found[sent] = answer.status_code
+
+    assert name == accepted
+    assert found == {"rowen_session": 401, "__Host-rowen_session": 401} | {accepted: 200}
+
+
 async def test_a_session_ends_with_its_token(house: House) -> None:
     async with door(house, **FAR) as it:
         made = await it.rowen.add_token("ada")

@@ -40,11 +40,11 @@ async def serve_stdio(
     await serve(settings, allow_writes=allow_writes, local_files=local_files, profile=profile)
 
 
-async def llms_txt(rowen: Rowen, *, base: str) -> str:
+async def llms_txt(rowen: Rowen, *, base: str, assistants: bool = True) -> str:
     """What a model should know of a server that it has found: for the route `/llms.txt`."""
     from rowen.mcp.llms import llms_txt
 
-    return await llms_txt(rowen, base=base)
+    return await llms_txt(rowen, base=base, assistants=assistants)
 
 
 def _missing(name: str | None) -> UsageError:

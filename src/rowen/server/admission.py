@@ -20,6 +20,7 @@ from rowen.server.problem_pages import wants_page
 from rowen.server.requests import (
     SAFE,
     client_of,
+    cookie_name,
     cookies_of,
     headers_of,
     host_of,
@@ -31,7 +32,7 @@ from rowen.server.requests import (
 )
 from rowen.service import Rowen
 
-__all__ = ["COOKIES", "LOCAL", "Admission"]
+__all__ = ["LOCAL", "SESSION", "Admission"]
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ LOCAL = Principal("local", Scope.ADMIN)
 """Who sits at this machine, where nobody else can reach us."""
 PUBLIC = Principal("public", Scope.READ)
 
-COOKIES = ("__Host-rowen_session", "rowen_session")
-"""The cookie of a session: over TLS under a name that no other host can set, else under its plain one."""
+SESSION = "rowen_session"
+"""The cookie of a session, by its plain name."""
 _PROBES = ("/healthz", "/readyz")
 _OWN = ("/login", "/login/oidc", "/login/callback", "/logout")
 # What a proxy adds. Where none is named, one that we do not know of stands between us and the world.
@@ -149,9 +150,11 @@ class Admission:
                 self._wrong.count(address)
                 raise UnauthenticatedError("The token is unknown, or has expired. Nothing was done.", hint=_HINT)
             return principal
+        # Over TLS the plain name counts for nothing: a neighbouring host can set it.
+        wanted = cookie_name(scope, SESSION)
         for name, value in cookies_of(scope):
-            if name in COOKIES and (held := await self._rowen.of_session(value)):
-                return held
+            if name == wanted and (session := await self._rowen.of_session(value)):
+                return session
         if self._trusts_loopback and _is_local(scope):
             return LOCAL
         if self._rowen.settings.public_read:

@@ -25,7 +25,8 @@ class Assistants:
     def routes(self) -> list[BaseRoute]:
         """The routes of this door."""
         routes: list[BaseRoute] = [Route("/llms.txt", self._llms_txt, methods=["GET"])]
-        return routes if self._app is None else [*routes, Route("/mcp", self._app)]
+        # GET would open a stream on which nothing is ever sent: requests stand by themselves.
+        return routes if self._app is None else [*routes, Route("/mcp", self._app, methods=["POST"])]
 
     def end_streams(self) -> None:
         """Let those end who listen for changes."""
@@ -39,4 +40,5 @@ class Assistants:
 
     async def _llms_txt(self, request: Request) -> PlainTextResponse:
         base = self._rowen.settings.public_url or str(request.base_url)
-        return PlainTextResponse(await mcp.llms_txt(self._rowen, base=base), media_type="text/markdown")
+        page = await mcp.llms_txt(self._rowen, base=base, assistants=self._app is not None)
+        return PlainTextResponse(page, media_type="text/markdown")

@@ -9,9 +9,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rowen.model.access import NewSession
-from rowen.server.admission import COOKIES, allowed_next
+from rowen.server.admission import SESSION, allowed_next
 from rowen.server.limits import Buckets
-from rowen.server.requests import place_of
+from rowen.server.requests import cookie_name, place_of
 from rowen.service import Rowen
 
 __all__ = ["login_routes"]
@@ -64,9 +64,8 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         return answer
 
     async def log_out(request: Request) -> Response:
-        for name in COOKIES:
-            if secret := request.cookies.get(name):
-                await rowen.close_session(secret)
+        if secret := request.cookies.get(cookie_name(request.scope, SESSION)):
+            await rowen.close_session(secret)
         answer = RedirectResponse(request.scope.get("root_path", "") + "/login", 303)
         _set_cookie(answer, request, "", 0)
         return answer
@@ -79,7 +78,8 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         return answer
 
     async def come_back(request: Request) -> Response:
-        state, nonce, verifier, wanted = [*request.cookies.get(_PENDING, "").split(".", 3), "", "", "", ""][:4]
+        pending = cookie_name(request.scope, _PENDING)
+        state, nonce, verifier, wanted = [*request.cookies.get(pending, "").split(".", 3), "", "", "", ""][:4]
         told = request.query_params
         session = await rowen.finish_login(
             code=told.get("code", ""),
@@ -93,7 +93,7 @@ def login_routes(rowen: Rowen) -> list[BaseRoute]:
         address = escape(request.scope.get("root_path", "") + allowed_next(wanted))
         answer = HTMLResponse(_ONWARD.format(address=address), headers={"Cache-Control": "no-store"})
         _set_cookie(answer, request, session.secret, _left_s(session))
-        answer.delete_cookie(_PENDING, path="/")
+        answer.delete_cookie(pending, path="/", secure=request.url.scheme == "https", httponly=True, samesite="lax")
         return answer
 
     return [
@@ -113,8 +113,8 @@ def _back_to(request: Request, rowen: Rowen) -> str:
 
 def _keep(answer: Response, request: Request, value: str) -> None:
     """What proves that this browser began the login; lax, since another site leads back to us."""
-    is_safe = request.url.scheme == "https"
-    answer.set_cookie(_PENDING, value, max_age=_PENDING_S, path="/", secure=is_safe, httponly=True, samesite="lax")
+    name, is_safe = cookie_name(request.scope, _PENDING), request.url.scheme == "https"
+    answer.set_cookie(name, value, max_age=_PENDING_S, path="/", secure=is_safe, httponly=True, samesite="lax")
 
 
 def _left_s(session: NewSession) -> int:
@@ -124,7 +124,7 @@ def _left_s(session: NewSession) -> int:
 def _set_cookie(answer: Response, request: Request, secret: str, left_s: int) -> None:
     """Over TLS the name begins with `__Host-`: browsers take it only with Secure, Path=/ and no domain."""
     is_safe = request.url.scheme == "https"
-    name = COOKIES[0] if is_safe else COOKIES[1]
+    name = cookie_name(request.scope, SESSION)
     answer.set_cookie(name, secret, max_age=left_s, path="/", secure=is_safe, httponly=True, samesite="strict")
 
 

@@ -12,6 +12,8 @@ __all__ = [
     "REQUEST_ID",
     "SAFE",
     "client_of",
+    "cookie_name",
+    "cookies_of",
     "headers_of",
     "host_of",
     "is_loopback",
@@ -77,6 +79,11 @@ def is_loopback(host: str) -> bool:
 def is_address(host: str) -> bool:
     """Whether a host is given as an address; no page of a stranger can be made to call us by one of ours."""
     return _address(host) is not None
+
+
+def cookie_name(scope: Scope, name: str) -> str:
+    """The name of a cookie of ours: over TLS with `__Host-`, which browsers take from no other host."""
+    return f"__Host-{name}" if scope.get("scheme") == "https" else name
 
 
 def _host(value: str) -> str:
