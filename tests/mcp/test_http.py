@@ -58,7 +58,7 @@ async def test_who_may_read_searches_and_hears_of_changes_and_who_may_write_sync
     assert (told.uri, rest) == (uri, [])
     assert not subscribes
     assert (synced.structured_content["status"], synced.structured_content["updated"]) == ("completed", 1)
-    assert audit == [("read", "/mcp/sync_source", 403), ("write", "/mcp/sync_source", 200)]
+    assert audit == [("token:read", "/mcp/sync_source", 403), ("token:write", "/mcp/sync_source", 200)]
 
 
 async def test_nobody_asks_without_a_token_and_nobody_writes_where_that_was_not_allowed(library):

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from joserfc import jwt
+from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OctKey
 
 from rowen.errors import ConfigurationError
@@ -72,9 +72,8 @@ class Provider:
         roles = {"realm_access": {"roles": ["staff", "editors"]}}
         told = {"iss": self.url, "aud": "rowen", "sub": "u1", "exp": int(time.time()) + 600, **roles, **claims}
         header = {"alg": algorithm, "kid": (key or self.key).kid or "one"}
-        return jwt.encode(
-            header, {k: v for k, v in told.items() if v is not None}, key or self.key, algorithms=[algorithm]
-        )
+        body = json.dumps({k: v for k, v in told.items() if v is not None}).encode()
+        return jws.serialize_compact(header, body, key or self.key, algorithms=[algorithm])
 
 
 @pytest.fixture
@@ -91,11 +90,12 @@ async def status(it: Door, token: str) -> int:
 
 async def test_a_signed_token_names_a_person_with_the_most_that_its_roles_may(house: House, provider: Provider) -> None:
     async with door(house, **provider.settings) as it:
-        headers = {"Authorization": f"Bearer {provider.token(email='ada@example.org', aud=['other', 'rowen'])}"}
+        token = provider.token(email="ada@example.org", email_verified=True, aud=["other", "rowen"])
+        headers = {"Authorization": f"Bearer {token}"}
         me = await it.http.get("/api/v1/me", headers=headers)
         again = await it.http.get("/api/v1/me", headers=headers)
 
-    assert (me.json(), again.status_code) == ({"name": "ada@example.org", "scope": "write"}, 200)
+    assert (me.json(), again.status_code) == ({"name": "email:ada@example.org", "scope": "write"}, 200)
     assert provider.asked == ["/.well-known/openid-configuration", "/keys"]
 
 
@@ -139,13 +139,79 @@ async def test_a_key_that_is_new_is_found_and_an_unreachable_provider_lets_nobod
     assert (first, second, down) == (200, 200, 401)
 
 
+async def test_nobody_takes_the_name_of_another_caller(house: House, provider: Provider) -> None:
+    people = [
+        {"email": "root@example.org", "email_verified": True},
+        {"email": "root@example.org"},
+        {"email": "root@example.org", "email_verified": "true"},
+        {"sub": "root@example.org"},
+        *({"sub": name, "email": name} for name in ("local", "public", "ci", "token:ci", "email:root@example.org")),
+    ]
+    async with door(house, **provider.settings) as it:
+        headers = [await it.token("read", name) for name in ("ci", "local", "public", "root@example.org")]
+        headers += [{"Authorization": f"Bearer {provider.token(**claims)}"} for claims in people]
+        names = [(await it.http.get("/api/v1/me", headers=one)).json()["name"] for one in headers]
+
+    assert names[:4] == ["token:ci", "token:local", "token:public", "token:root@example.org"]
+    assert names[4:8] == ["email:root@example.org", "sub:u1", "sub:u1", "sub:root@example.org"]
+    assert names[8:] == ["sub:local", "sub:public", "sub:ci", "sub:token:ci", "sub:email:root@example.org"]
+
+
+async def test_a_session_of_an_earlier_version_has_the_name_of_its_token_or_ends(
+    house: House, provider: Provider
+) -> None:
+    async with door(house, **provider.settings) as it:
+        await it.http.post("/login", data={"token": (await it.rowen.add_token("ci", scope="write")).secret})
+        house.query("update access_session set name = 'ci' returning 1")
+        of_token = await it.http.get("/api/v1/me")
+        house.query("update access_session set name = 'local', token_id = null returning 1")
+        of_person = await it.http.get("/api/v1/me")
+
+    assert (of_token.json(), of_person.status_code) == ({"name": "token:ci", "scope": "write"}, 401)
+
+
+@pytest.mark.parametrize("expires", [10**18, 10**400, 1e308])
+async def test_a_token_that_ends_after_all_time_holds_until_then(
+    house: House, provider: Provider, expires: float
+) -> None:
+    async with door(house, **provider.settings) as it:
+        asked = await status(it, provider.token(exp=expires))
+        entered = await it.http.post("/login", data={"token": provider.token(exp=expires)})
+
+    assert (asked, entered.status_code) == (200, 303)
+
+
+async def test_a_signed_token_with_strange_claims_names_a_plain_name_or_nobody(
+    house: House, provider: Provider
+) -> None:
+    texts = ["", "\x00", "\ud800", "a\nb", "\u202ex", "x" * 300]
+    strange = [None, True, float("nan"), float("-inf"), -(10**400), *texts, [[]], {}]
+    async with door(house, **provider.settings) as it:
+        for claim in ("sub", "exp", "nbf", "iat", "iss", "aud", "email", "email_verified", "realm_access"):
+            for value in strange:
+                token = provider.token(**{"email": "ada@example.org", "email_verified": True, claim: value})
+                named, session = await it.rowen.identify(token), await it.rowen.open_session(token)
+                assert named is None or named.name in ("email:ada@example.org", "sub:u1"), (claim, value)
+                assert (named is None) == (session is None), (claim, value)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+async def test_deeply_nested_json_in_a_token_is_no_error_of_the_server(
+    house: House, provider: Provider, part: int
+) -> None:
+    parts = provider.token().split(".")
+    parts[part] = base64.urlsafe_b64encode(b"[" * 8000).decode().rstrip("=")
+    async with door(house, **provider.settings) as it:
+        assert await status(it, ".".join(parts)) == 401
+
+
 async def test_a_browser_logs_in_with_a_token_of_the_provider(house: House, provider: Provider) -> None:
     async with door(house, **provider.settings) as it:
         entered = await it.http.post("/login", data={"token": provider.token(), "next": "/"})
         me = await it.http.get("/api/v1/me")
         [(left_s,)] = house.query("select extract(epoch from expires_at - now())::int from access_session")
 
-    assert (entered.status_code, me.json()) == (303, {"name": "u1", "scope": "write"})
+    assert (entered.status_code, me.json()) == (303, {"name": "sub:u1", "scope": "write"})
     assert 500 < left_s <= 600
 
 
@@ -170,7 +236,7 @@ async def test_a_person_logs_in_at_the_provider_and_comes_back_with_a_session(
     assert (asked["client_id"], asked["redirect_uri"]) == ("rowen", "http://127.0.0.1:8400/login/callback")
     assert (asked["code_challenge"], provider.posted["client_secret"]) == (challenge, "s3cret")
     assert (forged.status_code, back.status_code, "url=/runs" in back.text) == (401, 200, True)
-    assert me.json() == {"name": "u1", "scope": "write"}
+    assert me.json() == {"name": "sub:u1", "scope": "write"}
 
 
 async def test_a_login_that_was_made_for_another_browser_is_none(house: House, provider: Provider) -> None:

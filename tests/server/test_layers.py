@@ -124,8 +124,8 @@ async def test_writes_are_written_down_with_who_and_from_where(house: House) -> 
         rest = await it.http.get(page.links["next"]["url"], headers=admin)
 
     [refused], [written] = page.json()["items"], rest.json()["items"]
-    assert (refused["principal"], refused["status"]) == ("eve", 403)
-    assert (written["principal"], written["status"], written["address"]) == ("ada", 404, "203.0.113.9")
+    assert (refused["principal"], refused["status"]) == ("token:eve", 403)
+    assert (written["principal"], written["status"], written["address"]) == ("token:ada", 404, "203.0.113.9")
     assert (written["method"], written["path"]) == ("POST", "/api/v1/sources/nobody/sync")
     assert written["request"] == done.headers["x-request-id"]
 
@@ -182,7 +182,7 @@ async def test_forwarded_headers_are_believed_from_named_proxies_only(house: Hou
             made = await it.rowen.add_token(f"at-{client}", scope="write")
             entered = await it.http.post("/login", data={"token": made.secret}, headers=told)
             await it.http.post("/api/v1/sources/x/sync", headers={**told, "Authorization": f"Bearer {made.secret}"})
-            [line] = await it.rowen.audit_log(principal=f"at-{client}")
+            [line] = await it.rowen.audit_log(principal=f"token:at-{client}")
             return line.address or "", "Secure" in entered.headers["set-cookie"]
 
     assert await address_and_cookie("10.1.2.3") == ("198.51.100.7", True)

@@ -148,8 +148,8 @@ async def test_the_command_serves_logs_as_json_and_ends_in_order(house: House) -
     lines: list[dict[str, Any]] = [json.loads(line) for line in rest.splitlines() if line.startswith("{")]
     [told] = [line for line in lines if line.get("path") == "/api/v1/me"]
 
-    assert (answer.json(), status) == ({"name": "ci", "scope": "write"}, 0)
-    assert (told["principal"], told["request"]) == ("ci", answer.headers["x-request-id"])
+    assert (answer.json(), status) == ({"name": "token:ci", "scope": "write"}, 0)
+    assert (told["principal"], told["request"]) == ("token:ci", answer.headers["x-request-id"])
     assert secret not in rest
 
 

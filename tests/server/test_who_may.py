@@ -207,7 +207,7 @@ async def test_a_browser_logs_in_with_a_token_and_its_cookie_is_strict(house: Ho
     assert (right.status_code, right.headers["location"]) == (303, "/runs")
     assert cookie.startswith("__Host-rowen_session=")
     assert all(flag in cookie for flag in ("HttpOnly", "SameSite=strict", "Secure", "Path=/"))
-    assert (inside.json(), stored[:2]) == ({"name": "ada", "scope": "write"}, ("ada", "write"))
+    assert (inside.json(), stored[:2]) == ({"name": "token:ada", "scope": "write"}, ("token:ada", "write"))
     assert made.secret not in cookie
     assert (left.status_code, outside.status_code) == (303, 401)
 

@@ -179,7 +179,7 @@ async def test_a_token_is_made_shown_once_and_revoked(house: House) -> None:
     assert "There is no token yet" in empty.text
     assert (made.status, made.headers["Cache-Control"], "application/json" in made.text) == (201, "no-store", False)
     assert principal is not None
-    assert (principal.name, principal.scope) == ("dashboard", "write")
+    assert (principal.name, principal.scope) == ("token:dashboard", "write")
     assert held.expires_at is not None
     assert (held.expires_at - held.created_at).days in (29, 30)
     assert [one.status for one in (twice, *odd)] == [403, 400, 400, 400, 400]

@@ -34,7 +34,12 @@ class Reach(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is asking: the name of a token or a person, and what they may do."""
+    """The caller of an operation, and what they may do.
+
+    The first part of a name says who vouches for the rest, so that no two callers share one: `token:…` for a token,
+    `email:…` for an address that the identity provider verified, `sub:…` for its own name of somebody; and `local` and
+    `public`.
+    """
 
     name: str
     scope: Scope

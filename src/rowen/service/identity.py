@@ -40,6 +40,9 @@ _LEEWAY_S = 60
 _DOCUMENT_BYTES = 500_000
 # 256 bits, as RFC 7636 recommends for a verifier.
 _SECRET_BYTES = 32
+# OpenID Connect allows `sub` 255 letters, SMTP an address 254.
+_LONGEST_SUBJECT = 255
+_LAST = datetime(9999, 1, 1, tzinfo=UTC)
 # As long as headers may be.
 _LONGEST_TOKEN = 16_000
 
@@ -115,12 +118,11 @@ class IdentityProvider:
         meant = audience if isinstance(audience, list) else [audience]
         if str(claims.get("iss", "")).rstrip("/") != self._issuer or self._audience not in meant:
             return None
-        until, subject = claims.get("exp"), claims.get("email") or claims.get("sub")
+        until, name = _moment(claims.get("exp")), _name(claims)
         scopes = [self._roles[role] for role in _roles(claims, self._claim) if role in self._roles]
-        if not isinstance(until, int | float) or not isinstance(subject, str) or not scopes:
+        if until is None or name is None or not scopes:
             return None
-        best = max(scopes, key=list(Scope).index)
-        return Principal(subject, best), datetime.fromtimestamp(until, UTC)
+        return Principal(name, max(scopes, key=list(Scope).index)), until
 
     async def _current_keys(self, *, fresh: bool) -> KeySet | None:
         """The provider's keys, asked for when they are old, or when a signature fits none of them."""
@@ -176,9 +178,25 @@ def _checked(token: str, keys: KeySet) -> dict[str, Any] | None:
     try:
         claims = jwt.decode(token, keys, algorithms=list(_ALGORITHMS)).claims
         jwt.JWTClaimsRegistry(leeway=_LEEWAY_S, exp={"essential": True}).validate(claims)
-    except (JoseError, ValueError, TypeError, KeyError):
+    except (JoseError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return claims
+
+
+def _name(claims: Mapping[str, Any]) -> str | None:
+    """What a person is called: by an address only if the provider has verified that it is theirs."""
+    is_verified = claims.get("email_verified") is True and isinstance(claims.get("email"), str)
+    kind = "email" if is_verified else "sub"
+    name = claims.get(kind)
+    is_plain = isinstance(name, str) and 0 < len(name) <= _LONGEST_SUBJECT and name.isprintable()
+    return f"{kind}:{name}" if is_plain else None
+
+
+def _moment(expires: Any) -> datetime | None:
+    """The time that a token ends; the last one there is, for a number that is no date."""
+    if isinstance(expires, bool) or not isinstance(expires, int | float) or expires != expires:
+        return None
+    return datetime.fromtimestamp(expires, UTC) if expires < _LAST.timestamp() else _LAST
 
 
 def _roles(claims: Mapping[str, Any], claim: str) -> list[str]:

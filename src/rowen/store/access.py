@@ -78,7 +78,7 @@ select name, scope, id from found
 async def of_token(c: Connection, digest: bytes) -> tuple[Principal, int] | None:
     """Who has this token, and its number; None for one that is unknown or has expired."""
     row = await one(c, _HOLDER, [digest])
-    return (Principal(row[0], Scope(row[1])), row[2]) if row else None
+    return (Principal(f"token:{row[0]}", Scope(row[1])), row[2]) if row else None
 
 
 async def add_session(
@@ -94,9 +94,18 @@ async def add_session(
     return ends
 
 
+# Sessions of earlier versions have bare names: that of a token is read from the token, a person logs in again.
+_SESSION = """
+select coalesce('token:' || token.name, session.name), session.scope
+  from access_session as session left join access_token as token on token.id = session.token_id
+ where session.hash = %s and session.expires_at > now()
+   and (token.id is not null or session.name like 'email:%%' or session.name like 'sub:%%')
+"""
+
+
 async def of_session(c: Connection, digest: bytes) -> Principal | None:
     """Whose session this is; None for one that is unknown or over."""
-    row = await one(c, "select name, scope from access_session where hash = %s and expires_at > now()", [digest])
+    row = await one(c, _SESSION, [digest])
     return Principal(row[0], Scope(row[1])) if row else None
 
 
