@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rowen import Checkpoint, Complete, Fetched, Known, Observation, SourceError, Unchanged
-from rowen.harvest import commit, run
+from rowen import Checkpoint, Complete, Fetched, Incomplete, Known, Observation, SourceError, Unchanged
+from rowen.harvest import commit, group, run
 from rowen.store import sources
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
@@ -131,6 +131,22 @@ async def test_the_place_of_a_walk_that_breaks_off_is_kept(
         run = await r.sync(ADDRESS, full=True)
 
     assert (run.status, moves) == ("partial", [2])
+
+
+async def test_a_checkpoint_that_waits_is_kept_by_items_that_have_none_of_their_own(
+    house: House, moves: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "MAX_ITEMS", 1)
+    async with house.open() as r:
+        shows(*walk(pages=2))
+        await r.sync(ADDRESS)
+        moves.clear()
+        place = Checkpoint("half way", notes={("room", "a"): 1})
+        shows(Unchanged(page(0).url), place, Fetched(page(1, "Other words.")), Incomplete("It went away."))
+        run = await r.sync(ADDRESS, full=True)
+
+    assert (run.status, run.tally.updated, moves) == ("partial", 1, ["half way"])
+    assert version_and_notes(house) == (None, ["a"])
 
 
 def version_and_notes(house: House) -> tuple[str | None, list[str]]:

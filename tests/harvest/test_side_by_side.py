@@ -97,6 +97,26 @@ async def test_a_refused_row_in_the_slow_group_costs_that_row_alone(house: House
     assert numbers(house) == ["2", "3"]
 
 
+async def test_the_cursor_waits_for_all_parts_of_a_group_with_a_refused_row(house: House) -> None:
+    async with house.open() as r:
+        await r.add(ADDRESS)
+        house.execute("""
+            alter table item add constraint no_one check (title <> 'Page 1');
+            create table moved_with (items bigint);
+            create function note_items() returns trigger language plpgsql as $$
+            begin
+                insert into moved_with select count(*) from item;
+                return new;
+            end $$;
+            create trigger note_items before update of cursor on source for each row execute function note_items();
+        """)
+        shows(*(Fetched(page(number)) for number in (1, 2, 3, 4)), Checkpoint(1), Complete())
+        run = await r.sync(ADDRESS)
+
+    assert (run.status, run.tally.created, run.tally.failed) == ("completed", 3, 1)
+    assert house.query("select items from moved_with") == [(3,)]
+
+
 @pytest.mark.parametrize(
     ("last", "held"),
     [
