@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rowen import Complete, Failed, Fetched, Page, UsageError
-from rowen.service.paging import decoded, encoded
+from rowen.service.paging import as_number, as_score, as_text, decoded, encoded
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
 
@@ -84,7 +84,7 @@ def test_what_is_no_cursor_is_told(text: str) -> None:
 def test_a_cursor_keeps_a_place_exactly() -> None:
     place = [0.1 + 0.2, 17, "näher"]
 
-    assert decoded(encoded("list", place), "list") == place
+    assert decoded(encoded("list", place), "list", as_score, as_number, as_text) == place
 
 
 def test_a_page_is_a_list() -> None:

@@ -18,7 +18,7 @@ from rowen.model.access import (
 )
 from rowen.model.page import Page
 from rowen.service.identity import IdentityProvider
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_number, decoded, page_of
 from rowen.store import access
 
 __all__ = ["TOKEN_PREFIX", "Access"]
@@ -143,7 +143,7 @@ class Access:
     ) -> Page[AuditLine]:
         """What was written through the server, newest first; `after` is the `next` of the page before."""
         listing = ["audit", principal]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_number)
         async with self._database.connection() as c:
             found = await access.audit_lines(
                 c, limit=limit + 1, before=place[0] if place else None, principal=principal

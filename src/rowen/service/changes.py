@@ -9,7 +9,7 @@ from rowen.errors import NotFoundError
 from rowen.harvest.engine import Engine
 from rowen.model.page import Page
 from rowen.model.run import Change
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_number, decoded, page_of
 from rowen.store import changes, runs
 
 __all__ = ["Changes"]
@@ -35,7 +35,7 @@ class Changes:
     ) -> Page[Change]:
         """The lines of the change log after a number, or since a moment; `after` is the `next` of the page before."""
         listing = ["changes", source]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_number)
         async with self._database.connection() as c:
             number = place[0] if place else await self._number(c, since)
             more = None if limit is None else limit + 1
@@ -59,7 +59,7 @@ class Changes:
         With a query, those about items that have its words; with a field, those in which that field of facts differs.
         """
         listing = ["newest", source, sorted(kinds), run, query, field]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_number)
         how: dict[str, Any] = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field}
         async with self._database.connection() as c:
             forgotten: NotFoundError | None = None

@@ -8,7 +8,7 @@ from rowen.model.hashes import Hash
 from rowen.model.library import HeldDeletion
 from rowen.model.page import Page
 from rowen.service.items import key_of
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_text, decoded, page_of
 from rowen.store import changes, held, missing, runs, sources, terms
 
 __all__ = ["Deletions"]
@@ -26,7 +26,7 @@ class Deletions:
     ) -> Page[HeldDeletion]:
         """What is held back, by source and URL; `after` is the `next` of the page before."""
         listing = ["held", source]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_text, as_text)
         async with self._database.connection() as c:
             if source is not None:
                 await sources.need(c, source)

@@ -35,7 +35,7 @@ from rowen.model.schema import Schema, SchemaRef
 from rowen.model.source import Source
 from rowen.service.carrying import check_fields, checked_rules, url_patterns
 from rowen.service.items import key_of
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_text, decoded, page_of
 from rowen.service.reach import refuse_local
 from rowen.service.schemas import resolve, schema_of
 from rowen.store import carried_schemas, runs, schemas
@@ -225,7 +225,7 @@ class Extractions:
         conditions = [Condition.parse(text) for text in where]
         name = None if schema is None else SchemaRef.parse(schema).name
         listing = ["extractions", name, sorted(sources), list(where)]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_text, as_text, as_text)
         start = (place[0], place[1], place[2]) if place else None
         found: list[Extraction] = []
         async with self._database.connection() as c:

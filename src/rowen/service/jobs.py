@@ -13,7 +13,7 @@ from rowen.model.health import Health
 from rowen.model.job import Job, JobEnd, JobState, LiveWorker, QueueDepth
 from rowen.model.page import Page
 from rowen.model.schema import SchemaRef
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_number, decoded, page_of
 from rowen.service.runs import Runs
 from rowen.store import carried_schemas, embeddings, health, jobs
 from rowen.store import sources as source_store
@@ -39,7 +39,7 @@ class Jobs:
     ) -> Page[Job]:
         """Jobs, newest first; `after` is the `next` of the page before."""
         listing = ["jobs", source, state]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_number)
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.need(c, source)

@@ -1,22 +1,33 @@
-"""Opaque cursors: where a list goes on, for the list that it was made by and for no other."""
+"""Opaque cursors: where a list goes on, for the list that it was made by and for no other.
+
+Nothing keeps a caller from writing a cursor, so that each part of a place is checked before it reaches a query.
+"""
 
 import binascii
 import json
+import math
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, TypeVar
 
 from rowen.errors import UsageError
 from rowen.model.hashes import canonical_json
+from rowen.model.outside import letters
 from rowen.model.page import Page
 
-__all__ = ["decoded", "encoded", "page_of"]
+__all__ = ["as_key", "as_moment", "as_number", "as_score", "as_text", "decoded", "encoded", "page_of"]
 
 T = TypeVar("T")
 
+_KEY = re.compile("[0-9a-f]{64}")
+
 # Guards against mix-ups, not against anybody: four bytes miss one in four billion.
 _DIGEST_BYTES = 4
+# A bigint of PostgreSQL.
+_LARGEST = 2**63 - 1
 
 
 def encoded(listing: Any, place: Sequence[Any]) -> str:
@@ -24,22 +35,63 @@ def encoded(listing: Any, place: Sequence[Any]) -> str:
     return urlsafe_b64encode(_digest(listing) + canonical_json(list(place))).decode().rstrip("=")
 
 
-def decoded(cursor: str | None, listing: Any) -> list[Any] | None:
-    """The place that a cursor stands for; raises `UsageError` for one of another list, or none at all."""
+def decoded(
+    cursor: str | None, listing: Any, *parts: Callable[[Any], Any], rest: Callable[[Any], Any] | None = None
+) -> list[Any] | None:
+    """The place that a cursor stands for: a value for each of its parts, and for what follows them.
+
+    Raises `UsageError` for a cursor of another list, or for none at all.
+    """
     if cursor is None:
         return None
     try:
         raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         place = json.loads(raw[_DIGEST_BYTES:])
-    except (binascii.Error, ValueError):
-        raise UsageError(
-            f"{cursor[:80]!r} is no cursor.", hint="Take the one that came with the page before."
-        ) from None
-    if raw[:_DIGEST_BYTES] != _digest(listing) or not isinstance(place, list):
-        raise UsageError(
-            "The cursor belongs to another list.", hint="Ask with the same filters as for the page before."
-        )
-    return place
+        is_of_this = raw[:_DIGEST_BYTES] == _digest(listing)
+        if is_of_this and isinstance(place, list):
+            readers = [*parts, *[rest] * (len(place) - len(parts))] if rest else parts
+            return [read(value) for read, value in zip(readers, place, strict=True)]
+    except (binascii.Error, ValueError, OverflowError, RecursionError):
+        is_of_this = True
+    if is_of_this:
+        raise UsageError(f"{cursor[:80]!r} is no cursor.", hint="Take the one that came with the page before.")
+    raise UsageError("The cursor belongs to another list.", hint="Ask with the same filters as for the page before.")
+
+
+def as_number(value: Any) -> int:
+    """A number of a row."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+        raise ValueError(value)
+    return value
+
+
+def as_score(value: Any) -> float:
+    """A number that a ranking orders by."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(value)
+    return float(value)
+
+
+def as_text(value: Any) -> str:
+    """A text that the database can hold."""
+    if not isinstance(value, str) or letters(value) != value:
+        raise ValueError(value)
+    return value
+
+
+def as_key(value: Any) -> str:
+    """The key of an item in hexadecimal digits."""
+    if not _KEY.fullmatch(as_text(value)):
+        raise ValueError(value)
+    return str(value)
+
+
+def as_moment(value: Any) -> datetime:
+    """A time with its zone."""
+    found = datetime.fromisoformat(as_text(value))
+    if found.tzinfo is None or not 1 < found.year < 9999:
+        raise ValueError(value)
+    return found
 
 
 def page_of(found: Sequence[T], limit: int | None, listing: Any, place: Callable[[T], Sequence[Any]]) -> Page[T]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rowen.errors import Hint, NotFoundError, RefusedError, RowenError, SourceGoneError, action
@@ -18,7 +17,7 @@ from rowen.model.run import Run
 from rowen.model.source import Source
 from rowen.model.twins import host_of
 from rowen.model.url import path_url
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_moment, as_number, as_text, decoded, page_of
 from rowen.service.sources import Announce, Sources
 from rowen.store import carried_schemas, due, quarantine, runs
 from rowen.store import sources as source_store
@@ -143,7 +142,7 @@ class Runs:
     async def recent(self, source: str | None = None, *, limit: int = 20, after: str | None = None) -> Page[Run]:
         """The last runs, newest first; `after` is the `next` of the page before."""
         listing = ["runs", source]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_number)
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.need(c, source)
@@ -158,8 +157,8 @@ class Runs:
     async def quarantine(self, source: str | None = None, *, limit: int = 100, after: str | None = None) -> Page[Case]:
         """What could not be read, with the reasons, newest trouble first; `after` is the `next` of the page before."""
         listing = ["quarantine", source]
-        place = decoded(after, listing)
-        start = (datetime.fromisoformat(place[0]), place[1], place[2]) if place else None
+        place = decoded(after, listing, as_moment, as_text, as_text)
+        start = (place[0], place[1], place[2]) if place else None
         async with self._database.connection() as c:
             if source is not None:
                 await source_store.need(c, source)

@@ -8,7 +8,7 @@ from rowen.model.page import Page
 from rowen.model.query import Query
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.model.source import one_or_more
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_number, decoded, page_of
 from rowen.store import saved
 from rowen.store import sources as source_store
 
@@ -52,7 +52,7 @@ class SavedSearches:
     async def newest_news(self, name: str, *, limit: int = 50, after: str | None = None) -> Page[SavedNews]:
         """The same, newest first; `after` is the `next` of the page before."""
         listing = ["saved news", name]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_number)
         await self._catch_up(name)
         async with self._database.connection() as c:
             held = await saved.get(c, name)

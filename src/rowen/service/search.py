@@ -13,7 +13,7 @@ from rowen.model.source import one_or_more
 from rowen.model.wording import percent
 from rowen.service.items import Items
 from rowen.service.narrowing import filters_of, plain_filters
-from rowen.service.paging import decoded, encoded
+from rowen.service.paging import as_number, as_score, as_text, decoded, encoded
 from rowen.service.question_vectors import QuestionVector, QuestionVectors
 from rowen.store import embeddings, search, terms, wanted
 from rowen.store import held as held_store
@@ -64,7 +64,7 @@ class Search:
         if not query:
             return Answer(notes=("There is no word to search for.",) if words.strip() else ())
         listing = ["search", words, sorted(sources or ()), version, meaning, limit, plain_filters(narrowing)]
-        start = _Start.of(decoded(after, listing))
+        start = _Start.of(decoded(after, listing, as_score, as_number, rest=as_text))
         began = time.perf_counter()
         question = await self._questions.vector_of(plain(words)) if meaning else QuestionVector(None)
         asked_s = time.perf_counter() - began

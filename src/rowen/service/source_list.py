@@ -10,7 +10,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.page import Page
 from rowen.model.source import Source
 from rowen.service.counts import KeptCounts
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_text, decoded, page_of
 from rowen.store import due, embeddings, sources, terms
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class SourceList:
 
         Their items are counted unless that is not wanted.
         """
-        place = decoded(after, _LISTING)
+        place = decoded(after, _LISTING, as_text)
         async with self._database.connection() as c:
             more = None if limit is None else limit + 1
             found = await sources.every(c, limit=more, after=place[0] if place else None)

@@ -12,7 +12,7 @@ from rowen.model.run import Run
 from rowen.model.standing import ItemLine, Savings, Situation, SwitchedOff, TroubleGroup
 from rowen.service.counts import KeptCounts
 from rowen.service.narrowing import filters_of, plain_filters
-from rowen.service.paging import decoded, page_of
+from rowen.service.paging import as_key, as_text, decoded, page_of
 from rowen.store import library, runs, sources, standing
 
 __all__ = ["Standings"]
@@ -53,7 +53,7 @@ class Standings:
     ) -> Page[Overview]:
         """How sources are doing, by name; `needing` those that somebody should look at."""
         listing = [_LISTING, named, needing]
-        place = decoded(after, listing)
+        place = decoded(after, listing, as_text)
         async with self._database.connection() as c:
             found = await library.overview(
                 c, after=place[0] if place else None, limit=limit + 1, named=named, needing=needing
@@ -101,12 +101,12 @@ class Standings:
         self, source: str, *, limit: int = 50, after: str | None = None, **narrowing: Unpack[Narrowing]
     ) -> Page[ItemLine]:
         """The items of a source, by URL; those of a very large one in no order that says anything."""
-        listing = ["items", source, plain_filters(narrowing)]
-        place = decoded(after, listing)
         counts = await self._counts.items()
         async with self._database.connection() as c:
             filters = await filters_of(c, [source], None, narrowing)
             by_url = sum(counts.get(one, 0) for one in filters.source_ids or ()) <= MOST_SORTED
+            listing = ["items" if by_url else "items by key", source, plain_filters(narrowing)]
+            place = decoded(after, listing, as_text if by_url else as_key)
             found = await standing.browse(c, filters, by_url=by_url, after=place[0] if place else None, limit=limit + 1)
         return page_of(found, limit, listing, lambda one: [one.place])
 
