@@ -10,7 +10,18 @@ import ada_url
 
 from rowen.model.hashes import Hash
 
-__all__ = ["SEGMENT", "address", "canonical", "file_url", "key", "quoted", "same_site", "trimmed", "without_session"]
+__all__ = [
+    "SEGMENT",
+    "address",
+    "canonical",
+    "file_url",
+    "key",
+    "quoted",
+    "same_site",
+    "segment",
+    "trimmed",
+    "without_session",
+]
 
 _TRACKING = re.compile(
     r"(?:utm_[a-z_]+|gclid|gbraid|wbraid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_gl)", re.IGNORECASE
@@ -57,6 +68,14 @@ def trimmed(written: str) -> str:
 def quoted(text: str, *, safe: str = "") -> str:
     """A text from outside as a part of a URL; also one with lone surrogates, which stays apart from all others."""
     return quote(text, safe=safe, errors="surrogatepass")
+
+
+def segment(text: str, *, safe: str = "") -> str:
+    """Return a text from outside as one segment of a path.
+
+    Dots alone would lead to another folder, also where they are percent-encoded once.
+    """
+    return quoted(text, safe=safe) if text.strip(".") else text.replace(".", "%252E")
 
 
 def canonical(url: str) -> str:

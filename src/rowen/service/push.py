@@ -23,7 +23,7 @@ from rowen.model.outside import letters
 from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
 from rowen.model.signatures import derived, is_hub_signed, is_webhook_signed, webhook_secret
 from rowen.model.source import Source
-from rowen.model.url import path_url
+from rowen.model.url import path_url, segment
 from rowen.service.github_push import sources_of
 from rowen.service.sources import Sources
 from rowen.store import push
@@ -82,7 +82,7 @@ class Push:
     async def access(self, name: str) -> list[PushAccess]:
         """Where senders of a source call, and what they sign with; whoever may ask this may have it."""
         source, key = await self._sources.get(name, counted=False), websub.key_of(self._engine.settings)
-        call = PushAccess("call", self._url(f"call/{source.name}"), self._call_secret(key, source))
+        call = PushAccess("call", self._url(f"call/{segment(source.name)}"), self._call_secret(key, source))
         if source.kind not in ("git", "github"):
             return [call]
         return [PushAccess("github", self._url("github"), self._github_secret(key)), call]

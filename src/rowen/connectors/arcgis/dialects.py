@@ -9,7 +9,7 @@ from rowen.connectors.catalog.rows import objects
 from rowen.errors import SourceError, SourceGoneError
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
-from rowen.model.url import SEGMENT, quoted
+from rowen.model.url import SEGMENT, quoted, segment
 
 __all__ = ["Found", "Hub", "Portal", "SearchDialect", "read"]
 
@@ -85,7 +85,7 @@ class Hub:
 
     def ask_for(self, identifier: str) -> str:
         """The question for one item."""
-        return f"{self.url}/{quoted(identifier, safe=SEGMENT)}"
+        return f"{self.url}/{segment(identifier, safe=SEGMENT)}"
 
     def understand_one(self, data: Any) -> list[Any]:
         """The item in an answer to that, alone or as the only one of a list."""

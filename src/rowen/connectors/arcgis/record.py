@@ -11,6 +11,7 @@ from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import size_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.catalog.text import plain
+from rowen.model.url import segment
 
 __all__ = ["dataset_of", "facts_of", "identifier_of", "steady"]
 
@@ -147,4 +148,4 @@ def _resources(facts: Json, page: str) -> Iterator[Resource]:
 def _data(identifier: str, page: str) -> str:
     """Where the file of an item is, in the portal of its page; the items of Hub are those of ArcGIS Online."""
     portal = page.partition(_ITEM_PAGE)[0] if _ITEM_PAGE in page else _ONLINE
-    return f"{portal}/sharing/rest/content/items/{identifier}/data" if identifier else ""
+    return f"{portal}/sharing/rest/content/items/{segment(identifier)}/data" if identifier else ""

@@ -55,7 +55,7 @@ def dataset_of(record: Mapping[str, Any], address: CkanAddress, *, language: str
         modified=iso(record.get("modified") or extras.get("modified")) or iso(record.get("metadata_modified")),
         spatial=_place(record, extras, said.language),
         temporal=_period(record, extras),
-        usual_page=f"{address.site}/dataset/{name or identifier}",
+        usual_page=address.item(name or identifier),
         name=name,
         resources=tuple(_resource(one, said.language) for one in _objects(record.get("resources"))),
         record_kind=_record_kind(record, extras),

@@ -76,7 +76,8 @@ class RepositoryAddress(NamedTuple):
 def recognise(address: str) -> str | None:
     """The source URL of `github:OWNER/REPO[@REF]`, of a URL at github.com, or of `github:` and a URL elsewhere."""
     rest = address.removeprefix("github:")
-    if rest != address and (short := _SHORT.fullmatch(rest)):
+    short = _SHORT.fullmatch(rest) if rest != address else None
+    if short and _NAME.fullmatch(short["owner"]) and _NAME.fullmatch(short["name"]):
         found: RepositoryAddress | None = RepositoryAddress(_GITHUB, short["owner"], short["name"], short["ref"] or "")
     else:
         found = RepositoryAddress.parse(

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote
 
 from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.options import GitHubOptions
@@ -14,6 +13,7 @@ from rowen.fetch.credentials import Credentials
 from rowen.fetch.response import Response
 from rowen.fetch.target import redact
 from rowen.formats.json import read_json
+from rowen.model.url import segment
 
 __all__ = ["RAW", "SHA", "GitHubApi", "RateLimitedError", "decoded"]
 
@@ -40,12 +40,12 @@ class GitHubApi:
         self._root = options.api_url or address.api
         self._token = options.token
         self._now = now
-        self._repository = f"{self._root}/repos/{quote(address.owner)}/{quote(address.name)}"
+        self._repository = f"{self._root}/repos/{segment(address.owner)}/{segment(address.name)}"
         self._pace(self._root, options.delay_s)
         raw = options.raw_url
         if raw is None and address.is_public and not options.api_url and not options.token:
             raw = "https://raw.githubusercontent.com"
-        self._raw = f"{raw}/{quote(address.owner)}/{quote(address.name)}" if raw else None
+        self._raw = f"{raw}/{segment(address.owner)}/{segment(address.name)}" if raw else None
         if raw:
             self._pace(raw, options.delay_s)
 

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote
 
 from rowen.connectors.git.listing import FoundBlob, Proof, RepositoryScope, TreeComparison, quoted
 from rowen.connectors.github.address import RepositoryAddress
@@ -17,6 +16,7 @@ from rowen.connectors.github.trees import Trees
 from rowen.errors import BodyTooLargeError, CircuitOpenError, SourceError, SourceGoneError
 from rowen.fetch.response import Response
 from rowen.model.item import Checkpoint, Failed, Incomplete, Observation, Skipped
+from rowen.model.url import segment
 
 __all__ = ["RepositoryFiles"]
 
@@ -67,7 +67,7 @@ class RepositoryFiles:
         for ref, path in self._places(cursor.get("ref")):
             etag = cursor.get("etag") if ref == cursor.get("ref") else None
             also = (_EMPTY, *_UNKNOWN)
-            response = await self._api.get(f"commits/{quote(ref, safe='')}", etag=etag, accept=SHA, also=also)
+            response = await self._api.get(f"commits/{segment(ref)}", etag=etag, accept=SHA, also=also)
             if response.status == _EMPTY:
                 return None
             if response.not_modified:
@@ -129,7 +129,7 @@ class RepositoryFiles:
         body = await self._api.raw(head.commit, quoted(found.path), max_bytes=limit)
         if body is not None and _is_blob(body, found.sha):
             return body
-        response = await self._api.get(f"git/blobs/{quote(found.sha, safe='')}", accept=RAW, max_bytes=limit)
+        response = await self._api.get(f"git/blobs/{segment(found.sha)}", accept=RAW, max_bytes=limit)
         if not _is_blob(response.body, found.sha):
             raise SourceError(f"GitHub sent something else than the blob {found.sha} of {found.url}.")
         return response.body

@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import quote
 
 from rowen.connectors.git.listing import RepositoryScope, TreeEntry
 from rowen.connectors.github.api import GitHubApi, decoded
 from rowen.errors import SourceError
+from rowen.model.url import segment
 
 __all__ = ["Trees"]
 
@@ -35,7 +35,7 @@ class Trees:
         return found
 
     async def _walk(self, tree: str, folder: str, depth: int) -> AsyncGenerator[list[TreeEntry]]:
-        rows, truncated = await self._rows(f"{tree}?recursive=1")
+        rows, truncated = await self._rows(tree, "?recursive=1")
         if not truncated:
             yield list(self._files(rows, folder))
             return
@@ -49,14 +49,14 @@ class Trees:
                     async for entries in below:
                         yield entries
 
-    async def _rows(self, tree: str) -> tuple[list[Any], bool]:
+    async def _rows(self, tree: str, query: str = "") -> tuple[list[Any], bool]:
         self._asked += 1
         if self._asked > MOST_TREES:
             raise SourceError(
                 f"The repository has more than {MOST_TREES:,} folders that GitHub does not list at once.",
                 hint="The options path, include and exclude choose a part of it.",
             )
-        response = await self._api.get(f"git/trees/{quote(tree, safe='?=')}")
+        response = await self._api.get(f"git/trees/{segment(tree)}{query}")
         answer = decoded(response)
         if not isinstance(answer, dict) or not isinstance(answer.get("tree"), list):
             raise SourceError(f"{response.url} answered with something that is no tree.")

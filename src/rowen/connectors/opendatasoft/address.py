@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.plain_options import option
-from rowen.model.url import quoted
+from rowen.model.url import quoted, segment
 
 __all__ = ["OpenDataSoftAddress", "OpenDataSoftOptions", "accept", "is_root", "recognise"]
 
@@ -54,7 +54,7 @@ class OpenDataSoftAddress:
 
     def part(self, identifier: str, *path: str) -> str:
         """The URL of something that belongs to a dataset."""
-        return "/".join([self.datasets, *(quoted(one, safe="@") for one in (identifier, *path))])
+        return "/".join([self.datasets, *(segment(one, safe="@") for one in (identifier, *path))])
 
 
 def recognise(address: str) -> str | None:

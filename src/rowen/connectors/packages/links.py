@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import SplitResult, urlsplit
 
+from rowen.model.url import segment
 from rowen.model.version import parse
 
 __all__ = ["changelog_of", "docs_of", "moving", "versioned"]
@@ -54,7 +55,7 @@ def versioned(url: str, version: str) -> list[str]:
     if parsed is None or not moving(url):
         return []
     short = ".".join(str(number) for number in (*parsed.release, 0)[:2])
-    names = dict.fromkeys((version, f"v{version}", short, f"v{short}"))
+    names = [segment(name, safe="!+") for name in dict.fromkeys((version, f"v{version}", short, f"v{short}"))]
     parts = urlsplit(url)
     return [parts._replace(path=_MOVING.sub(name, parts.path, count=1)).geturl() for name in names]
 

@@ -2,9 +2,9 @@
 
 import re
 from typing import Any
-from urllib.parse import quote
 
 from rowen.connectors.packages.release import Offer, Release, plain_text, table, texts
+from rowen.model.url import quoted, segment
 
 __all__ = ["NpmIndex"]
 
@@ -22,11 +22,11 @@ class NpmIndex:
 
     def project(self, name: str) -> str:
         """Where all releases are told."""
-        return f"{self._base}/{quote(name, safe='@')}"
+        return f"{self._base}/{quoted(name, safe='@')}"
 
     def release(self, name: str, version: str) -> str:
         """Where one release is told."""
-        return f"{self.project(name)}/{quote(version, safe='')}"
+        return f"{self.project(name)}/{segment(version)}"
 
     def is_answer(self, told: dict[str, Any]) -> bool:
         """Whether this is an answer of such a registry."""

@@ -1,9 +1,9 @@
 """The JSON answers of a Python package index."""
 
 from typing import Any
-from urllib.parse import quote
 
 from rowen.connectors.packages.release import Offer, Release, plain_text, table, texts
+from rowen.model.url import segment
 
 __all__ = ["PyPIIndex"]
 
@@ -21,11 +21,11 @@ class PyPIIndex:
 
     def project(self, name: str) -> str:
         """Where all releases are told."""
-        return f"{self._base}/pypi/{quote(name)}/json"
+        return f"{self._base}/pypi/{segment(name)}/json"
 
     def release(self, name: str, version: str) -> str:
         """Where one release is told."""
-        return f"{self._base}/pypi/{quote(name)}/{quote(version, safe='')}/json"
+        return f"{self._base}/pypi/{segment(name)}/{segment(version)}/json"
 
     def is_answer(self, told: dict[str, Any]) -> bool:
         """Whether this is an answer of such an index."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rowen.connectors.catalog.options import DocumentOptions, web_url
 from rowen.connectors.plain_options import option
-from rowen.model.url import quoted
+from rowen.model.url import quoted, segment
 
 __all__ = ["SdmxAddress", "SdmxOptions", "accept", "is_sdmx", "recognise"]
 
@@ -85,8 +85,7 @@ def is_sdmx(body: bytes) -> bool:
 
 
 def _segment(name: str) -> str:
-    """A name as one segment of a path, which dots alone are not."""
-    return quoted(name, safe="@:!$&+~") if name.strip(".") else name.replace(".", "%252E")
+    return segment(name, safe="@:!$&+~")
 
 
 class SdmxOptions(DocumentOptions):

@@ -13,6 +13,7 @@ from rowen.connectors.catalog.record_kinds import kind_named
 from rowen.connectors.catalog.resources import format_of
 from rowen.connectors.catalog.rows import Json, listed, objects, without
 from rowen.connectors.socrata.address import item
+from rowen.model.url import SEGMENT, segment
 
 __all__ = ["dataset_of", "identifier_of", "modified_of", "steady"]
 
@@ -62,7 +63,7 @@ def dataset_of(record: Json, site: str, *, language: str | None = None) -> Datas
         spatial=_told(told, _PLACES),
         temporal=_told(told, _PERIODS),
         landing_page=word(record.get("link")) or word(record.get("permalink")),
-        usual_page=f"{site}/d/{identifier}",
+        usual_page=item(site, identifier),
         resources=tuple(_resources(resource, site, identifier)),
         columns=_columns(resource),
         record_kind=kind_named([word(resource.get("type"))]),
@@ -99,14 +100,15 @@ def _columns(resource: Json) -> tuple[Column, ...]:
 
 
 def _resources(resource: Json, site: str, identifier: str) -> Iterator[Resource]:
+    name = segment(identifier, safe=SEGMENT)
     match word(resource.get("type")):
         case "dataset":
-            rows = f"{site}/api/views/{identifier}/rows"
+            rows = f"{site}/api/views/{name}/rows"
             yield Resource(f"{rows}.csv?accessType=DOWNLOAD", format="CSV", media_type="text/csv")
             yield Resource(f"{rows}.json?accessType=DOWNLOAD", format="JSON", media_type="application/json")
         case "map":
-            url = f"{site}/api/geospatial/{identifier}?method=export&format=GeoJSON"
+            url = f"{site}/api/geospatial/{name}?method=export&format=GeoJSON"
             yield Resource(url, format="GeoJSON", media_type="application/geo+json")
         case "file":
             media_type = word(resource.get("blob_mime_type"))
-            yield Resource(f"{site}/download/{identifier}", format=format_of(media_type), media_type=media_type)
+            yield Resource(f"{site}/download/{name}", format=format_of(media_type), media_type=media_type)

@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, embedder_price, guessed_tokens
+from rowen.enrich.gemini import HOME, model_name
 
 __all__ = ["Gemini"]
 
-HOME = "https://generativelanguage.googleapis.com/v1beta"
 DEFAULT_MODEL = "gemini-embedding-001"
 
 
@@ -19,7 +19,7 @@ class Gemini:
 
     def __init__(self, spec: Spec, tools: EmbedderTools) -> None:
         url = base_url(spec.url, HOME)
-        model = (spec.model or DEFAULT_MODEL).removeprefix("models/")
+        model = model_name(spec.model or DEFAULT_MODEL)
         settings = tools.settings
         self._spec = Spec(self.kind, model, spec.dimensions, url)
         self.name = f"gemini:{model}" + (f":{spec.dimensions}" if spec.dimensions else "")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from rowen.enrich.gemini import HOME, model_name
 from rowen.enrich.llm.base import Finish, ModelQuestion, ModelReply, ModelSpec, ModelTools
 from rowen.enrich.llm.remote import RemoteLanguageModel, with_schema
 from rowen.enrich.schemas.derivation import lenient
@@ -10,7 +11,6 @@ from rowen.model.ledger import TokenUsage
 
 __all__ = ["GeminiChat"]
 
-HOME = "https://generativelanguage.googleapis.com/v1beta"
 DEFAULT_MODEL = "gemini-2.5-flash-lite"
 _SCHEMA, _JSON = range(2)
 _ENDS: Mapping[str, Finish] = {"STOP": "done", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "done"}
@@ -22,7 +22,7 @@ class GeminiChat:
     kind: ClassVar[str] = "gemini"
 
     def __init__(self, tools: ModelTools, model: str | None = None) -> None:
-        chosen = (model or tools.settings.llm_model or DEFAULT_MODEL).removeprefix("models/")
+        chosen = model_name(model or tools.settings.llm_model or DEFAULT_MODEL)
         key = ("env:GEMINI_API_KEY", "x-goog-api-key", "{}")
         self._remote = RemoteLanguageModel(kind=self.kind, home=HOME, tools=tools, model=chosen, key=key)
         self.spec = ModelSpec(self.kind, chosen, self._remote.url)
