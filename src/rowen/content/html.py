@@ -18,7 +18,7 @@ from rowen.content.structured import facts_in
 from rowen.model.budget import spend
 from rowen.model.caps import LONGEST_ANCHOR
 from rowen.model.facts import FactsWanted
-from rowen.model.url import trimmed
+from rowen.model.url import runs_script, trimmed
 
 __all__ = ["HtmlPage", "read_page"]
 
@@ -52,7 +52,6 @@ _CALLOUTS = ",".join(f".{kind}>h3,.{kind}>h4" for kind in ("note", "tip", "warni
 _FARTHEST_SIBLING = 8
 _SECTIONS = ("section", "div", "header", "article", "hgroup")
 _FOLLOWED = ("http://", "https://", "file://")
-_SCRIPTED = ("javascript:", "data:", "vbscript:")
 
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 _CODE_CLASS = re.compile(r"(?:^|\s)(?:(?:highlight-source|highlight|language|lang)-|brush:\s?)([A-Za-z][\w+#.-]*)")
@@ -203,7 +202,7 @@ def _links(page: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if url.startswith(_FOLLOWED):
             rel = element.attr("rel")
             (unfollowed if rel and "nofollow" in rel.lower() else followed)[url] = None
-        elif url.lower().startswith(_SCRIPTED):
+        elif runs_script(url):
             del element.attrs["href"]
     return tuple(followed), tuple(unfollowed)
 

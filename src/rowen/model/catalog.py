@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from rowen.model.url import is_link
+
 __all__ = ["CatalogPage", "CatalogPlace", "ListedDataset"]
 
 
@@ -45,6 +47,11 @@ class ListedDataset:
         """A fact that is a text, if it is given."""
         value = self.facts.get(name)
         return value if isinstance(value, str) and value else None
+
+    def link(self, name: str) -> str | None:
+        """A fact that is an address, if it may be published as a link."""
+        value = self.said(name)
+        return value if value is not None and is_link(value) else None
 
     def listed(self, name: str) -> list[Any]:
         """A fact that is a list; empty if it is not given."""

@@ -9,6 +9,8 @@ import secrets
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from rowen.model.url import runs_script
+
 __all__ = ["address", "boundary", "fence", "fenced", "inline", "marked"]
 
 _BACKTICKS = re.compile(r"`+")
@@ -24,7 +26,9 @@ def inline(text: str) -> str:
 
 
 def address(url: str) -> str:
-    """A URL that ends where it should."""
+    """A URL that ends where it should; one that would run where it is followed is no link."""
+    if runs_script(url):
+        url = url.replace(":", "%3A", 1)
     return _NOT_IN_ADDRESS.sub(lambda found: quote(found[0], errors="replace"), url)
 
 

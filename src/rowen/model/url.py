@@ -15,8 +15,10 @@ __all__ = [
     "address",
     "canonical",
     "file_url",
+    "is_link",
     "key",
     "quoted",
+    "runs_script",
     "same_site",
     "segment",
     "trimmed",
@@ -44,6 +46,13 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
+_RUN = ("data:", "javascript:", "vbscript:")
+# Where catalogs say that files are, and what a browser or a mail program opens without running it. A `file:` address
+# names a file of whoever follows it.
+_LINKED = frozenset(
+    ("ftp", "ftps", "git", "gs", "http", "https", "mailto", "rsync", "s3", "sftp", "ssh", "svn", "tel", "ws", "wss")
+)
+
 # A parser drops controls at the ends of a URL, and cannot take what is no text: two URLs would become one, or none.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -63,6 +72,17 @@ def trimmed(written: str) -> str:
     if written.isprintable() and not written.startswith(" ") and not written.endswith(" "):
         return written
     return _BREAKS.sub("", written).strip(_IGNORED_AT_ENDS)
+
+
+def runs_script(written: str) -> bool:
+    """Whether who follows an address would run what it says, or show it as a page of the site that links to it."""
+    return trimmed(written).lower().startswith(_RUN)
+
+
+def is_link(written: str) -> bool:
+    """Whether an address may be published as a link: it names a place on a network."""
+    scheme, colon, _ = written.partition(":")
+    return bool(colon) and scheme.lower() in _LINKED
 
 
 def quoted(text: str, *, safe: str = "") -> str:

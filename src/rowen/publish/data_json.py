@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rowen.model.catalog import ListedDataset
+from rowen.model.url import is_link, runs_script
 
 __all__ = ["FOOT", "MEDIA_TYPE_JSON", "head", "written"]
 
@@ -30,6 +31,7 @@ def written(datasets: Iterable[ListedDataset], *, first: bool) -> bytes:
 
 
 def _dataset(listed: ListedDataset) -> dict[str, Any]:
+    licence = listed.said("licence") or ""
     told: dict[str, Any] = {
         "@type": "dcat:Dataset",
         "identifier": listed.said("identifier") or listed.url,
@@ -37,8 +39,8 @@ def _dataset(listed: ListedDataset) -> dict[str, Any]:
         "description": listed.text,
         "keyword": list(listed.tags),
         "modified": listed.said("modified") or listed.updated_at.isoformat(),
-        "landingPage": listed.said("landing_page"),
-        "license": listed.said("licence"),
+        "landingPage": listed.link("landing_page"),
+        "license": None if runs_script(licence) else licence or None,
         "issued": listed.said("issued"),
         "spatial": listed.said("spatial"),
         "temporal": listed.said("temporal"),
@@ -57,6 +59,6 @@ def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
         "description": resource.get("description"),
         "format": resource.get("format"),
         "mediaType": resource.get("media_type"),
-        "downloadURL": resource.get("url"),
+        "downloadURL": url if is_link(url := str(resource.get("url"))) else None,
     }
     return {name: value for name, value in told.items() if value}

@@ -7,6 +7,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 from rowen.model.catalog import CatalogPage, ListedDataset
 from rowen.model.publication import Publication
+from rowen.model.url import is_link
 from rowen.publish.addresses import PublicAddresses
 from rowen.publish.vocabulary import MEDIA_TYPE_TURTLE, TYPE, Thing, iri, moment_of, name, turtle, unnamed
 
@@ -58,7 +59,7 @@ def _dataset(listed: ListedDataset) -> Iterator[Triple]:
     yield told("dcterms:identifier", Literal(listed.said("identifier") or listed.url))
     for tag in listed.tags:
         yield told("dcat:keyword", _words(tag, listed.language))
-    if page := listed.said("landing_page"):
+    if page := listed.link("landing_page"):
         yield told("dcat:landingPage", iri(page))
     if publisher := listed.said("publisher"):
         agent = unnamed(listed.url, "publisher")
@@ -87,8 +88,8 @@ def _distribution(
     for fact, property_name in {**texts, "media_type": "dcat:mediaType"}.items():
         if value := resource.get(fact):
             yield Triple(node, name(property_name), Literal(str(value)))
-    if url := resource.get("url"):
-        yield Triple(node, name("dcat:accessURL"), iri(str(url)))
+    if is_link(url := str(resource.get("url"))):
+        yield Triple(node, name("dcat:accessURL"), iri(url))
     if licence:
         known = licence.startswith(_WEB)
         yield Triple(node, name("dcterms:license"), iri(licence) if known else Literal(licence))

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Triple, serialize
 
+from rowen.model.url import runs_script
+
 __all__ = ["MEDIA_TYPE_TURTLE", "TYPE", "Thing", "iri", "moment_of", "name", "turtle", "unnamed"]
 
 MEDIA_TYPE_TURTLE = "text/turtle; charset=utf-8"
@@ -43,11 +45,13 @@ TYPE = name("rdf:type")
 
 
 def iri(address: str) -> NamedNode:
-    """An address as an IRI; what none may hold is written in percent signs."""
+    """An address as an IRI; what none may hold, or what runs where it is followed, is written in percent signs."""
     try:
-        return NamedNode(address)
+        if not runs_script(address):
+            return NamedNode(address)
     except ValueError:
-        return NamedNode("urn:rowen:address:" + quote(address, safe=""))
+        pass
+    return NamedNode("urn:rowen:address:" + quote(address, safe=""))
 
 
 def moment_of(at: datetime) -> Literal:
