@@ -17,7 +17,7 @@ from aiohttp import web
 from tests.enrich.strictness import strict_problems
 from tests.portals.site import Site
 
-FENCE = re.compile(r"<(page-[0-9a-f]{12})>\n(.*)\n</\1>", re.DOTALL)
+FENCE = re.compile(r"<(page-[0-9a-f]{32})>\n(.*)\n</\1>", re.DOTALL)
 
 
 @dataclass

@@ -16,7 +16,7 @@ __all__ = ["address", "boundary", "fence", "fenced", "inline", "marked"]
 _BACKTICKS = re.compile(r"`+")
 _SIGNS = re.compile(r"[\\`\[\]<>#]")
 _NOT_IN_ADDRESS = re.compile(r"[\s<>`\\\x00-\x1f\x7f]")
-# Nobody who writes a page can guess one of four billion; at half, somebody with many pages could.
+# Drawn anew for each answer, and again if a text contains it: it can be neither searched for nor hit by chance.
 _BOUNDARY_BYTES = 4
 
 
