@@ -298,7 +298,7 @@ async def test_who_may_only_read_gets_no_contact_details(house: House) -> None:
             for scope in ("read", "write")
         ]
 
-    hidden = {"title": "Hay", "maintainer_email": "(hidden)", "contact": [{"hasEmail": "(hidden)", "fn": "Ada"}]}
+    hidden = {"title": "Hay", "maintainer_email": "(hidden)", "contact": [{"hasEmail": "(hidden)", "fn": "(hidden)"}]}
     assert seen == [hidden, record]
     told = [[(one["before"], one["after"]) for one in answer.json()["fields"]] for answer in changed]
     assert told[0] == [("(hidden)", "(hidden)")] * len(told[0])

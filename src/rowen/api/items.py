@@ -14,7 +14,7 @@ from rowen.model.access import Principal, Scope
 from rowen.model.library import Entry
 from rowen.service import Rowen
 from rowen.service.facts import fact
-from rowen.service.redaction import redacted
+from rowen.service.redaction import redacted, redacted_at
 
 __all__ = ["Link", "WhichSource", "router"]
 
@@ -113,12 +113,8 @@ async def compare_fields(
 
 def _hidden(change: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """A change without contact details: those below a field, and all of it where a part of its path names some."""
-    told = dict(change)
-    for side in ("before", "after"):
-        for part in change["path"].split("/"):
-            if side in told:
-                told[side] = redacted({part: told[side]}, keys)[part]
-    return told
+    sides = {side: redacted_at(change["path"], change[side], keys) for side in ("before", "after") if side in change}
+    return {**change, **sides}
 
 
 _RELATED = {"similar": [EXAMPLES["Hit"]], "twins": [{"url": "https://a.example.org/1", "title": "Hay", "source": "a"}]}
