@@ -251,6 +251,27 @@ async def test_an_item_that_arrives_and_is_gone_in_one_run_is_not_kept(house: Ho
     assert len(contents(house)) == 5
 
 
+async def test_items_that_arrive_and_are_gone_in_one_run_hold_no_other_deletions_back(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Complete())
+        arrived = range(30, 60)
+        run = await sync(r, *unchanged(*range(25)), *fetched(*arrived), Checkpoint(1), *gone(*arrived), Complete())
+
+    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (35, 0, 25)
+
+
+async def test_a_partial_run_that_deletes_forgets_no_failure_of_an_item_that_it_did_not_see(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(5)), Failed(page("broken").url, "It is broken."), Complete())
+        partial = await sync(r, *unchanged(0), *gone(1), Incomplete("It went away."))
+        after_partial = house.query("select url from quarantine")
+        await sync(r, *unchanged(0, 2, 3, 4), Complete())
+
+    assert (partial.status, partial.tally.deleted) == ("partial", 1)
+    assert after_partial == [(page("broken").url,)]
+    assert house.query("select url from quarantine") == []
+
+
 async def test_a_run_that_dies_before_it_deletes_leaves_that_to_the_next(house: House) -> None:
     """The cursor has moved past the source's word by then."""
 

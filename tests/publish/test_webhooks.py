@@ -302,18 +302,38 @@ async def test_the_error_of_the_earliest_change_that_failed_is_kept(house: House
     assert hook.last_error == "Error 1."
 
 
+async def test_what_each_of_two_processes_delivered_is_delivered(house: House, receiver: Receiver) -> None:
+    house.execute(LINES.format(4))
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver, since=0)
+        async with r._engine.database.connection() as c:
+            (webhook,) = await webhooks.every(c, "webhook")
+            batch = await webhooks.pending(c, webhook, limit=10)
+        for number in (2, 4):
+            telling = deliveries._Telling(r._engine, webhook, batch)
+            telling.note([webhooks.Attempt(number, 200, None, 0.1)])
+            await telling.write()
+        delivered = await r.deliver("team")
+
+    assert (delivered, sorted(receiver.accepted)) == (2, [1, 3])
+
+
 async def test_only_the_last_calls_of_a_receiver_are_kept(
     house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhooks, "_DELIVERIES_KEPT", 4)
     async with house.open(trust_database=True) as r:
+        await r.add_webhook("another team", f"{receiver.url}/hook", secret="env:HOOK_SECRET")
         await _hook(r, receiver)
-        for name in ("one", "two"):
-            await _grow(r, 3, name=name)
-            await r.deliver("team")
-        log = await r.deliveries("team", limit=100)
+        await _grow(r, 3, name="one")
+        for team in ("another team", "team"):
+            await r.deliver(team)
+        await _grow(r, 3, name="two")
+        await r.deliver("team")
+        log, of_the_other = await r.deliveries("team", limit=100), await r.deliveries("another team", limit=100)
 
     assert (len(log), {4, 5, 6} <= {delivery.number for delivery in log}) == (4, True)
+    assert {delivery.number for delivery in of_the_other} == {1, 2, 3}
 
 
 async def test_a_worker_calls_within_seconds_of_the_sync_and_a_dead_receiver_holds_nothing_up(
