@@ -113,8 +113,11 @@ async def compare_fields(
 
 def _hidden(change: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     """A change without contact details: those below a field, and all of it where a part of its path names some."""
-    sides = {side: redacted_at(change["path"], change[side], keys) for side in ("before", "after") if side in change}
-    return {**change, **sides}
+
+    def shown(part: str, value: Any) -> Any:
+        return redacted_at(change["path"], value, keys) if part in ("before", "after") else value
+
+    return {part: shown(part, value) for part, value in change.items()}
 
 
 _RELATED = {"similar": [EXAMPLES["Hit"]], "twins": [{"url": "https://a.example.org/1", "title": "Hay", "source": "a"}]}
