@@ -47,6 +47,7 @@ ERROR_CODES = {
     "job_silent": 500,
     "newer_database": 503,
     "not_found": 404,
+    "overloaded": 503,
     "portion_read": 500,
     "provider": 502,
     "provider_answer": 502,

@@ -8,7 +8,8 @@
     │   ├── BusyError          another live run has the source
     │   ├── NewerDatabaseError the database was made by a later program
     │   ├── RequestTooLargeError    more bytes than a door takes
-    │   ├── TooManyRequestsError    more than a door answers
+    │   ├── TooManyRequestsError    more than a door answers to one client
+    │   │   └── OverloadedError     more than it answers to all of them
     │   └── UnauthenticatedError    a door does not know who asks
     ├── StoreError             the database                                 exit 1
     │   ├── StoreUnavailableError   cannot be reached or started
@@ -92,6 +93,7 @@ __all__ = [
     "JobSilentError",
     "NewerDatabaseError",
     "NotFoundError",
+    "OverloadedError",
     "PortionReadError",
     "ProviderAnswerError",
     "ProviderDownError",
@@ -207,6 +209,12 @@ class TooManyRequestsError(RefusedError):
     def __init__(self, message: str = "", *, retry_in_s: float = 0.0, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.retry_in_s = retry_in_s
+
+
+class OverloadedError(TooManyRequestsError):
+    """All clients together sent more requests than a server answers; `retry_in_s` says when it answers again."""
+
+    http_status = 503
 
 
 class UnauthenticatedError(RefusedError):

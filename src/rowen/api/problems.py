@@ -104,12 +104,12 @@ def response_of(problem: RowenError, **more: Any) -> Response:
     """The answer to who asked for it."""
     told = problem_of(problem) | more
     headers = {"Cache-Control": "no-store"}
-    if problem.http_status == 401:
+    if told["status"] == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="rowen"'
     wait_s = getattr(problem, "retry_in_s", None)
     if wait_s:
         headers["Retry-After"] = str(max(1, round(wait_s)))
-    return Response(encoded(told), problem.http_status, headers, MEDIA_TYPE_PROBLEM)
+    return Response(encoded(told), told["status"], headers, MEDIA_TYPE_PROBLEM)
 
 
 def install(app: FastAPI) -> None:
@@ -151,7 +151,6 @@ async def _http_error(request: Request, problem: Exception) -> Response:
         case _:
             told = RefusedError(str(problem.detail))
     answer = response_of(told, status=problem.status_code)
-    answer.status_code = problem.status_code
     answer.headers.update(problem.headers or {})
     return answer
 

@@ -11,12 +11,12 @@ from rowen.api.problems import response_of
 from rowen.errors import RequestTooLargeError, RowenError, TooManyRequestsError, UsageError
 from rowen.server.requests import SAFE, headers_of
 
-__all__ = ["BodyLimit", "Buckets"]
+__all__ = ["BODY_S", "BodyLimit", "Buckets"]
 
 # Some hundred kB of memory; whoever is forgotten begins with a full bucket, as a new client does.
 _MOST_CLIENTS = 10_000
-# A phone on a train sends 5 MB in less; who needs longer keeps a place for nothing.
-_BODY_S = 30.0
+BODY_S = 30.0
+"""How long a body may take: a phone on a train sends 5 MB in less; who needs longer keeps a place for nothing."""
 _MINUTE_S = 60.0
 
 
@@ -69,7 +69,7 @@ class BodyLimit:
         if scope["type"] != "http" or scope["method"] in SAFE:
             return await self._app(scope, receive, send)
         try:
-            async with asyncio.timeout(_BODY_S):
+            async with asyncio.timeout(BODY_S):
                 body = await self._read(scope, receive)
         except TimeoutError:
             slow = UsageError("The body did not arrive in time. Nothing was done.")

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from rowen.settings.values import Networks
+
 __all__ = [
     "REQUEST_ID",
     "SAFE",
@@ -16,10 +18,13 @@ __all__ = [
     "cookies_of",
     "headers_of",
     "host_of",
+    "is_address",
     "is_loopback",
+    "is_within",
     "origin_host",
     "path_of",
     "place_of",
+    "place_of_address",
 ]
 
 REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
@@ -48,11 +53,24 @@ def client_of(scope: Scope) -> str:
 
 
 def place_of(scope: Scope) -> str:
-    """Who the address of a request stands for: of IPv6, all that one customer has."""
-    address = _address(client_of(scope))
+    """Who the address of a request stands for."""
+    return place_of_address(client_of(scope))
+
+
+def place_of_address(client: str) -> str:
+    """Who an address stands for: of IPv6, all that one customer has."""
+    address = _address(client)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
         return str(ipaddress.IPv6Network((address, _CUSTOMER_BITS), strict=False))
-    return client_of(scope)
+    return client
+
+
+def is_within(client: str, networks: Networks) -> bool:
+    """Whether an address lies in one of these networks."""
+    address = _address(client)
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    return address is not None and any(address in network for network in networks)
 
 
 def host_of(scope: Scope) -> str:

@@ -1,14 +1,17 @@
 """The HTTP server itself, on an address that may be asked by whom it reaches."""
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
 
+from rowen.concurrency import end
 from rowen.errors import ConfigurationError, RefusedError, StoreUnavailableError
 from rowen.hints import Hint, action
 from rowen.server.app import assemble
+from rowen.server.connections import ACCEPTED_AT_ONCE, OpenConnections, raise_file_limit
 from rowen.server.requests import is_loopback
 from rowen.service import Rowen
 from rowen.store.database import Patience
@@ -17,10 +20,17 @@ __all__ = ["HttpServer", "serve"]
 
 # Answers under way take less; what follows something has been told to end.
 _GRACE_S = 10
+_BACKLOG = 2048
 
 
 class HttpServer(uvicorn.Server):
     """uvicorn, without its own way with signals: who started it has one."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin; what is not accepted yet waits in the system, which has more room than what is accepted at once."""
+        await super().startup(sockets)
+        for listening in sockets or []:
+            listening.listen(_BACKLOG)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -44,8 +54,12 @@ async def serve(
     if not near:
         await _refuse_open(rowen, patience)
     doors = assemble(rowen, trusts_loopback=near, works=works)
+    connections = OpenConnections(settings, files=raise_file_limit())
     config = uvicorn.Config(
         doors.asgi,
+        http=connections.protocol,  # type: ignore[arg-type]
+        ws="none",
+        backlog=ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -62,7 +76,11 @@ async def serve(
     listening = _listen(settings.host, settings.port)
     with listening:
         started(_address(settings.host, listening.getsockname()[1]), stop)
-        await server.serve(sockets=[listening])
+        watch = asyncio.create_task(connections.watch())
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            await end([watch])
 
 
 async def _refuse_open(rowen: Rowen, patience: Patience | None) -> None:
@@ -89,7 +107,7 @@ async def _has_tokens(rowen: Rowen, patience: Patience | None) -> bool:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as problem:
         raise ConfigurationError(
             f"{_address(host, port)} cannot be listened on: {problem.strerror}.",

@@ -175,6 +175,14 @@ class Settings(_Declared):
     requests_per_minute: int = Field(default=600, ge=1, description="requests of one client that a process answers")
     # As much as a push may have. What is larger is no declaration of anything.
     request_limit_bytes: int = Field(default=5_000_000, ge=1000, description="largest request that the server takes")
+    # Headers fit into a few packets. At half of it, a phone that lost one of them twice is cut off; twice as much keeps
+    # a descriptor for who sends nothing.
+    header_limit_s: float = Field(default=10.0, gt=0, description="time for the headers of a request to the server")
+    # Each takes 40 kB and a descriptor, and most systems allow a thousand of these and more.
+    connections_at_once: int = Field(default=1000, ge=1, description="connections that the server has open at a time")
+    # An office behind one address: thirty browsers with six each. With half of it some of them wait; with twice as
+    # many, three addresses fill the server.
+    connections_per_address: int = Field(default=200, ge=1, description="connections of one address at a time")
     session_hours: float = Field(default=12.0, gt=0, description="how long a browser stays logged in")
     # A year covers one audit and the time until the next.
     audit_kept_days: float = Field(default=365, ge=1, description="how long it is kept who wrote what")
