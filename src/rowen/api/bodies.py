@@ -1,10 +1,12 @@
 """What requests may carry; a field that is not known is an error, so that a misspelt one is not ignored."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rowen.model.access import Scope
+from rowen.model.naming import LONGEST_NAME
+from rowen.model.outside import check_storable
 from rowen.model.run import ChangeKind
 
 __all__ = [
@@ -29,8 +31,7 @@ __all__ = [
     "WebhookBody",
 ]
 
-# As long as a name may be anywhere.
-_NAME = 100
+_Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 # A thousand at once: as many as a person looks through, and some.
 _MOST_URLS = 1000
 
@@ -43,6 +44,8 @@ _MOST_DECLARED = 10_000
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    _storable = model_validator(mode="before")(check_storable)
 
 
 class _Schedule(_Body):
@@ -65,7 +68,9 @@ class SourceBody(_Schedule):
     )
 
     address: str = Field(min_length=1, max_length=4000, description="a URL, `pypi:NAME`, `npm:NAME`; or a folder")
-    name: str | None = Field(default=None, min_length=1, max_length=_NAME, description="default: made from the address")
+    name: str | None = Field(
+        default=None, min_length=1, max_length=LONGEST_NAME, description="default: made from the address"
+    )
     kind: str | None = Field(default=None, description="which connector reads it; default: found out")
     options: dict[str, Any] = Field(default={}, description="options of the kind")
 
@@ -75,7 +80,7 @@ class SourceChangeBody(_Schedule):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"every": "1d"}})
 
-    name: str | None = Field(default=None, min_length=1, max_length=_NAME, description="its new name")
+    name: _Name | None = Field(default=None, description="its new name")
     options: dict[str, Any] = Field(default={}, description="options to change; null goes back to the default")
 
 
@@ -179,13 +184,15 @@ class ExtractBody(_Body):
     model: str | None = Field(default=None, description="another language model than that of the settings")
     force: bool = Field(default=False, description="ask the model although it answered before")
     instructions: str | None = Field(default=None, max_length=10_000, description="what the model is told beside")
-    max_chars: int | None = Field(default=None, ge=1, description="let it read only so much of the page")
+    max_chars: int | None = Field(
+        default=None, ge=1, le=_MOST_ITEMS, description="let it read only so much of the page"
+    )
     render: bool = Field(default=False, description="draw the page in a browser first")
     proxy: str | None = Field(default=None, max_length=4000, description="fetch it through this HTTP proxy")
     model_limit_s: float | None = Field(default=None, gt=0, description="seconds for an answer of the model")
     fetch_limit_s: float | None = Field(default=None, gt=0, description="seconds for the page")
     budget_usd: float | None = Field(default=None, ge=0)
-    budget_tokens: int | None = Field(default=None, ge=0)
+    budget_tokens: int | None = Field(default=None, ge=0, le=_MOST_ITEMS)
     dry_run: bool = Field(default=False, description="only tell about how many tokens it would take")
 
 
@@ -202,7 +209,7 @@ class ExtractSourceBody(_Body):
     model: str | None = Field(default=None, description="another language model than that of the settings")
     limit: int | None = Field(default=None, ge=1, le=_MOST_ITEMS, description="at most so many items")
     budget_usd: float | None = Field(default=None, ge=0, description="at most so much; the rest waits")
-    budget_tokens: int | None = Field(default=None, ge=0)
+    budget_tokens: int | None = Field(default=None, ge=0, le=_MOST_ITEMS)
     dry_run: bool = Field(default=False, description="only tell what it would take")
 
 
@@ -219,11 +226,13 @@ class CarryBody(_Body):
 
 
 class _ReceiverBody(_Body):
-    name: str = Field(min_length=1, max_length=_NAME)
+    name: _Name
     sources: list[str] = Field(default=[], description="only changes of these sources")
     kinds: list[ChangeKind] = Field(default=[], description="only changes of these kinds")
     query: str | None = Field(default=None, description="only changes of items that have these words")
-    since: int | None = Field(default=None, ge=0, description="from this number of the log on; default: from now on")
+    since: int | None = Field(
+        default=None, ge=0, le=2**62, description="from this number of the log on; default: from now on"
+    )
 
 
 class WebhookBody(_ReceiverBody):
@@ -293,7 +302,7 @@ class SavedSearchBody(_Body):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "dry hay", "query": "dry hay"}})
 
-    name: str = Field(min_length=1, max_length=_NAME)
+    name: _Name
     query: str = Field(min_length=1, max_length=1000)
     sources: list[str] = []
 
@@ -303,6 +312,6 @@ class TokenBody(_Body):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"name": "dashboard", "scope": "read"}})
 
-    name: str = Field(min_length=1, max_length=_NAME)
+    name: _Name
     scope: Scope = Scope.READ
     days: float | None = Field(default=90, gt=0, description="how long it holds; null: for ever")

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from rowen.model.access import Reach
+from rowen.model.outside import check_storable
 
 if TYPE_CHECKING:
     from rowen.service import Rowen
@@ -22,6 +23,8 @@ class Arguments(BaseModel):
     """What a tool takes; a name that it does not know is an error, since a model would believe that it was heeded."""
 
     model_config = ConfigDict(extra="forbid")
+
+    _storable = model_validator(mode="before")(check_storable)
 
 
 class ToolResult(BaseModel):

@@ -4,20 +4,24 @@ Everything that enters `model/` from a source passes here once. All of it is a p
 refresh and a rebuild store the same.
 """
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from rowen.model.caps import LONGEST_VALIDATOR, error_within
 from rowen.model.text import normalise
 
-__all__ = ["UNREADABLE", "attempt", "header", "letters", "message"]
+__all__ = ["UNREADABLE", "UNSTORABLE", "attempt", "check_storable", "header", "is_storable", "letters", "message"]
 
 T = TypeVar("T")
 F = TypeVar("F")
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What code may raise that reads one record of an unknown shape. It costs that record, and nothing else."""
+
+UNSTORABLE = "a text has a NUL or half of a surrogate pair, or a number is none: neither can be stored."
+"""What is said to somebody who sends such a value."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _NO_HEADER = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
@@ -28,6 +32,31 @@ def letters(text: str) -> str:
     if text.isascii() and "\x00" not in text:
         return text
     return _UNSTORABLE.sub("", text)
+
+
+def is_storable(value: Any) -> bool:
+    """Whether plain values can be stored as they are, at any depth: no text with NUL or a lone surrogate, no NaN."""
+    left = [value]
+    while left:
+        match left.pop():
+            case str() as text:
+                if letters(text) != text:
+                    return False
+            case float() as number:
+                if not math.isfinite(number):
+                    return False
+            case Mapping() as fields:
+                left += [*fields, *fields.values()]
+            case list() | tuple() as members:
+                left += members
+    return True
+
+
+def check_storable(value: T) -> T:
+    """Return plain values if they can be stored; raises `ValueError` for others."""
+    if not is_storable(value):
+        raise ValueError(UNSTORABLE.rstrip("."))
+    return value
 
 
 def message(text: str) -> str:

@@ -93,6 +93,8 @@ class Admission:
         if path in _PROBES:
             return None
         self._check_host(scope)
+        if "\x00" in path or b"%00" in scope["query_string"]:
+            raise UsageError("The address has a NUL character, which no name or text can have. Nothing was done.")
         if method not in SAFE:
             self._check_origin(scope)
         if path.startswith(OPEN) or path in _OWN:

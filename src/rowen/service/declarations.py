@@ -11,6 +11,8 @@ from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
 from rowen.fetch.credentials import exposed, exposed_in
 from rowen.model.access import Reach
+from rowen.model.naming import trouble_with_name
+from rowen.model.outside import UNSTORABLE, is_storable
 from rowen.model.schedule import Schedule
 from rowen.service.carrying import DeclaredSchema, declared_schemas
 from rowen.service.reach import named_texts, refuse_local, with_texts, within
@@ -29,7 +31,6 @@ _KEYS = (
     *("enabled", "twice", "options", "schemas", "description"),
 )
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
-_NAME = re.compile(r"[^\s/\\:~\x00-\x1f][^/\\\x00-\x1f]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,9 @@ def _problems(entry: Any, declared: list[Declared], reach: Reach, known: Mapping
     if not isinstance(entry, Mapping):
         yield "is no table."
         return
+    if not is_storable(entry):
+        yield UNSTORABLE
+        return
     found = [*_unknown(entry), *_mistyped(entry), *_secrets(entry)]
     if found:
         yield from found
@@ -160,8 +164,8 @@ def _mistyped(entry: Mapping[str, Any]) -> Iterator[str]:
         if not entry.get(name):
             yield f"{name} is missing."
     called = entry.get("name")
-    if isinstance(called, str) and called and not _NAME.fullmatch(called):
-        yield f"{called!r} cannot be a name: no slashes, and no colon, tilde or white space at its beginning."
+    if isinstance(called, str) and called and (trouble := trouble_with_name(called)):
+        yield f"{called!r} cannot be a name: {trouble}."
     if "kind" in entry and "type" in entry:
         yield "kind and type mean the same: give one."
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rowen.errors import UsageError
 from rowen.harvest.engine import Engine
+from rowen.model.naming import check_name
 from rowen.model.page import Page
 from rowen.model.query import Query
 from rowen.model.saved import SavedNews, SavedSearch
@@ -28,8 +29,7 @@ class SavedSearches:
 
     async def save(self, name: str, query: str, *, sources: Sequence[str] = ()) -> SavedSearch:
         """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
-        if not name or len(name) > 100 or not name.isprintable():
-            raise UsageError(f"{name!r} is no name for a saved search.")
+        check_name(name, "a saved search")
         if not Query.parse(query):
             raise UsageError(f"There are no words to follow in {query!r}.")
         sources = one_or_more(sources)

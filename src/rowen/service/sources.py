@@ -16,6 +16,7 @@ from rowen.fetch.target import parse
 from rowen.harvest import agreements
 from rowen.model.access import Reach
 from rowen.model.address import Address
+from rowen.model.naming import LONGEST_NAME, check_name
 from rowen.model.source import AppliedSource, Source
 from rowen.service.beforehand import check_options, looks_like_an_address
 from rowen.service.discovery import Announce, Discovery, Recognised, confirm, discover, kept_as
@@ -95,6 +96,8 @@ class Sources(SourceList):
         Unless a kind is named, an address that may be any site's is asked what it is, and the registry of a package
         whether there is one; `found` is told what came of it. `reach` says what of this machine it may name.
         """
+        if name is not None:
+            check_name(name, "a source")
         chosen = dict(options or {})
         registry.refuse_secrets(chosen)
         schedule = wanted(None, when)
@@ -138,6 +141,8 @@ class Sources(SourceList):
         says what of this machine the options may name that they did not name before.
         """
         source = await self.get(name)
+        if rename is not None and rename != source.name:
+            check_name(rename, "a source")
         schedule = wanted(source.schedule, when)
         registry.refuse_secrets(options or {})
         chosen = {**source.options, **(options or {})}
@@ -285,6 +290,9 @@ def _check_named(named: str, found: str) -> None:
         )
 
 
+# A number behind it tells it from others of the same name.
+_LONGEST_FOUND = LONGEST_NAME - 10
+
 # What many catalogs call the place where they can be asked.
 _USUAL = re.compile(
     r"(?:data|catalog|index|collections?)\.[a-z0-9]+|api|rest|sparql|csw|oai|oai-pmh|oai2d?|stac|feed|dcat-us|catalog"
@@ -306,7 +314,8 @@ def _name_from(url: str) -> str:
     parts = [part.removesuffix(".git") for part in re.split(r"[/?#]+", url.partition(":")[2]) if part]
     while len(parts) > 1 and _USUAL.fullmatch(parts[-1]):
         parts.pop()
-    return re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source").strip("-.").lower() or "source"
+    plain = re.sub(r"[^A-Za-z0-9_.@-]+", "-", parts[-1] if parts else "source")[:_LONGEST_FOUND]
+    return plain.strip("-.").lower() or "source"
 
 
 def _teller(kind: str) -> Callable[[Any, Mapping[str, int]], dict[str, Any]] | None:

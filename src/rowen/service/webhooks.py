@@ -8,6 +8,7 @@ from rowen.fetch.credentials import exposed_in, references, resolve
 from rowen.fetch.target import parse
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
+from rowen.model.naming import check_name
 from rowen.model.run import ChangeKind
 from rowen.model.source import one_or_more
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm
@@ -143,9 +144,7 @@ class Webhooks:
 
 
 def _check(name: str, wants: WebhookFilter) -> None:
-    # As long as the name of a source may be.
-    if not name or len(name) > 100 or not name.isprintable():
-        raise UsageError(f"{name!r} is no name for a receiver.")
+    check_name(name, "a receiver")
     if strange := [kind for kind in wants.kinds if kind not in get_args(ChangeKind)]:
         raise UsageError(
             f"There are no changes of the kind {strange[0]!r}.", hint=f"There are: {', '.join(get_args(ChangeKind))}."

@@ -439,6 +439,8 @@ def in_our_words(place: str) -> Iterator[None]:
             f"No space left for {place}: {_first_line(problem)}",
             hint="Free some space and run the same command again; nothing half-written was kept.",
         ) from problem
+    except UnicodeEncodeError as problem:
+        raise StoreRejectedError("A text has half of a surrogate pair, which cannot be stored.") from problem
     except (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded) as problem:
         raise StoreRejectedError(f"The database refused a value: {_first_line(problem)}") from problem
     except (psycopg.OperationalError, PoolTimeout) as problem:

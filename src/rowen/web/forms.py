@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from rowen.errors import UsageError
+from rowen.model.outside import UNSTORABLE, is_storable
 
 __all__ = ["Form", "read_form"]
 
@@ -61,4 +62,6 @@ async def read_form(request: Request) -> Form:
         for name, value in sent.multi_items():
             if isinstance(value, str):
                 fields.setdefault(name, []).append(value)
+    if not is_storable(fields):
+        raise UsageError(f"Nothing was changed: {UNSTORABLE}")
     return Form(fields)
