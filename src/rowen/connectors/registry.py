@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from rowen.errors import RowenError, UsageError
-from rowen.fetch.credentials import exposed, exposed_in
+from rowen.fetch.credentials import exposed, exposed_in, troubles_with_headers
 from rowen.model.address import Address
 from rowen.model.url import canonical
 
@@ -30,7 +30,7 @@ __all__ = [
     "kinds",
     "other_addresses",
     "recognise",
-    "refuse_secrets",
+    "refuse_unfit",
     "refuse_unknown_options",
     "register",
 ]
@@ -171,8 +171,13 @@ def _canonical_links(page: bytes) -> list[str]:
     return [href[1].decode("utf-8", "replace") for href in found if href]
 
 
-def refuse_secrets(options: Mapping[str, Any]) -> None:
-    """Refuse options that are about to be stored with a credential in clear; the error does not repeat it."""
+def refuse_unfit(options: Mapping[str, Any]) -> None:
+    """Refuse options that are about to be stored with a credential in clear, or with a header that cannot be sent.
+
+    The error does not repeat a credential.
+    """
+    if trouble := next(troubles_with_headers(options), None):
+        raise UsageError(f"{trouble} Nothing was changed.")
     if name := next(exposed(options), None):
         raise UsageError(
             f"Option {name} holds a credential in clear, which would be stored. Nothing was changed.",

@@ -28,10 +28,17 @@ __all__ = [
     "references",
     "resolve",
     "shown",
+    "troubles_with_headers",
 ]
 
 _REFERENCE = re.compile(r"(?P<scheme>(?i:Apikey|Basic|Bearer|Token) )?(?P<kind>env|file):(?P<place>\S.*)")
 _UNSENDABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# RFC 9110, section 5.6.2; servers take names of some dozen letters.
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
+# They say where a request ends and what becomes of its connection, which only the client can know.
+_FRAMING = frozenset(
+    {"connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+)
 _SECRET = re.compile(
     r"authorization|cookie|password|passwd|secret|token|api[-_]?key|apikey|access[-_]?key", re.IGNORECASE
 )
@@ -47,6 +54,7 @@ _USERINFO = re.compile(
 )
 # Tokens have some hundred bytes, cookies up to 4 kB; a file of more was not written to be sent in a header.
 _MOST_BYTES = 16_384
+_SHOWN = 50  # of what is wrong, so much tells which one is meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,8 @@ class Credentials:
         """The headers to send to an origin, resolved now; none for any other than their own."""
         if origin != self.origin:
             return {}
+        for trouble in troubles_with_headers({"headers": self.values}):
+            raise ConfigurationError(f"{trouble} Nothing was sent.", hint="Change the option that has it.")
         return {name: resolve(value) for name, value in self.values.items()}
 
 
@@ -144,6 +154,17 @@ def destinations(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for option, values in options.items():
         if isinstance(values, Mapping):
             yield from ((f"{option}.{name}", str(value)) for name, value in values.items() if name.lower() == "host")
+
+
+def troubles_with_headers(options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the headers that options have, by RFC 9110."""
+    for option, headers in options.items():
+        if option.endswith("headers") and isinstance(headers, Mapping):
+            for name, value in headers.items():
+                if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
+                    yield f"{name[:_SHOWN]!r} cannot be the name of a header in {option}."
+                elif isinstance(value, str) and (_UNSENDABLE.search(value) or len(value) > _MOST_BYTES):
+                    yield f"The value of the header {name} in {option} has a line break or a control, or is too long."
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

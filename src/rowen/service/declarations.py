@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from rowen.connectors import registry
 from rowen.errors import Hint, NotFoundError, RefusedError, UsageError, action
-from rowen.fetch.credentials import exposed, exposed_in
+from rowen.fetch.credentials import exposed, exposed_in, troubles_with_headers
 from rowen.model.access import Reach
 from rowen.model.naming import trouble_with_name
 from rowen.model.outside import UNSTORABLE, is_storable
@@ -174,6 +174,7 @@ def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
     options = entry.get("options")
     for name in exposed(options) if isinstance(options, Mapping) else ():
         yield f"option {name} holds a credential in clear. Say where it is found: env:NAME or file:PATH."
+    yield from troubles_with_headers(options) if isinstance(options, Mapping) else ()
     if isinstance(url := entry.get("url"), str) and (what := exposed_in(url)):
         yield f"the url holds {what}, in clear. Leave it out, and name its place in an option."
 

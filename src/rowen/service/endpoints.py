@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rowen.connectors.registry import refuse_secrets
+from rowen.connectors.registry import refuse_unfit
 from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.fetch.credentials import exposed_in
 from rowen.fetch.target import parse, redact
@@ -90,7 +90,7 @@ def _checked(endpoint: str, graph: str | None, headers: Mapping[str, str] | None
     """The graph's name, if all may be stored that was given."""
     from rowen.publish.statements import checked_graph
 
-    refuse_secrets({"headers": dict(headers or {})})
+    refuse_unfit({"headers": dict(headers or {})})
     parse(endpoint)
     if found := exposed_in(endpoint):
         raise RefusedError(

@@ -41,7 +41,7 @@ class Previews:
         says what of this machine the address may name.
         """
         chosen = dict(options or {})
-        registry.refuse_secrets(chosen)
+        registry.refuse_unfit(chosen)
         address = within(reach, address)
         formal, named = registry.recognise(address, kind)
         refuse_local(reach, named)

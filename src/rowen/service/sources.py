@@ -99,7 +99,7 @@ class Sources(SourceList):
         if name is not None:
             check_name(name, "a source")
         chosen = dict(options or {})
-        registry.refuse_secrets(chosen)
+        registry.refuse_unfit(chosen)
         schedule = wanted(None, when)
         address = within(reach, address)
         recognised, named = registry.recognise(address, kind)
@@ -144,7 +144,7 @@ class Sources(SourceList):
         if rename is not None and rename != source.name:
             check_name(rename, "a source")
         schedule = wanted(source.schedule, when)
-        registry.refuse_secrets(options or {})
+        registry.refuse_unfit(options or {})
         chosen = {**source.options, **(options or {})}
         chosen = {option: value for option, value in chosen.items() if value is not None}
         refuse_named(reach, source.kind, chosen, before=source.options)

@@ -205,7 +205,11 @@ class Settings(_Declared):
         default=None,
         description="the Chromium that renders pages; default: chromium, chromium-browser or google-chrome on the PATH",
     )
-    user_agent: str | None = Field(default=None, description="how requests name themselves; default: Rowen/<version>")
+    user_agent: str | None = Field(
+        default=None,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="how requests name themselves; default: Rowen/<version>",
+    )
     host_delay_s: float = Field(
         default=1.0,
         ge=0,
