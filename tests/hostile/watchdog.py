@@ -11,19 +11,37 @@ import pytest
 
 from tests.hostile.clock import slowness
 
+__all__ = ["LIMIT_S", "Steps", "steps", "unblocked_loop"]
+
 LIMIT_S = 0.25
 """What a person feels as a hang of Ctrl-C, and a server as a missed heartbeat."""
 
 
+class Steps:
+    """The steps of the event loop that took long; `during` names what is done at the moment."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.during = ""
+        self.longest_s = 0.0
+        self.blocks: list[str] = []
+        self._limit_s = limit_s * slowness()
+
+    def took(self, spent_s: float, handle: asyncio.Handle) -> None:
+        """Note how long a step took."""
+        self.longest_s = max(self.longest_s, spent_s)
+        if spent_s > self._limit_s:
+            self.blocks.append(f"{spent_s:.2f} s in {self.during or repr(handle)}")
+
+
 @contextmanager
-def unblocked_loop(limit_s: float = LIMIT_S) -> Iterator[None]:
-    """Fail if a single step of the event loop takes longer.
+def steps(limit_s: float = LIMIT_S) -> Iterator[Steps]:
+    """Watch the steps of the event loop.
 
     Processor time of the loop's own thread is measured, not the clock: other processes may have the machine. Servers
     of the tests have threads of their own, and may take their time. Nor does collecting garbage count, which takes
     up to 0.3 s in a process that thousands of tests have left something in.
     """
-    blocks: list[str] = []
+    watched = Steps(limit_s)
     run = asyncio.Handle._run
     collecting_s = began_s = 0.0
 
@@ -39,16 +57,22 @@ def unblocked_loop(limit_s: float = LIMIT_S) -> Iterator[None]:
     def timed(handle: asyncio.Handle) -> None:
         started = time.thread_time() - collecting_s
         run(handle)
-        spent_s = time.thread_time() - collecting_s - started
-        if spent_s > limit_s * slowness() and threading.current_thread() is threading.main_thread():
-            blocks.append(f"{spent_s:.2f} s in {handle!r}")
+        if threading.current_thread() is threading.main_thread():
+            watched.took(time.thread_time() - collecting_s - started, handle)
 
     gc.callbacks.append(collected)
     asyncio.Handle._run = timed  # type: ignore[method-assign]
     try:
-        yield
+        yield watched
     finally:
         gc.callbacks.remove(collected)
         asyncio.Handle._run = run  # type: ignore[method-assign]
-    if blocks:
-        pytest.fail("The event loop was blocked: " + "; ".join(blocks))
+
+
+@contextmanager
+def unblocked_loop(limit_s: float = LIMIT_S) -> Iterator[None]:
+    """Fail if a single step of the event loop takes longer."""
+    with steps(limit_s) as watched:
+        yield
+    if watched.blocks:
+        pytest.fail("The event loop was blocked: " + "; ".join(watched.blocks))

@@ -301,8 +301,10 @@ def _package(task: Task) -> str:
 
 
 def _weight(task: Task) -> int:
-    """How much work a task is. A document of a binary format is a batch of its own, and never read inline.
+    """How much work a task is.
 
+    A document of a binary format is a batch of its own, and never read inline; nor is a page with rules that can cost
+    more than the page has bytes.
     A text that is only to be cut is worth a worker's while when it is long: sending it costs as much as cutting it.
     """
     match task:
@@ -311,7 +313,8 @@ def _weight(task: Task) -> int:
         case Raw():
             from rowen.content.read import is_document
 
-            return max(len(task.body), BATCH_BYTES) if is_document(task) else len(task.body)
+            is_apart = is_document(task) or not (task.facts is None or task.facts.is_linear)
+            return max(len(task.body), BATCH_BYTES) if is_apart else len(task.body)
         case Text(_, text):
             return len(text) // CUTTING_SHARE
         case Call(_, arguments):

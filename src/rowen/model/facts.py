@@ -17,6 +17,11 @@ class FactsWanted(NamedTuple):
     def __bool__(self) -> bool:
         return bool(self.names or self.rules)
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether its rules take a few steps per element of a page; XPaths and nested selectors can be exponential."""
+        return not any("(" in at or at.lstrip().startswith("/") for _, at in self.rules)
+
 
 def plain_name(name: str) -> str:
     """A name as names are compared: datePublished, date_published and https://schema.org/datePublished are one."""

@@ -1,6 +1,7 @@
 """Making the sources be what a file declares, and saying what that changes."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from rowen.model.source import AppliedSource, Source, SourceState
 from rowen.service.carrying import SchemaStep, plan_schemas, write_schemas
 from rowen.service.declarations import Declaration, Declared
 from rowen.service.reach import newly_reached
-from rowen.service.same_portal import Site, same_as
+from rowen.service.same_portal import KnownParts, Site
 from rowen.service.schedules import plan_source
 from rowen.service.undeclared import look_at
 from rowen.settings import Settings
@@ -28,11 +29,12 @@ async def apply(
     database: Database, settings: Settings, declaration: Declaration, *, dry_run: bool, prune: bool, reach: Reach
 ) -> list[AppliedSource]:
     """Make the sources be as they are declared, all in one transaction; returns what became of each."""
-    declared = declaration.read(reach)
+    # Ten thousand sources take seconds to check, so that is done beside the event loop.
+    declared = await asyncio.to_thread(declaration.read, reach)
     if unclear := [one for one in declared if not one.kind]:
         async with database.connection() as c:
             held = await sources.every(c)
-        declared = declaration.read(reach, await look_at(unclear, held, settings))
+        declared = await asyncio.to_thread(declaration.read, reach, await look_at(unclear, held, settings))
     if prune and not declared:
         raise RefusedError(
             f"{declaration.called} declares no source at all, and would remove every one. Nothing was changed.",
@@ -41,10 +43,9 @@ async def apply(
     async with database.transaction() as c:
         await sources.take_turns(c)
         held = await sources.every(c, counted=True)
-        plan = await _with_schemas(c, declaration.called, list(_plan(declared, held, prune=prune)))
-        if reach is not Reach.ALL:
-            _refuse_reached(declaration.called, plan)
-        _refuse_doubles(declaration.called, plan, held)
+        plan = await asyncio.to_thread(_plan, declared, held, prune=prune)
+        plan = await _with_schemas(c, declaration.called, plan)
+        await asyncio.to_thread(_check, declaration.called, plan, held, reach)
         if not dry_run:
             await _write(c, plan)
     for one in declared if reach is Reach.ALL and not dry_run else ():
@@ -61,19 +62,31 @@ class Step(NamedTuple):
     schemas: SchemaStep | None = None
 
 
-def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> Iterator[Step]:
+def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> list[Step]:
+    return list(_steps(declared, held, prune=prune))
+
+
+def _check(called: str, plan: Sequence[Step], held: Sequence[Source], reach: Reach) -> None:
+    if reach is not Reach.ALL:
+        _refuse_reached(called, plan)
+    _refuse_doubles(called, plan, held)
+
+
+def _steps(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) -> Iterator[Step]:
     by_name = {source.name: source for source in held}
-    left = [source for source in held if source.name not in {one.name for one in declared}]
+    names = {one.name for one in declared}
+    left = {source.id: source for source in held if source.name not in names}
+    renamed = _Renamed(left.values())
     wrong: list[str] = []
     for one in declared:
-        source = by_name.get(one.name) or _renamed(one, left)
+        source = by_name.get(one.name) or renamed.take(one)
         if source is None:
             paused = {"state": (None, "paused")} if one.enabled is False else {}
             yield Step(AppliedSource(one.name, "added", one.kind, one.url, paused), one, None)
         elif (source.kind, source.url) != (one.kind, one.url):
             wrong.append(f"  {one.name} is kept as {source.kind} {source.url}, and declared as {one.kind} {one.url}.")
         else:
-            left = [other for other in left if other is not source]
+            left.pop(source.id, None)
             yield Step(_compare(one, source), one, source)
     if wrong:
         raise UsageError(
@@ -81,7 +94,7 @@ def _plan(declared: Sequence[Declared], held: Sequence[Source], *, prune: bool) 
             hint="Give it another name in the file, or remove the old one first.",
         )
     if prune:
-        for source in left:
+        for source in left.values():
             removed = AppliedSource(source.name, "removed", source.kind, source.url, items=source.items)
             yield Step(removed, None, source)
 
@@ -116,15 +129,15 @@ def _carrying(step: Step, found: SchemaStep) -> AppliedSource:
 def _refuse_doubles(called: str, plan: Sequence[Step], held: Sequence[Source]) -> None:
     """Refuse new sources that are portals which are kept or declared already, under another address or none other."""
     going = {source.name for _, one, source, _ in plan if one is None and source is not None}
-    kept = [source for source in held if source.name not in going]
+    kept = KnownParts(source for source in held if source.name not in going)
     wrong = []
     for applied, one, _, _ in plan:
         if one is None or applied.action != "added":
             continue
-        other = same_as(Site(one.kind, one.url, one.options), kept, whatever_is_read=False)
+        other = kept.find(Site(one.kind, one.url, one.options))
         if other is not None and not one.twice:
             wrong.append(f"  {one.name} ({one.url}) is the same portal as {other.name} ({other.url}).")
-        kept.append(Source(0, one.name, one.kind, one.url, options=one.options))
+        kept.add(Source(0, one.name, one.kind, one.url, options=one.options))
     if wrong:
         raise UsageError(
             f"{called} declares portals twice, which would be harvested twice. Nothing was changed.\n"
@@ -149,10 +162,18 @@ def _refuse_reached(called: str, plan: Sequence[Step]) -> None:
         )
 
 
-def _renamed(one: Declared, left: Sequence[Source]) -> Source | None:
-    """The source that has only changed its name: no other entry claims it, and it is the only one at that address."""
-    found = [source for source in left if (source.kind, source.url) == (one.kind, one.url)]
-    return found[0] if len(found) == 1 else None
+class _Renamed:
+    """Sources that no entry names, by their addresses."""
+
+    def __init__(self, left: Iterable[Source]) -> None:
+        self._left: dict[tuple[str, str], list[Source]] = {}
+        for source in left:
+            self._left.setdefault((source.kind, source.url), []).append(source)
+
+    def take(self, one: Declared) -> Source | None:
+        """The source that has only changed its name: it is the only one at that address, and no entry took it."""
+        found = self._left.get((one.kind, one.url), [])
+        return found.pop() if len(found) == 1 else None
 
 
 def _compare(one: Declared, source: Source) -> AppliedSource:

@@ -1,5 +1,6 @@
 """How a source carries a schema, checked against the schema itself; what commands and files say of it is the same."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -56,8 +57,7 @@ def declared_schemas(entry: Any) -> tuple[DeclaredSchema, ...]:
     if not isinstance(entry, list):
         raise UsageError('schemas must be a list: ["product@1"], or tables.')
     found = tuple(_declared({"schema": one} if isinstance(one, str) else one) for one in entry)
-    names = [one.ref.name for one in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, times in Counter(one.ref.name for one in found).items() if times > 1):
         raise UsageError(f"schemas names {', '.join(map(repr, twice))} twice.")
     return found
 

@@ -1,9 +1,9 @@
 """A file or message that declares sources: checked whole, so that nothing is written as long as one entry is wrong."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from rowen.model.outside import UNSTORABLE, is_storable
 from rowen.model.schedule import Schedule
 from rowen.service.carrying import DeclaredSchema, declared_schemas
 from rowen.service.reach import named_texts, refuse_local, with_texts, within
+from rowen.settings.toml import read_toml
 
 __all__ = ["Declaration", "Declared", "Found"]
 
@@ -31,6 +32,13 @@ _KEYS = (
     *("enabled", "twice", "options", "schemas", "description"),
 )
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*(source|portals)[ \t]*\]\]", re.MULTILINE)
+# 379 portals fill 47 kB. The parser takes up to 2.5 s for so much, in a thread.
+_MOST_CHARS = 1_000_000
+# A database with ten times as many sources works; the largest aggregators know 3,000 portals.
+_MOST_ENTRIES = 10_000
+_SPLIT = "Declare the sources in several files, without --prune."
+# Who mends a file by hand needs no more; a hostile one would have an answer of fifty times its size.
+_MOST_PROBLEMS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +75,17 @@ class Declaration:
     @classmethod
     def of_text(cls, text: str, *, called: str = "The declaration") -> "Declaration":
         """The one that a text is."""
+        if len(text) > _MOST_CHARS:
+            raise UsageError(f"{called} has more than {_MOST_CHARS:,} characters. Nothing was changed.", hint=_SPLIT)
         try:
-            whole = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as problem:
+            whole = read_toml(text)
+        except ValueError as problem:
             raise UsageError(f"{called} is no TOML: {problem}. Nothing was changed.") from None
-        lines = {
-            name: [text.count("\n", 0, at.start()) + 1 for at in _ENTRY.finditer(text) if at[1] == name]
-            for name in _LISTS
-        }
+        lines: dict[str, list[int]] = {name: [] for name in _LISTS}
+        line, read_to = 1, 0
+        for at in _ENTRY.finditer(text):
+            line, read_to = line + text.count("\n", read_to, at.start()), at.start()
+            lines[at[1]].append(line)
         return cls(whole, called, lines)
 
     def read(self, reach: Reach, found: Mapping[str, Found] | None = None) -> list[Declared]:
@@ -82,20 +93,26 @@ class Declaration:
 
         `found` tells of addresses without a kind what stands there; without it they are left for later.
         """
-        declared: list[Declared] = []
+        declared: dict[str, Declared] = {}
         wrong: list[str] = []
         for number, (line, entry) in enumerate(self._entries(), 1):
+            if len(wrong) > _MOST_PROBLEMS:
+                break
             called = entry.get("name") if isinstance(entry, Mapping) else None
             place = f"line {line}, " if line else ""
             place += f"entry {number}" + (f" ({called})" if isinstance(called, str) else "")
-            wrong += [f"{place}: {problem}" for problem in _problems(entry, declared, reach, found)]
+            problems = _problems(entry, declared, reach, found)
+            wrong += [f"{place}: {problem}" for problem in islice(problems, _MOST_PROBLEMS + 1 - len(wrong))]
         if wrong:
-            count = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
+            is_cut = len(wrong) > _MOST_PROBLEMS
+            told = "One thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
+            told = f"More than {_MOST_PROBLEMS} things are" if is_cut else told
             raise UsageError(
-                f"{count} wrong in {self.called}. Nothing was changed.\n" + "\n".join(f"  {one}" for one in wrong),
+                f"{told} wrong in {self.called}. Nothing was changed.\n"
+                + "\n".join(f"  {one}" for one in wrong[:_MOST_PROBLEMS]),
                 hint=Hint(action("apply", self.called, dry_run=True), " checks the file without writing anything."),
             )
-        return declared
+        return list(declared.values())
 
     def _entries(self) -> list[tuple[int, Any]]:
         """All entries as they stand there, with their lines; line 0 where they are not written as tables."""
@@ -111,12 +128,17 @@ class Declaration:
         for name in _LISTS:
             lines, entries = self.lines.get(name, ()), self.whole.get(name, [])
             found += zip(lines if len(lines) == len(entries) else [0] * len(entries), entries, strict=True)
+        if len(found) > _MOST_ENTRIES:
+            raise UsageError(
+                f"{self.called} declares more than {_MOST_ENTRIES:,} sources. Nothing was changed.", hint=_SPLIT
+            )
         return sorted(found, key=lambda pair: pair[0])
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        with path.open(encoding="utf-8") as file:
+            return file.read(_MOST_CHARS + 1)
     except FileNotFoundError:
         raise NotFoundError(f"There is no file {path}.", hint="Such as: rowen apply portals.toml") from None
     except UnicodeDecodeError:
@@ -125,7 +147,9 @@ def _text(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {problem.strerror}. Nothing was changed.") from None
 
 
-def _problems(entry: Any, declared: list[Declared], reach: Reach, known: Mapping[str, Found] | None) -> Iterator[str]:
+def _problems(
+    entry: Any, declared: dict[str, Declared], reach: Reach, known: Mapping[str, Found] | None
+) -> Iterator[str]:
     """What is wrong with an entry; if nothing is, it is declared."""
     if not isinstance(entry, Mapping):
         yield "is no table."
@@ -133,8 +157,7 @@ def _problems(entry: Any, declared: list[Declared], reach: Reach, known: Mapping
     if not is_storable(entry):
         yield UNSTORABLE
         return
-    found = [*_unknown(entry), *_mistyped(entry), *_secrets(entry)]
-    if found:
+    if found := list(islice(chain(_unknown(entry), _mistyped(entry), _secrets(entry)), _MOST_PROBLEMS + 1)):
         yield from found
         return
     try:
@@ -142,9 +165,9 @@ def _problems(entry: Any, declared: list[Declared], reach: Reach, known: Mapping
     except UsageError as problem:
         yield f"{problem}{f' {problem.hint}' if problem.hint else ''}"
         return
-    if any(one.name == other.name for other in declared):
+    if one.name in declared:
         yield "an entry before it has the same name."
-    declared.append(one)
+    declared[one.name] = one
 
 
 def _unknown(entry: Mapping[str, Any]) -> Iterator[str]:

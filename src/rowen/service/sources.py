@@ -179,9 +179,8 @@ class Sources(SourceList):
         from rowen.service.declarations import Declaration
 
         reach = Reach.ALL if trust else Reach.FILES
-        return await apply(
-            self._database, self._settings, Declaration.of_file(path), dry_run=dry_run, prune=prune, reach=reach
-        )
+        declared = await asyncio.to_thread(Declaration.of_file, path)
+        return await apply(self._database, self._settings, declared, dry_run=dry_run, prune=prune, reach=reach)
 
     async def declare(
         self,
@@ -195,7 +194,10 @@ class Sources(SourceList):
         from rowen.service.apply import apply
         from rowen.service.declarations import Declaration
 
-        declared = Declaration.of_text(declaration) if isinstance(declaration, str) else Declaration(declaration)
+        if isinstance(declaration, str):
+            declared = await asyncio.to_thread(Declaration.of_text, declaration)
+        else:
+            declared = Declaration(declaration)
         return await apply(self._database, self._settings, declared, dry_run=dry_run, prune=prune, reach=reach)
 
     async def find_or_add(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rowen.errors import ConfigurationError
+from rowen.settings.toml import read_toml
 
 __all__ = ["FILE", "folder_file", "own_file", "read", "same"]
 
@@ -56,17 +57,8 @@ def read(path: Path) -> dict[str, Any]:
             text = file.read(_FILE_BYTES + 1)
         if len(text) > _FILE_BYTES:
             raise ConfigurationError(f"{path} cannot be read: it is larger than {_FILE_BYTES:,} bytes.")
-        return _parsed(text.decode("utf-8"))
+        return read_toml(text.decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError, RecursionError) as problem:
+    except (OSError, ValueError) as problem:
         raise ConfigurationError(f"{path} cannot be read: {problem}") from None
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    if not text:
-        return {}
-    # Most have no file, and the parser takes 5 ms to import.
-    import tomllib
-
-    return tomllib.loads(text)
