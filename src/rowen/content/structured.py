@@ -11,6 +11,7 @@ from turbohtml import Document
 
 from rowen.content.rules import values_of
 from rowen.model.facts import FactsWanted, plain_name
+from rowen.model.numbers import finite
 
 __all__ = ["facts_in"]
 
@@ -64,7 +65,8 @@ def _kept(value: Any, names: frozenset[str], depth: int) -> Any:
     if isinstance(value, list):
         items = [kept for one in value if (kept := _kept(one, names, depth + 1)) is not None]
         return items or None
-    return value
+    # What no float can hold is no amount, and would be one to nobody who reads it.
+    return None if isinstance(value, int | float) and finite(value) is None else value
 
 
 def _json_ld(page: Document) -> Iterator[Any]:

@@ -53,7 +53,7 @@ def units(
     _check_length(name, lengths[0])
     try:
         matrix = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _bad(name, "gave vectors that are not made of numbers") from None
     if not np.isfinite(matrix).all():
         raise _bad(name, "gave a vector with a number that is not finite")

@@ -25,11 +25,13 @@ from rowen.errors import (
     ProviderError,
     ProviderRefusedError,
     RowenError,
+    StoreRejectedError,
 )
 from rowen.harvest.page_facts import NotAskedError, PageFacts, PageInput, PageReading
 from rowen.harvest.rule_learning import RuleLearning
 from rowen.model.extraction import Extracted, ExtractionReport
 from rowen.model.hashes import Hash
+from rowen.model.outside import one_item
 from rowen.model.source import Source
 from rowen.store import carried_schemas, changes, extractions
 from rowen.store.carried_schemas import Carried, PendingItem
@@ -179,18 +181,19 @@ class ExtractionPass:
 
     async def _one(self, item: PendingItem) -> None:
         try:
-            if self._order.dry_run:
-                await self._estimate(item)
-            elif item.text is None:
-                await self._close(item)
-            else:
-                await self._extract(item, _page(item))
+            with one_item(item.url, NotAskedError):
+                if self._order.dry_run:
+                    await self._estimate(item)
+                elif item.text is None:
+                    await self._close(item)
+                else:
+                    await self._extract(item, _page(item))
         except NotAskedError:
             return
         except (ProviderDownError, BudgetExceededError, ConfigurationError) as problem:
             self._trouble = self._trouble or problem
             return
-        except (ExtractionError, ItemError, ProviderRefusedError) as problem:
+        except (ExtractionError, ItemError, ProviderRefusedError, StoreRejectedError) as problem:
             await self._fail(item, problem)
         except ProviderError as problem:
             # A wrong key or model is wrong for all items alike.

@@ -20,6 +20,7 @@ from rowen.content import readers
 from rowen.errors import ItemError, RowenError
 from rowen.harvest.sandbox import lock_in
 from rowen.model.item import Document, Raw
+from rowen.model.outside import one_item
 
 if TYPE_CHECKING:
     from rowen.model.chunk import Chunk
@@ -123,20 +124,31 @@ def _prepare(task: Task) -> Answer:
     from rowen.content import read as reader
 
     try:
-        match task:
-            case Text(url, text):
-                return Passages(url, chunker.split(text))
-            case Uncut(raw):
-                return Prepared(reader.read(raw), [])
-            case Raw():
-                document = reader.read(task)
-                return Prepared(document, chunker.split(document.text))
-            case Call(function, arguments):
-                return _called(function, arguments)
+        with one_item(_named(task), MemoryError, RecursionError):
+            match task:
+                case Text(url, text):
+                    return Passages(url, chunker.split(text))
+                case Uncut(raw):
+                    return Prepared(reader.read(raw), [])
+                case Raw():
+                    document = reader.read(task)
+                    return Prepared(document, chunker.split(document.text))
+                case Call(function, arguments):
+                    return _called(function, arguments)
     except ItemError as problem:
         return Refused(str(problem), problem.hint)
     except (MemoryError, RecursionError) as problem:
         return Refused(f"It is too large or too deeply nested to be read ({type(problem).__name__}).")
+
+
+def _named(task: Task) -> str:
+    """What a task is about, for an error."""
+    match task:
+        case Uncut(raw):
+            return raw.url
+        case Call(function, _):
+            return f"What was given to {function.__name__}"
+    return task.url
 
 
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Answer:

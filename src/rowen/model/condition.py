@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from rowen.errors import UsageError
+from rowen.model.numbers import finite
 
 __all__ = ["Condition", "ConditionSign"]
 
@@ -40,7 +41,7 @@ class Condition:
     def holds(self, data: Any) -> bool:
         """Whether data satisfies it; what is not there satisfies nothing."""
         for step in self.path:
-            if isinstance(data, list) and step.isdigit() and int(step) < len(data):
+            if isinstance(data, list) and step.isdecimal() and int(step) < len(data):
                 data = data[int(step)]
             else:
                 data = data.get(step) if isinstance(data, dict) else None
@@ -54,7 +55,8 @@ class Condition:
         if self.sign == "exists":
             return True
         if isinstance(self.value, float) and isinstance(value, int | float) and not isinstance(value, bool):
-            return _ordered(self.sign, float(value), self.value)
+            number = finite(value)
+            return number is not None and _ordered(self.sign, number, self.value)
         told, wanted = str(value).casefold(), _words(self.value).casefold()
         return wanted in told if self.sign == "~" else _ordered(self.sign, told, wanted)
 
@@ -71,7 +73,7 @@ def _value(text: str) -> str | float:
         number = float(bare)
     except ValueError:
         return bare
-    return number if number == number and abs(number) != float("inf") else bare
+    return bare if finite(number) is None else number
 
 
 def _words(value: str | float) -> str:

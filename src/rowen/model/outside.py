@@ -4,15 +4,30 @@ Everything that enters `model/` from a source passes here once. All of it is a p
 refresh and a rebuild store the same.
 """
 
+import logging
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from rowen.errors import ItemError, RowenError
 from rowen.model.caps import LONGEST_VALIDATOR, error_within
 from rowen.model.text import normalise
 
-__all__ = ["UNREADABLE", "UNSTORABLE", "attempt", "check_storable", "header", "is_storable", "letters", "message"]
+__all__ = [
+    "UNREADABLE",
+    "UNSTORABLE",
+    "attempt",
+    "check_storable",
+    "header",
+    "is_storable",
+    "letters",
+    "message",
+    "one_item",
+]
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -83,6 +98,26 @@ def attempt(read: Callable[[], T], otherwise: Callable[[str], F]) -> T | F:
         return read()
     except UNREADABLE as problem:
         return otherwise(_reason(problem))
+
+
+@contextmanager
+def one_item(item: str, *passing: type[Exception]) -> Iterator[None]:
+    """Raise what nobody expected while one item is worked on as an `ItemError`, so that it costs that item alone.
+
+    What Rowen raises on purpose passes, such as an error of the database, and so do a cancellation and `passing`.
+    """
+    try:
+        yield
+    except RowenError:
+        raise
+    except passing:
+        raise
+    except Exception as problem:
+        log.exception("an unexpected error cost one item: %s", item)
+        raise ItemError(
+            message(f"{item} could not be handled: {type(problem).__name__}: {problem}"),
+            hint="This is a bug in Rowen, please report it. The other items were handled.",
+        ) from problem
 
 
 def _reason(problem: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from rowen.errors import UsageError
 from rowen.model.extraction import Extraction, flattened
+from rowen.model.numbers import finite
 from rowen.publish.lines import harmless
 from rowen.version import how_to_install
 
@@ -102,10 +103,16 @@ def _as_parquet(lines: Path, columns: list[str]) -> None:
 
 def _column(values: list[Any]) -> list[Any]:
     """Values of one type: numbers stay numbers, what is mixed or nested becomes text."""
-    kinds = {bool if isinstance(one, bool) else float if isinstance(one, int | float) else type(one) for one in values}
-    kinds -= {type(None)}
+    kinds = {_kind(one) for one in values if one is not None}
     if kinds <= {float}:
         return [None if one is None else float(one) for one in values]
     if kinds in ({bool}, {str}):
         return values
     return [None if one is None else _cell(one) for one in values]
+
+
+def _kind(value: Any) -> type:
+    """The type of a column that holds a value; an integer that no float can hold is told as text."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return type(value)
+    return float if finite(value) is not None else int

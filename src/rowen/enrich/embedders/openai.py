@@ -10,6 +10,7 @@ from rowen.enrich.embedders.remote import RemoteModel, base_url, embedder_key, e
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import redact
 from rowen.model.ledger import TokenUsage
+from rowen.model.numbers import tokens
 
 __all__ = ["OpenAI"]
 
@@ -91,6 +92,6 @@ def _usage(answer: dict[str, Any]) -> TokenUsage | None:
     """What the provider counted; many local servers do not."""
     usage = answer.get("usage")
     for name in ("total_tokens", "prompt_tokens"):
-        if isinstance(usage, dict) and type(usage.get(name)) is int and usage[name] > 0:
-            return TokenUsage(int(usage[name]))
+        if isinstance(usage, dict) and (count := tokens(usage.get(name))):
+            return TokenUsage(count)
     return None

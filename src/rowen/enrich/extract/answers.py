@@ -1,11 +1,11 @@
 """The JSON object in a model's answer, with what models put around it taken off."""
 
 import json
-import math
 import re
 from typing import Any, NoReturn
 
 from rowen.errors import AnswerInvalidError
+from rowen.model.numbers import finite
 from rowen.model.record import storable
 
 __all__ = ["parsed"]
@@ -22,7 +22,7 @@ def parsed(text: str) -> dict[str, Any]:
         raise AnswerInvalidError(f"The answer has {len(text):,} characters.")
     for candidate in _candidates(text.strip()):
         try:
-            found = json.loads(candidate, parse_constant=_refuse, parse_float=_finite)
+            found = json.loads(candidate, parse_constant=_refuse, parse_float=_number, parse_int=_whole)
             if isinstance(found, dict):
                 return dict(storable(found)[0])
         except (ValueError, RecursionError):
@@ -42,11 +42,17 @@ def _candidates(text: str) -> list[str]:
     return [*found, *(_COMMA.sub(r"\1", one) for one in found)]
 
 
-def _finite(digits: str) -> float:
+def _number(digits: str) -> float:
     """A number that can be written again: 1e999 cannot."""
-    number = float(digits)
-    return number if math.isfinite(number) else _refuse(digits)
+    number = finite(float(digits))
+    return _refuse(digits) if number is None else number
+
+
+def _whole(digits: str) -> int:
+    """An integer that other programs can read: one of 400 digits is infinite to most."""
+    number = int(digits)
+    return _refuse(digits) if finite(number) is None else number
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word[:20]} is no JSON")

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from rowen.model.extraction import Evidence, leaves
+from rowen.model.numbers import finite
 
 __all__ = ["GroundingText", "evidence", "without_ungrounded"]
 
@@ -41,7 +42,8 @@ class GroundingText:
         if isinstance(value, bool) or value is None:
             return Evidence(path, "exact")
         if isinstance(value, int | float):
-            return self._number(path, float(value))
+            number = finite(value)
+            return Evidence(path, "none") if number is None else self._number(path, number)
         if not isinstance(value, str) or not value.strip():
             return Evidence(path, "exact")
         return (

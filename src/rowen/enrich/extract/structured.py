@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rowen.enrich.schemas.validation import violations
 from rowen.model.facts import plain_name
+from rowen.model.numbers import finite
 from rowen.model.schema import Schema
 
 __all__ = ["Filled", "converted", "filled", "wanted_names"]
@@ -111,8 +112,8 @@ def _number(value: Any, *, integer: bool) -> int | float | None:
         thousands = digits.count(",") == 1 and "." not in digits and len(digits) - last == 4
         whole = re.sub(r"[.,]", "", digits[:last] if last >= 0 and not thousands else digits)
         value = float(f"{whole}.{digits[last + 1 :]}") if last >= 0 and not thousands else float(whole)
-    number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
+    number = finite(value)
+    if number is None:
         return None
     return int(number) if number == int(number) else (None if integer else number)
 

@@ -8,6 +8,7 @@ from rowen.enrich.llm.base import Finish, ModelQuestion, ModelReply, ModelSpec, 
 from rowen.enrich.llm.remote import RemoteLanguageModel
 from rowen.enrich.schemas.derivation import lenient, strict
 from rowen.model.ledger import TokenUsage
+from rowen.model.numbers import tokens
 
 __all__ = ["Anthropic"]
 
@@ -78,5 +79,5 @@ def _usage(answer: dict[str, Any]) -> TokenUsage | None:
     if not isinstance(told, dict):
         return None
     sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    numbers = [sum(int(told.get(name) or 0) for name in sent), int(told.get("output_tokens") or 0)]
+    numbers = [sum(tokens(told.get(name)) for name in sent), tokens(told.get("output_tokens"))]
     return TokenUsage(*numbers) if any(numbers) else None

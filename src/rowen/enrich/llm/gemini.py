@@ -8,6 +8,7 @@ from rowen.enrich.llm.base import Finish, ModelQuestion, ModelReply, ModelSpec, 
 from rowen.enrich.llm.remote import RemoteLanguageModel, with_schema
 from rowen.enrich.schemas.derivation import lenient
 from rowen.model.ledger import TokenUsage
+from rowen.model.numbers import tokens
 
 __all__ = ["GeminiChat"]
 
@@ -75,6 +76,6 @@ def _usage(answer: dict[str, Any]) -> TokenUsage | None:
     told = answer.get("usageMetadata")
     if not isinstance(told, dict):
         return None
-    received = int(told.get("candidatesTokenCount") or 0) + int(told.get("thoughtsTokenCount") or 0)
-    numbers = [int(told.get("promptTokenCount") or 0), received]
+    received = tokens(told.get("candidatesTokenCount")) + tokens(told.get("thoughtsTokenCount"))
+    numbers = [tokens(told.get("promptTokenCount")), received]
     return TokenUsage(*numbers) if any(numbers) else None

@@ -8,6 +8,7 @@ from rowen.enrich.llm.remote import CHARS_PER_TOKEN, RemoteLanguageModel, with_s
 from rowen.enrich.schemas.derivation import lenient
 from rowen.errors import ConfigurationError
 from rowen.model.ledger import Price, TokenUsage
+from rowen.model.numbers import tokens
 
 __all__ = ["Ollama"]
 
@@ -60,5 +61,5 @@ class Ollama:
 
 
 def _usage(answer: dict[str, Any]) -> TokenUsage | None:
-    numbers = [int(answer.get("prompt_eval_count") or 0), int(answer.get("eval_count") or 0)]
+    numbers = [tokens(answer.get("prompt_eval_count")), tokens(answer.get("eval_count"))]
     return TokenUsage(*numbers) if any(numbers) else None

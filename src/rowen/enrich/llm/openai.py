@@ -9,6 +9,7 @@ from rowen.enrich.schemas.derivation import lenient, strict
 from rowen.errors import ConfigurationError
 from rowen.fetch.target import redact
 from rowen.model.ledger import TokenUsage
+from rowen.model.numbers import tokens
 
 __all__ = ["OpenAIChat"]
 
@@ -91,5 +92,5 @@ def usage(answer: dict[str, Any]) -> TokenUsage | None:
     """What the provider counted; all zeros are no count."""
     told = answer.get("usage")
     counted = [told.get(name) for name in ("prompt_tokens", "completion_tokens")] if isinstance(told, dict) else []
-    numbers = [number if type(number) is int and number > 0 else 0 for number in counted]
+    numbers = [*map(tokens, counted)]
     return TokenUsage(*numbers) if any(numbers) else None
