@@ -174,6 +174,17 @@ async def test_a_filter_that_was_rejected_is_tried_as_it_would_be_used(catalog: 
     assert rejecting.counted == [catalog.clock]
 
 
+async def test_a_filter_that_was_never_obeyed_is_found_out_by_the_first_walk_and_not_asked(
+    catalog: Catalog, index: Index
+) -> None:
+    catalog.ignores_filter = True
+    await index.sync(Shelf(catalog))
+    catalog.asked.clear()
+    await index.sync(Shelf(catalog))
+
+    assert catalog.asked == ["page", "page"]
+
+
 async def test_a_trial_of_a_filter_that_is_ignored_costs_one_count(catalog: Catalog, index: Index) -> None:
     await index.sync(Shelf(catalog))
     catalog.ignores_filter = True

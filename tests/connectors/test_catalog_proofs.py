@@ -206,6 +206,23 @@ async def test_a_second_look_that_shows_all_by_itself_proves_it_although_a_recor
     assert catalog.asked.count("page") == 50
 
 
+async def test_two_looks_that_each_miss_another_record_prove_together_what_is_declared(
+    catalog: Catalog, index: Index
+) -> None:
+    class Flickering(Forgetful):
+        """Hides one record in its first walk, and another one in its second."""
+
+        async def pages(self, **wanted: Any) -> AsyncGenerator[ListingPage]:
+            self.hidden = ("n012",) if self.hidden else ("n007",)
+            async for page in super().pages(**wanted):
+                yield page
+
+    await index.sync(Flickering(catalog))
+
+    assert isinstance(index.ending, Complete)
+    assert (index.items, catalog.asked.count("page")) == (expected(catalog), 50)
+
+
 async def test_a_listing_without_a_count_whose_last_page_came_before_proves_nothing(
     catalog: Catalog, index: Index
 ) -> None:

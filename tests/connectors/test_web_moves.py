@@ -403,6 +403,37 @@ async def test_pages_that_vanish_cost_no_request_where_nothing_is_new(house: Hou
     assert (run.tally.deleted, [line.path for line in site.log if line.path.startswith("/p")]) == (12, [])
 
 
+async def test_no_more_pages_that_vanished_are_asked_for_than_are_new(house: House, site: Site) -> None:
+    async with house.open() as r:
+        await keep(r, site)
+        site.put("/", "Home", "Welcome.", links=("/new", "/newer"))
+        for path in ("/new", "/newer"):
+            site.put(path, "News", f"All about {path}.")
+        site.log.clear()
+        run = await r.sync("site", accept_deletions=True)
+
+    assert (run.tally.created, run.tally.deleted) == (2, 12)
+    assert len([line.path for line in site.log if line.path.startswith("/p")]) == 2
+
+
+async def test_pages_that_vanished_are_not_asked_for_where_something_may_still_lead_to_them(
+    house: House, site: Site
+) -> None:
+    site.put("/deep", "Deep", "All that lies below.", links=("/p1",))
+    site.pages["/below"] = redirect("/deep")
+    site.put("/", "Home", "Welcome.", links=("/below",))
+    async with house.open() as r:
+        await keep(r, site)
+        site.alter("/below", status=502)
+        site.put("/", "Home", "Welcome.", links=("/below", "/new"))
+        site.put("/new", "New", "All about what is new.")
+        site.log.clear()
+        run = await r.sync("site", full=True)
+
+    assert (run.status, run.tally.created, run.tally.deleted) == ("partial", 1, 0)
+    assert [line.path for line in site.log if line.path.startswith(("/p", "/deep"))] == []
+
+
 async def test_of_several_pages_that_redirect_to_one_the_one_with_its_content_moves(house: House, site: Site) -> None:
     async with house.open() as r:
         await keep(r, site)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowen import Complete, Fetched, Observation, Rowen, Run
+from rowen import Complete, Fetched, Gone, Incomplete, Observation, Rowen, Run
 from rowen.model.twins import DATASET
 from tests.conftest import House
 from tests.logical import contents, index_of, replayed
@@ -260,6 +260,31 @@ async def test_pending_deletions_that_turn_out_to_be_moves_are_pending_no_longer
 
     assert (held.tally.deletions_held, run.tally.moved, run.tally.deletions_held) == (20, 20, 0)
     assert house.query("select count(*) from item_held") == [(0,)]
+
+
+@pytest.mark.usefixtures("_scripted")
+async def test_of_two_namesakes_that_moved_the_files_tell_one_and_the_title_then_tells_the_other(house: House) -> None:
+    stays = dataset(9, "Another")
+    async with house.open() as r:
+        await listed(r, dataset(1, CITY, **files("a")), dataset(2, CITY, OTHER, **files("b")), stays, Complete())
+        now = [dataset(3, CITY, "Something else.", **files("a")), dataset(4, CITY, "Written anew.")]
+        run = await listed(r, *now, stays, Complete())
+        texts = [[version.text for version in await r.history(page(number).url)] for number in (3, 4)]
+
+    assert (run.tally.moved, run.tally.created, run.tally.deleted) == (2, 0, 0)
+    assert texts == [[LONG, "Something else."], [OTHER, "Written anew."]]
+
+
+@pytest.mark.usefixtures("_scripted")
+async def test_what_was_said_to_be_gone_under_its_old_identifier_is_not_gone_under_its_new_one(house: House) -> None:
+    stays = dataset(9, "Another")
+    async with house.open() as r:
+        await listed(r, dataset(1, CITY), stays, Complete())
+        moved = await listed(r, Gone(page(1).url), dataset(2, CITY), stays, Complete())
+        partial = await listed(r, stays, Incomplete("It went away."))
+
+    assert (moved.tally.moved, partial.status, partial.tally.deleted) == (1, "partial", 0)
+    assert page(2).url in contents(house)
 
 
 @pytest.mark.usefixtures("_scripted")

@@ -10,9 +10,9 @@ from pydantic import ByteSize
 from pydantic.fields import FieldInfo
 
 from rowen.connectors import registry
-from rowen.errors import RefusedError
+from rowen.errors import RefusedError, UsageError
 from rowen.model.access import Reach
-from rowen.service.reach import newly_reached, refuse_local, refuse_named, refuse_options, within
+from rowen.service.reach import newly_reached, refuse_local, refuse_named, refuse_options, with_texts, within
 
 SECRET = {"headers": {"X-Key": "env:HOME"}}
 
@@ -73,6 +73,7 @@ def test_only_who_runs_the_machine_gives_options_that_reach_for_its_secrets_and_
     files = {"shapes": "file:/etc/hostname"}
     named: list[tuple[str, dict[str, Any]]] = [("web", SECRET), ("git", folder), ("git", {"cache": Path("/srv/cache")})]
     named += [("web", files), ("web", {"shapes": "FILE:///etc/hostname"}), ("ldes", {"shape": " File:/etc/hostname"})]
+    named += [("ldes", {"shape": "git+file:///srv/shapes"})]
     for kind, options in named:
         refuse_options(Reach.ALL, kind, WEB, options)
         refuse_options(reach, kind, WEB, options, before=options)
@@ -82,6 +83,14 @@ def test_only_who_runs_the_machine_gives_options_that_reach_for_its_secrets_and_
                 refuse(reach, kind, options=options)
     with pytest.raises(RefusedError, match="/etc"):
         refuse_options(reach, "git", WEB, {"cache": "/etc"}, before=folder)
+
+
+def test_a_file_that_is_too_large_for_an_option_is_refused_for_its_size(tmp_path: Path) -> None:
+    shapes = tmp_path / "shapes.ttl"
+    shapes.write_bytes(b"#" * ((4 << 20) + 1))
+
+    with pytest.raises(UsageError, match="it has more than 4,194,304 bytes"):
+        with_texts("web", {"shapes": f"file:{shapes}"})
 
 
 def test_addresses_are_options_like_others_where_there_is_no_secret() -> None:
