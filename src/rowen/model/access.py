@@ -2,10 +2,20 @@
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["AccessToken", "AuditLine", "NewSession", "NewToken", "Principal", "Reach", "RepeatedAnswer", "Scope"]
+__all__ = [
+    "AccessToken",
+    "AuditLine",
+    "Credential",
+    "NewSession",
+    "NewToken",
+    "Principal",
+    "Reach",
+    "RepeatedAnswer",
+    "Scope",
+]
 
 
 class Scope(enum.StrEnum):
@@ -33,6 +43,14 @@ class Reach(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Credential:
+    """The proof that a caller sent: the hash of a token or a session, or the end of a token that a provider signed."""
+
+    digest: bytes | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """The caller of an operation, and what they may do.
 
@@ -43,6 +61,7 @@ class Principal:
 
     name: str
     scope: Scope
+    credential: Credential | None = field(default=None, compare=False, repr=False)
 
     @property
     def reach(self) -> Reach:

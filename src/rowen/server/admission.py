@@ -32,7 +32,7 @@ from rowen.server.requests import (
 )
 from rowen.service import Rowen
 
-__all__ = ["LOCAL", "SESSION", "Admission"]
+__all__ = ["LOCAL", "SESSION", "Admission", "caller_of"]
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Admission:
         # Known before it is refused: who tried to write is written down too.
         scope["state"]["principal"] = principal = await self._identified(scope)
         if principal != LOCAL:
-            self._rates.take(place_of(scope) if principal == PUBLIC else f"@{principal.name}")
+            self._rates.take(caller_of(scope))
         if not path.startswith(_MCP):
             reads = method in SAFE or path in _HARMLESS
             Requirement(Scope.READ if reads else Scope.WRITE).check(principal)
@@ -165,6 +165,12 @@ class Admission:
 
 
 _HINT = Hint("Send it as `Authorization: Bearer …`; who runs this server makes one: ", action("token add", "NAME"), ".")
+
+
+def caller_of(scope: Asked) -> str:
+    """Who is counted as one caller: a token or a person, or an address where nobody says who asks."""
+    principal: Principal | None = scope["state"].get("principal")
+    return place_of(scope) if principal in (None, PUBLIC) else f"@{principal.name}"
 
 
 def _is_local(scope: Asked) -> bool:

@@ -23,6 +23,7 @@ from rowen.server.limits import BodyLimit
 from rowen.server.login import login_routes
 from rowen.server.problem_pages import ProblemPages
 from rowen.server.repeats import Repeats
+from rowen.server.streams import Streams
 from rowen.service import Rowen
 
 __all__ = ["Doors", "assemble"]
@@ -59,7 +60,7 @@ def assemble(rowen: Rowen, *, trusts_loopback: bool, works: bool = False) -> Doo
     assistants = Assistants(rowen)
     inner.router.routes.extend([*login_routes(rowen), *assistants.routes(), *web.routes(rowen)])
     inner.router.lifespan_context = lambda _: _beside(rowen, assistants, works=works)
-    layers: ASGIApp = Repeats(Heads(inner), rowen)
+    layers: ASGIApp = Repeats(Streams(Heads(inner), rowen), rowen)
     layers = BodyLimit(layers, most_bytes=settings.request_limit_bytes)
     layers = ProblemPages(Admission(layers, rowen, trusts_loopback=trusts_loopback and not settings.proxies))
     if settings.cors_origins:

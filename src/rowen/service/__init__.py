@@ -50,6 +50,7 @@ class Rowen:
     revoke_token = _Asked(lambda parts: parts.access.revoke_token)
     identify = _Asked(lambda parts: parts.access.identify)
     open_session = _Asked(lambda parts: parts.access.open_session)
+    valid_credentials = _Asked(lambda parts: parts.access.valid_credentials)
     of_session = _Asked(lambda parts: parts.access.of_session)
     close_session = _Asked(lambda parts: parts.access.close_session)
     begin_login = _Asked(lambda parts: parts.access.begin_login)

@@ -2,6 +2,7 @@
 
 import re
 import secrets
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
@@ -10,6 +11,7 @@ from rowen.harvest.engine import Engine
 from rowen.model.access import (
     AccessToken,
     AuditLine,
+    Credential,
     NewSession,
     NewToken,
     Principal,
@@ -125,6 +127,18 @@ class Access:
         """Whose session this is; None if it is over."""
         async with self._database.connection() as c:
             return await access.of_session(c, _digest(cookie))
+
+    async def valid_credentials(
+        self, credentials: Collection[Credential], *, now: datetime | None = None
+    ) -> set[Credential]:
+        """Return the credentials that still hold: not revoked, not expired."""
+        digests = [one.digest for one in credentials if one.digest is not None]
+        held: set[bytes] = set()
+        if digests:
+            async with self._database.connection() as c:
+                held = await access.valid_digests(c, digests)
+        moment = now or datetime.now(UTC)
+        return {one for one in credentials if one.digest in held or (one.expires_at and one.expires_at > moment)}
 
     async def close_session(self, cookie: str) -> None:
         """End a session."""

@@ -19,7 +19,7 @@ from rowen.connectors.base import Meter
 from rowen.errors import ConfigurationError, RowenError
 from rowen.fetch.credentials import resolve
 from rowen.harvest.engine import Engine
-from rowen.model.access import Principal, Scope
+from rowen.model.access import Credential, Principal, Scope
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
@@ -122,7 +122,7 @@ class IdentityProvider:
         scopes = [self._roles[role] for role in _roles(claims, self._claim) if role in self._roles]
         if until is None or name is None or not scopes:
             return None
-        return Principal(name, max(scopes, key=list(Scope).index)), until
+        return Principal(name, max(scopes, key=list(Scope).index), Credential(expires_at=until)), until
 
     async def _current_keys(self, *, fresh: bool) -> KeySet | None:
         """The provider's keys, asked for when they are old, or when a signature fits none of them."""

@@ -183,6 +183,14 @@ class Settings(_Declared):
     # An office behind one address: thirty browsers with six each. With half of it some of them wait; with twice as
     # many, three addresses fill the server.
     connections_per_address: int = Field(default=200, ge=1, description="connections of one address at a time")
+    # Ten callers: then half of the connections are left for questions. At half of it five callers keep all others from
+    # live pages; twice as many take all connections.
+    streams_at_once: int = Field(default=500, ge=1, description="streams of events that the server has open at a time")
+    # A browser opens six for all its tabs, and eight people may share a token. With half of it some of their pages ask
+    # by the clock instead; with twice as many, five callers fill the server.
+    streams_per_caller: int = Field(
+        default=50, ge=1, description="streams of one token or person, or of one address without a token"
+    )
     session_hours: float = Field(default=12.0, gt=0, description="how long a browser stays logged in")
     # A year covers one audit and the time until the next.
     audit_kept_days: float = Field(default=365, ge=1, description="how long it is kept who wrote what")

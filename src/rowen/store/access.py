@@ -8,7 +8,7 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from rowen.errors import Hint, NotFoundError, RefusedError, action
-from rowen.model.access import AccessToken, AuditLine, Principal, RepeatedAnswer, Scope
+from rowen.model.access import AccessToken, AuditLine, Credential, Principal, RepeatedAnswer, Scope
 from rowen.store.database import Connection
 from rowen.store.rows import all_rows, list_of, one, scalar
 
@@ -26,6 +26,7 @@ __all__ = [
     "of_token",
     "remove_token",
     "tokens",
+    "valid_digests",
 ]
 
 _SELECT = "select name, scope, created_at, expires_at, last_used_at from access_token"
@@ -78,7 +79,7 @@ select name, scope, id from found
 async def of_token(c: Connection, digest: bytes) -> tuple[Principal, int] | None:
     """Who has this token, and its number; None for one that is unknown or has expired."""
     row = await one(c, _HOLDER, [digest])
-    return (Principal(f"token:{row[0]}", Scope(row[1])), row[2]) if row else None
+    return (Principal(f"token:{row[0]}", Scope(row[1]), Credential(digest)), row[2]) if row else None
 
 
 async def add_session(
@@ -106,7 +107,19 @@ select coalesce('token:' || token.name, session.name), session.scope
 async def of_session(c: Connection, digest: bytes) -> Principal | None:
     """Whose session this is; None for one that is unknown or over."""
     row = await one(c, _SESSION, [digest])
-    return Principal(row[0], Scope(row[1])) if row else None
+    return Principal(row[0], Scope(row[1]), Credential(digest)) if row else None
+
+
+_VALID = """
+select hash from access_token where hash = any(%(digests)b) and (expires_at is null or expires_at > now())
+ union all
+select hash from access_session where hash = any(%(digests)b) and expires_at > now()
+"""
+
+
+async def valid_digests(c: Connection, digests: Sequence[bytes]) -> set[bytes]:
+    """Return the hashes of these tokens and sessions that were neither revoked nor have expired."""
+    return {row[0] for row in await all_rows(c, _VALID, {"digests": list(digests)})}
 
 
 async def drop_session(c: Connection, digest: bytes) -> None:

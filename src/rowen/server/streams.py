@@ -1,0 +1,149 @@
+"""Streams of events: how many may be open, and until when."""
+
+import asyncio
+import logging
+from collections import Counter
+from typing import NoReturn
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rowen.api.problems import response_of
+from rowen.errors import OverloadedError, StoreError, TooManyRequestsError
+from rowen.model.access import Credential
+from rowen.server.admission import caller_of
+from rowen.server.requests import headers_of
+from rowen.service import Rowen
+
+__all__ = ["Streams"]
+
+log = logging.getLogger(__name__)
+
+# How long a stream outlives its token. Each check is one statement for all streams.
+_CHECK_S = 5.0
+_RETRY_S = 5.0
+_EVENTS = b"text/event-stream"
+# The one method of assistants whose answer is a stream without an end. The header has to agree with the body.
+_LISTEN = ("POST", "subscriptions/listen")
+
+
+class Streams:
+    """The layer that counts streams of events, and ends those whose token was revoked or has expired."""
+
+    def __init__(self, app: ASGIApp, rowen: Rowen) -> None:
+        self._app = app
+        self._rowen = rowen
+        self._at_once = rowen.settings.streams_at_once
+        self._per_caller = rowen.settings.streams_per_caller
+        self._open: dict[_Stream, None] = {}
+        self._of_caller: Counter[str] = Counter()
+        self._checking: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; one whose answer is a stream is counted for as long as that lasts."""
+        if scope["type"] != "http" or not _may_stream(scope):
+            return await self._app(scope, receive, send)
+        stream = _Stream(scope)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start" and _is_stream(message):
+                await self._begin(stream, scope, receive, send, message)
+            else:
+                await send(message)
+
+        try:
+            async with stream.lifetime:
+                await self._app(scope, receive, sending)
+        except TimeoutError:
+            if not stream.lifetime.expired():
+                raise
+        finally:
+            is_unfinished = stream in self._open and stream.lifetime.expired()
+            self._remove(stream)
+        if is_unfinished:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return None
+
+    async def _begin(self, stream: "_Stream", scope: Scope, receive: Receive, send: Send, start: Message) -> None:
+        """Begin a stream, or answer that there are too many."""
+        if scope["method"] == "HEAD":
+            await send(start)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await stream.end_here()
+        try:
+            self._add(stream)
+        except TooManyRequestsError as problem:
+            await response_of(problem)(scope, receive, send)
+            await stream.end_here()
+        await send(start)
+
+    def _add(self, stream: "_Stream") -> None:
+        if self._of_caller[stream.caller] >= self._per_caller:
+            raise TooManyRequestsError(
+                f"{self._per_caller} streams of this caller are open. Nothing was done.",
+                retry_in_s=_RETRY_S,
+                hint="Close one of them. ROWEN_STREAMS_PER_CALLER sets the limit.",
+            )
+        if len(self._open) >= self._at_once:
+            raise OverloadedError(
+                f"The server has {self._at_once} streams open. Nothing was done.",
+                retry_in_s=_RETRY_S,
+                hint="ROWEN_STREAMS_AT_ONCE sets the limit.",
+            )
+        self._open[stream] = None
+        self._of_caller[stream.caller] += 1
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.create_task(self._check())
+
+    def _remove(self, stream: "_Stream") -> None:
+        if stream not in self._open:
+            return
+        del self._open[stream]
+        self._of_caller[stream.caller] -= 1
+        if not self._of_caller[stream.caller]:
+            del self._of_caller[stream.caller]
+
+    async def _check(self) -> None:
+        """End streams whose caller would not be admitted any more."""
+        while self._open:
+            await asyncio.sleep(_CHECK_S)
+            credentials = {stream.credential for stream in self._open if stream.credential is not None}
+            if not credentials:
+                continue
+            try:
+                ended = credentials - await self._rowen.valid_credentials(credentials)
+            except StoreError as problem:
+                log.warning("whose streams have to end could not be found out: %s", problem)
+                continue
+            for stream in self._open:
+                if stream.credential in ended:
+                    stream.end()
+
+
+class _Stream:
+    """One answer that may last."""
+
+    def __init__(self, scope: Scope) -> None:
+        principal = scope["state"]["principal"]
+        self.caller = caller_of(scope)
+        self.credential: Credential | None = principal.credential if principal else None
+        self.lifetime = asyncio.timeout(None)
+
+    def end(self) -> None:
+        """Cancel the answer."""
+        self.lifetime.reschedule(asyncio.get_running_loop().time())
+
+    async def end_here(self) -> NoReturn:
+        """Cancel the answer, which is what calls this."""
+        self.end()
+        while True:
+            await asyncio.Event().wait()
+
+
+def _may_stream(scope: Scope) -> bool:
+    """Whether the answer may be a stream. Answers to calls of tools are events as well, but end by themselves."""
+    method = scope["method"]
+    return method in ("GET", "HEAD") or (method, headers_of(scope).get("mcp-method")) == _LISTEN
+
+
+def _is_stream(start: Message) -> bool:
+    return any(name.lower() == b"content-type" and value.startswith(_EVENTS) for name, value in start["headers"])
