@@ -28,7 +28,7 @@ from tests.portals.site import Page, Site, html
 START_S = 60.0
 LONG = "An exhaustive inventory of hedgerows, ditches, field gates and drystone walls " * 4
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\"'>{{7*7}}"
-HOVERED = "<b onmouseover=alert(2)>bold</b>"
+HOVERED = "<b onmouseover=alert(2)>bold"
 ARABIC = "خريطة المراعي والحقول في الوادي الشمالي"
 CHINESE = "山谷北部牧场与田野的年度调查报告"
 NOTES = (

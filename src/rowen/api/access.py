@@ -3,13 +3,15 @@
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.params import Depends as DependsParameter
 
 from rowen.errors import RefusedError
 from rowen.hints import Hint, action
 from rowen.model.access import Principal, Scope
+from rowen.model.scopes import scope_of
 from rowen.service import Rowen
 
-__all__ = ["ADMIN", "WRITE", "Asking", "Requirement", "Service"]
+__all__ = ["Asking", "Requirement", "Service", "takes"]
 
 
 class Requirement:
@@ -33,9 +35,9 @@ class Requirement:
             )
 
 
-# What a route needs beyond reading: `dependencies=WRITE`.
-WRITE = [Depends(Requirement(Scope.WRITE))]
-ADMIN = [Depends(Requirement(Scope.ADMIN))]
+def takes(*operations: str) -> list[DependsParameter]:
+    """Declare the operations that a route calls, if they take more than the scope read: `dependencies=takes("add")`."""
+    return [Depends(Requirement(scope_of(operations)))]
 
 
 # Dependencies are async although they await nothing: others are called in a thread, which takes a millisecond.

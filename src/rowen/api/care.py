@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import ADMIN, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.examples import EXAMPLES, example, list_example, page_example
 from rowen.api.runs import Of
@@ -72,7 +72,7 @@ async def list_circuits(request: Request, rowen: Service) -> Response:
     "/circuits/{name}/reset",
     response_model=list_shape("CircuitStatus"),
     responses={200: list_example("CircuitStatus")},
-    dependencies=ADMIN,
+    dependencies=takes("reset_circuits"),
 )
 async def reset_circuit(request: Request, name: CircuitName, rowen: Service) -> Response:
     """Close a circuit in every process, so that its service is called again; returns those that were not closed."""

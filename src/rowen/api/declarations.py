@@ -8,7 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from rowen.api.access import WRITE, Asking, Service
+from rowen.api.access import Asking, Service, takes
 from rowen.api.answers import listed, told
 from rowen.api.bodies import DeclarationBody, PreviewBody
 from rowen.api.examples import example, list_example
@@ -18,7 +18,7 @@ from rowen.errors import UsageError
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["sources"], dependencies=WRITE)
+router = APIRouter(tags=["sources"])
 
 TOML = "application/toml"
 _FILE = '[[source]]\nname = "guide"\nkind = "web"\nurl = "https://docs.example.org/guide/"\nevery = "6h"\n'
@@ -39,6 +39,7 @@ _BODY: dict[str, Any] = {
     response_model=list_shape("AppliedSource"),
     responses={200: list_example("AppliedSource"), **ELSEWHERE},
     openapi_extra=_BODY,
+    dependencies=takes("declare"),
 )
 async def apply_declaration(
     request: Request,
@@ -70,7 +71,12 @@ def _declaration(content_type: str, body: bytes) -> str | dict[str, Any]:
         ) from None
 
 
-@router.post("/preview", response_model=shape("Preview"), responses={200: example("Preview"), **ELSEWHERE})
+@router.post(
+    "/preview",
+    response_model=shape("Preview"),
+    responses={200: example("Preview"), **ELSEWHERE},
+    dependencies=takes("preview"),
+)
 async def preview_source(request: Request, body: PreviewBody, rowen: Service, asking: Asking) -> Response:
     """What is at an address: the kind that would read it, and its first items. Nothing is kept."""
     chosen: dict[str, Any] = {"kind": body.kind, "options": body.options, "limit": body.limit}

@@ -11,14 +11,13 @@ from fastapi import Path as InPath
 from starlette.background import BackgroundTask
 from starlette.responses import Response, StreamingResponse
 
-from rowen.api.access import WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.examples import Responses
 from rowen.model.record_kinds import RECORD_KINDS, check_record_kinds
 
 __all__ = ["router"]
 
-# Whole records, with all that is hidden elsewhere: who may only read gets none.
-router = APIRouter(tags=["exports"], dependencies=WRITE)
+router = APIRouter(tags=["exports"])
 
 # Large enough that the disk is not asked for every packet, small enough for many at once.
 _PIECE_BYTES = 256 * 1024
@@ -44,7 +43,7 @@ _MEDIA_TYPES = {"jsonl": "application/jsonl", "json": "application/json", "csv":
 _TAR: Responses = {200: {"content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}}}}
 
 
-@router.get("/exports/items.{form}", response_class=Response, responses=_LINES)
+@router.get("/exports/items.{form}", response_class=Response, responses=_LINES, dependencies=takes("export_lines"))
 async def export_lines(
     form: Annotated[Literal["jsonl", "json", "csv"], InPath(description="JSON lines, one JSON array, or CSV")],
     rowen: Service,
@@ -60,7 +59,9 @@ async def export_lines(
     return StreamingResponse(pieces, media_type=_MEDIA_TYPES[form])
 
 
-@router.get("/exports/extractions/{form}", response_class=Response, responses=_TAR)
+@router.get(
+    "/exports/extractions/{form}", response_class=Response, responses=_TAR, dependencies=takes("export_extractions")
+)
 async def export_extractions(
     form: Annotated[Literal["jsonl", "csv", "parquet"], InPath(description="the format of the files")],
     rowen: Service,
@@ -74,7 +75,7 @@ async def export_extractions(
         return folder.packed()
 
 
-@router.get("/exports/{form}", response_class=Response, responses=_TAR)
+@router.get("/exports/{form}", response_class=Response, responses=_TAR, dependencies=takes("export"))
 async def export_snapshot(
     form: Form,
     rowen: Service,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import WRITE, Asking, Service
+from rowen.api.access import Asking, Service, takes
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.bodies import ExtractBody
 from rowen.api.examples import example, list_example, page_example
@@ -60,7 +60,7 @@ _EXTRACTED["content"]["application/json"] = {
     "/extractions",
     response_model=shape("Extracted") | dict[str, Any],
     responses={200: _EXTRACTED, **failing(ProviderError, BudgetExceededError, ExtractionError, FetchTimeoutError)},
-    dependencies=WRITE,
+    dependencies=takes("extract", "estimate_extraction"),
 )
 async def extract_page(request: Request, body: ExtractBody, rowen: Service, asking: Asking) -> Response:
     """Read facts from one page, now. What was answered before costs nothing; a dry run tells what it would cost."""

@@ -10,8 +10,9 @@ from rowen.api.access import Asking, Service
 from rowen.api.answers import Limit, told, validated
 from rowen.api.examples import EXAMPLES, example, list_example
 from rowen.api.shapes import list_shape, shape
-from rowen.model.access import Principal, Scope
+from rowen.model.access import Principal
 from rowen.model.library import Entry
+from rowen.model.scopes import CONTACTS
 from rowen.service import Rowen
 from rowen.service.facts import fact
 from rowen.service.redaction import redacted, redacted_at
@@ -44,7 +45,7 @@ async def get_item(request: Request, url: Link, rowen: Service, asking: Asking, 
 def item_facts(entry: Entry, asking: Principal, rowen: Rowen) -> dict[str, Any]:
     """An item as somebody may see it."""
     facts = fact(entry)
-    if not asking.scope.allows(Scope.WRITE):
+    if not asking.scope.allows(CONTACTS):
         facts["record"] = redacted(facts["record"], rowen.settings.redacted_keys)
     return facts
 
@@ -106,7 +107,7 @@ async def compare_fields(
 ) -> Response:
     """What last changed in an item's record, or in its facts, field by field."""
     facts = fact(await rowen.compare_fields(url, source=source, schema=schema))
-    if not asking.scope.allows(Scope.WRITE):
+    if not asking.scope.allows(CONTACTS):
         facts["fields"] = [_hidden(one, rowen.settings.redacted_keys) for one in facts["fields"]]
     return told(request, facts)
 

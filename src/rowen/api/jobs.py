@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import ADMIN, WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.examples import example, list_example, page_example
 from rowen.api.runs import Of
@@ -44,13 +44,17 @@ async def get_job(request: Request, number: JobNumber, rowen: Service) -> Respon
     return told(request, job, headers=headers)
 
 
-@router.post("/jobs/{number}/cancel", response_model=_JOB, responses={200: example("Job")}, dependencies=WRITE)
+@router.post(
+    "/jobs/{number}/cancel", response_model=_JOB, responses={200: example("Job")}, dependencies=takes("cancel_job")
+)
 async def cancel_job(request: Request, number: JobNumber, rowen: Service) -> Response:
     """Take a job out of the queue; a running one ends soon, at a checkpoint."""
     return told(request, await rowen.cancel_job(number))
 
 
-@router.post("/jobs/{number}/retry", response_model=_JOB, responses={200: example("Job")}, dependencies=WRITE)
+@router.post(
+    "/jobs/{number}/retry", response_model=_JOB, responses={200: example("Job")}, dependencies=takes("retry_job")
+)
 async def retry_job(request: Request, number: JobNumber, rowen: Service) -> Response:
     """Begin a job again that failed or was cancelled."""
     return told(request, await rowen.retry_job(number))
@@ -62,14 +66,18 @@ async def get_queue(request: Request, rowen: Service) -> Response:
     return told(request, await rowen.queue_depth())
 
 
-@router.post("/queue/pause", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=ADMIN)
+@router.post(
+    "/queue/pause", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=takes("pause_queue")
+)
 async def pause_queue(request: Request, rowen: Service) -> Response:
     """Begin no job until the queue is resumed; what runs is finished."""
     await rowen.pause_queue()
     return told(request, await rowen.queue_depth())
 
 
-@router.post("/queue/resume", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=ADMIN)
+@router.post(
+    "/queue/resume", response_model=_DEPTH, responses={200: example("QueueDepth")}, dependencies=takes("resume_queue")
+)
 async def resume_queue(request: Request, rowen: Service) -> Response:
     """Go on after a pause."""
     await rowen.resume_queue()

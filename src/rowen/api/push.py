@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Request
 from starlette.responses import Response
 
-from rowen.api.access import ADMIN, WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import listed, made, told
 from rowen.api.bodies import PokeBody, SubscribeBody
 from rowen.api.examples import Responses, example, list_example
@@ -35,7 +35,7 @@ _HOOK: Responses = {
     status_code=202,
     response_model=list_shape("Poked"),
     responses={202: list_example("Poked")},
-    dependencies=WRITE,
+    dependencies=takes("poke"),
 )
 async def poke(body: PokeBody, rowen: Service) -> Response:
     """Have sources, or some of their items, looked at before all that is due."""
@@ -47,7 +47,7 @@ async def poke(body: PokeBody, rowen: Service) -> Response:
     "/sources/{name}/push",
     response_model=list_shape("PushAccess"),
     responses={200: list_example("PushAccess"), **failing(ConfigurationError)},
-    dependencies=ADMIN,
+    dependencies=takes("push_access"),
 )
 async def get_push_access(request: Request, name: Name, rowen: Service) -> Response:
     """Where senders of a source call, and what they sign with."""
@@ -66,7 +66,7 @@ async def list_subscriptions(request: Request, rowen: Service) -> Response:
     "/sources/{name}/subscription",
     response_model=shape("Subscription"),
     responses={200: example("Subscription"), **ELSEWHERE},
-    dependencies=WRITE,
+    dependencies=takes("subscribe"),
 )
 async def subscribe(
     request: Request,
@@ -78,7 +78,9 @@ async def subscribe(
     return told(request, await rowen.subscribe(name, topic=body.topic))
 
 
-@router.delete("/sources/{name}/subscription", status_code=204, responses={**ELSEWHERE}, dependencies=WRITE)
+@router.delete(
+    "/sources/{name}/subscription", status_code=204, responses={**ELSEWHERE}, dependencies=takes("unsubscribe")
+)
 async def unsubscribe(name: Name, rowen: Service) -> Response:
     """Have a hub tell us no more."""
     await rowen.unsubscribe(name)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import ADMIN, WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import Limit, listed, made, told
 from rowen.api.bodies import NoticeBody, RotateBody, WebhookBody
 from rowen.api.examples import Responses, example, list_example
@@ -34,7 +34,11 @@ async def list_webhooks(request: Request, rowen: Service) -> Response:
 
 
 @router.post(
-    "/webhooks", status_code=201, response_model=_WEBHOOK, responses={201: example("Webhook")}, dependencies=ADMIN
+    "/webhooks",
+    status_code=201,
+    response_model=_WEBHOOK,
+    responses={201: example("Webhook")},
+    dependencies=takes("add_webhook"),
 )
 async def add_webhook(body: WebhookBody, rowen: Service) -> Response:
     """Call an address whenever something changes; messages are signed as Standard Webhooks has it."""
@@ -49,7 +53,11 @@ async def list_notices(request: Request, rowen: Service) -> Response:
 
 
 @router.post(
-    "/notices", status_code=201, response_model=_WEBHOOK, responses={201: example("Webhook")}, dependencies=ADMIN
+    "/notices",
+    status_code=201,
+    response_model=_WEBHOOK,
+    responses={201: example("Webhook")},
+    dependencies=takes("add_notice"),
 )
 async def add_notice(body: NoticeBody, rowen: Service) -> Response:
     """Tell people whenever something changes, by mail or chat."""
@@ -63,21 +71,29 @@ async def get_webhook(request: Request, name: Receiver, rowen: Service) -> Respo
     return told(request, await _found(rowen, name))
 
 
-@router.delete("/webhooks/{name}", status_code=204, dependencies=WRITE)
+@router.delete("/webhooks/{name}", status_code=204, dependencies=takes("remove_webhook"))
 async def remove_webhook(name: Receiver, rowen: Service) -> Response:
     """Call it no more, and forget what became of its calls."""
     await rowen.remove_webhook(name)
     return Response(status_code=204)
 
 
-@router.post("/webhooks/{name}/pause", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=WRITE)
+@router.post(
+    "/webhooks/{name}/pause",
+    response_model=_WEBHOOK,
+    responses={200: example("Webhook")},
+    dependencies=takes("pause_webhook"),
+)
 async def pause_webhook(request: Request, name: Receiver, rowen: Service) -> Response:
     """Call it no more until it is resumed; nothing is lost."""
     return told(request, await rowen.pause_webhook(name))
 
 
 @router.post(
-    "/webhooks/{name}/resume", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=WRITE
+    "/webhooks/{name}/resume",
+    response_model=_WEBHOOK,
+    responses={200: example("Webhook")},
+    dependencies=takes("resume_webhook"),
 )
 async def resume_webhook(request: Request, name: Receiver, rowen: Service, since: From = None) -> Response:
     """Call it again, also one that was disabled; or replay what followed a number."""
@@ -85,7 +101,10 @@ async def resume_webhook(request: Request, name: Receiver, rowen: Service, since
 
 
 @router.post(
-    "/webhooks/{name}/rotate", response_model=_WEBHOOK, responses={200: example("Webhook")}, dependencies=ADMIN
+    "/webhooks/{name}/rotate",
+    response_model=_WEBHOOK,
+    responses={200: example("Webhook")},
+    dependencies=takes("rotate_webhook"),
 )
 async def rotate_webhook(request: Request, name: Receiver, body: RotateBody, rowen: Service) -> Response:
     """Sign with another secret."""
@@ -95,7 +114,7 @@ async def rotate_webhook(request: Request, name: Receiver, body: RotateBody, row
 _DELIVERED: Responses = {200: {"content": {"application/json": {"example": {"webhook": "builds", "delivered": 3}}}}}
 
 
-@router.post("/webhooks/{name}/deliver", responses=_DELIVERED, dependencies=WRITE)
+@router.post("/webhooks/{name}/deliver", responses=_DELIVERED, dependencies=takes("deliver"))
 async def deliver_webhook(request: Request, name: Receiver, rowen: Service) -> Response:
     """Call a receiver now; the answer counts the changes that it acknowledged."""
     return told(request, {"webhook": name, "delivered": await rowen.deliver(name)})

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.examples import example, list_example, page_example
 from rowen.api.shapes import list_shape, page_shape, shape
@@ -80,7 +80,7 @@ async def _progress(rowen: Rowen, number: int) -> AsyncGenerator[bytes]:
     status_code=202,
     response_model=shape("Run"),
     responses={202: example("Run")},
-    dependencies=WRITE,
+    dependencies=takes("cancel_run"),
 )
 async def cancel_run(request: Request, number: RunNumber, rowen: Service) -> Response:
     """Ask a live run to end early, whichever process it runs in; what it stored is kept."""

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import DEFAULT_LIMIT, Limit, listed, made
 from rowen.api.bodies import SavedSearchBody
 from rowen.api.examples import example, list_example
@@ -31,7 +31,7 @@ async def list_saved_searches(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=shape("SavedSearch"),
     responses={201: example("SavedSearch")},
-    dependencies=WRITE,
+    dependencies=takes("save_search"),
 )
 async def save_search(body: SavedSearchBody, rowen: Service) -> Response:
     """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
@@ -39,7 +39,7 @@ async def save_search(body: SavedSearchBody, rowen: Service) -> Response:
     return made(saved, f"/api/v1/saved-searches/{quote(saved.name, safe='')}/news")
 
 
-@router.delete("/saved-searches/{name}", status_code=204, dependencies=WRITE)
+@router.delete("/saved-searches/{name}", status_code=204, dependencies=takes("forget_search"))
 async def forget_search(name: Saved, rowen: Service) -> Response:
     """Follow a search no longer."""
     await rowen.forget_search(name)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import begun, listed, made, told
 from rowen.api.bodies import CarryBody, ExtractSourceBody, SchemaBody
 from rowen.api.examples import example, list_example
@@ -31,7 +31,11 @@ async def list_schemas(
 
 
 @router.post(
-    "/schemas", status_code=201, response_model=shape("Schema"), responses={201: example("Schema")}, dependencies=WRITE
+    "/schemas",
+    status_code=201,
+    response_model=shape("Schema"),
+    responses={201: example("Schema")},
+    dependencies=takes("add_schema"),
 )
 async def add_schema(body: SchemaBody, rowen: Service) -> Response:
     """Keep a schema under a name and a version; a version never changes."""
@@ -52,7 +56,10 @@ async def get_schema(request: Request, ref: Ref, rowen: Service) -> Response:
 
 
 @router.delete(
-    "/schemas/{ref}", response_model=shape("SchemaUse"), responses={200: example("SchemaUse")}, dependencies=WRITE
+    "/schemas/{ref}",
+    response_model=shape("SchemaUse"),
+    responses={200: example("SchemaUse")},
+    dependencies=takes("remove_schema"),
 )
 async def remove_schema(
     request: Request,
@@ -78,7 +85,7 @@ async def list_carried_schemas(request: Request, rowen: Service, source: Of = No
     "/sources/{name}/schemas/{ref}",
     response_model=shape("CarriedSchema"),
     responses={200: example("CarriedSchema")},
-    dependencies=WRITE,
+    dependencies=takes("carry_schema"),
 )
 async def carry_schema(
     request: Request,
@@ -91,7 +98,7 @@ async def carry_schema(
     return told(request, await rowen.carry_schema(name, ref, **body.model_dump()))
 
 
-@router.delete("/sources/{name}/schemas/{ref}", status_code=204, dependencies=WRITE)
+@router.delete("/sources/{name}/schemas/{ref}", status_code=204, dependencies=takes("drop_schema"))
 async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
     """Let a source carry a schema no longer; what was extracted stays."""
     await rowen.drop_schema(name, ref)
@@ -103,7 +110,7 @@ async def drop_schema(name: Name, ref: Ref, rowen: Service) -> Response:
     status_code=202,
     response_model=shape("Job"),
     responses={200: {"model": list_shape("ExtractionReport"), **list_example("ExtractionReport")}, 202: example("Job")},
-    dependencies=WRITE,
+    dependencies=takes("enqueue_extraction", "extract_source"),
 )
 async def extract_source(
     request: Request,

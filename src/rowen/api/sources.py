@@ -6,7 +6,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import WRITE, Asking, Service
+from rowen.api.access import Asking, Service, takes
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, begun, listed, made, page, told
 from rowen.api.bodies import SourceBody, SourceChangeBody, SyncBody, UrlsBody
 from rowen.api.examples import Responses, example, list_example, page_example
@@ -37,7 +37,7 @@ async def list_sources(request: Request, rowen: Service, limit: Limit = DEFAULT_
     status_code=201,
     response_model=_SOURCE,
     responses={201: example("Source"), **ELSEWHERE},
-    dependencies=WRITE,
+    dependencies=takes("add"),
 )
 async def add_source(body: SourceBody, rowen: Service, asking: Asking) -> Response:
     """Keep a copy of something from now on; it is read by the first sync, or by a worker if it has a schedule."""
@@ -54,7 +54,10 @@ async def get_source(request: Request, name: Name, rowen: Service) -> Response:
 
 
 @router.patch(
-    "/sources/{name}", response_model=_SOURCE, responses={200: example("Source"), **ELSEWHERE}, dependencies=WRITE
+    "/sources/{name}",
+    response_model=_SOURCE,
+    responses={200: example("Source"), **ELSEWHERE},
+    dependencies=takes("edit"),
 )
 async def change_source(
     request: Request, name: Name, body: SourceChangeBody, rowen: Service, asking: Asking
@@ -66,7 +69,7 @@ async def change_source(
 
 @router.delete(
     "/sources/{name}",
-    dependencies=WRITE,
+    dependencies=takes("remove"),
     responses={200: {"content": {"application/json": {"example": {"source": "guide", "removed": 118}}}}},
 )
 async def remove_source(request: Request, name: Name, rowen: Service) -> Response:
@@ -79,7 +82,7 @@ async def remove_source(request: Request, name: Name, rowen: Service) -> Respons
     status_code=202,
     response_model=shape("Job"),
     responses={202: example("Job")},
-    dependencies=WRITE,
+    dependencies=takes("enqueue"),
 )
 async def sync_source(name: Name, rowen: Service, body: Annotated[SyncBody, Body()] = SyncBody()) -> Response:  # noqa: B008 (never changed)
     """Have a source synced now. The answer is its job; that tells the number of the run as soon as there is one."""
@@ -87,14 +90,18 @@ async def sync_source(name: Name, rowen: Service, body: Annotated[SyncBody, Body
     return begun(job, f"/api/v1/jobs/{job.id}")
 
 
-@router.post("/sources/{name}/pause", response_model=_SOURCE, responses={200: example("Source")}, dependencies=WRITE)
+@router.post(
+    "/sources/{name}/pause", response_model=_SOURCE, responses={200: example("Source")}, dependencies=takes("pause")
+)
 async def pause_source(request: Request, name: Name, rowen: Service) -> Response:
     """Leave a source out until it is resumed."""
     await rowen.pause(name)
     return told(request, await rowen.source(name))
 
 
-@router.post("/sources/{name}/resume", response_model=_SOURCE, responses={200: example("Source")}, dependencies=WRITE)
+@router.post(
+    "/sources/{name}/resume", response_model=_SOURCE, responses={200: example("Source")}, dependencies=takes("resume")
+)
 async def resume_source(request: Request, name: Name, rowen: Service) -> Response:
     """Take a paused source in again."""
     await rowen.resume(name)
@@ -176,13 +183,15 @@ _DECIDED: Responses = {
 }
 
 
-@router.post("/sources/{name}/held/accept", dependencies=WRITE, responses=_DECIDED, tags=["held deletions"])
+@router.post(
+    "/sources/{name}/held/accept", dependencies=takes("accept_held"), responses=_DECIDED, tags=["held deletions"]
+)
 async def accept_held(request: Request, name: Name, body: UrlsBody, rowen: Service) -> Response:
     """Delete items whose deletion was held back; all of them or none."""
     return told(request, {"source": name, "accepted": await rowen.accept_held(name, body.urls), "kept": 0})
 
 
-@router.post("/sources/{name}/held/keep", dependencies=WRITE, responses=_DECIDED, tags=["held deletions"])
+@router.post("/sources/{name}/held/keep", dependencies=takes("keep_held"), responses=_DECIDED, tags=["held deletions"])
 async def keep_held(request: Request, name: Name, body: UrlsBody, rowen: Service) -> Response:
     """Keep items that their source no longer shows; all of them or none."""
     return told(request, {"source": name, "accepted": 0, "kept": await rowen.keep_held(name, body.urls)})

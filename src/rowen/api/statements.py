@@ -13,7 +13,7 @@ from fastapi import Path as InPath
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
-from rowen.api.access import ADMIN, WRITE, Service
+from rowen.api.access import Service, takes
 from rowen.api.answers import listed, made, published, told, validated
 from rowen.api.bodies import EndpointBody, EndpointPushBody
 from rowen.api.encoding import encoded
@@ -117,7 +117,7 @@ async def list_all_endpoints(request: Request, rowen: Service) -> Response:
     "/sources/{name}/endpoints/push",
     response_model=list_shape("StatementReport"),
     responses={200: list_example("StatementReport"), **ELSEWHERE},
-    dependencies=WRITE,
+    dependencies=takes("push_statements"),
 )
 async def push_statements(
     request: Request,
@@ -153,7 +153,7 @@ async def list_endpoints(request: Request, name: Name, rowen: Service) -> Respon
     status_code=201,
     response_model=shape("StatementTarget"),
     responses={201: example("StatementTarget")},
-    dependencies=ADMIN,
+    dependencies=takes("keep_endpoint"),
 )
 async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Response:
     """Have workers keep a SPARQL endpoint up to date from now on, also one that failed for days."""
@@ -161,7 +161,7 @@ async def keep_endpoint(name: Name, body: EndpointBody, rowen: Service) -> Respo
     return made(kept, f"/api/v1/sources/{quote(name, safe='')}/endpoints")
 
 
-@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=WRITE)
+@router.delete("/sources/{name}/endpoints", status_code=204, dependencies=takes("forget_endpoint"))
 async def forget_endpoint(name: Name, endpoint: Endpoint, rowen: Service, graph: Graph = None) -> Response:
     """Tell a SPARQL endpoint no more; what it holds stays there."""
     await rowen.forget_endpoint(name, endpoint, graph=graph)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from rowen.api.access import ADMIN, Asking, Service
+from rowen.api.access import Asking, Service, takes
 from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, made, page, told
 from rowen.api.bodies import TokenBody
 from rowen.api.examples import Responses, example, list_example, page_example
@@ -29,7 +29,7 @@ async def get_me(request: Request, asking: Asking) -> Response:
     "/tokens",
     response_model=list_shape("AccessToken"),
     responses={200: list_example("AccessToken")},
-    dependencies=ADMIN,
+    dependencies=takes("tokens"),
 )
 async def list_tokens(request: Request, rowen: Service) -> Response:
     """All tokens, never themselves."""
@@ -41,7 +41,7 @@ async def list_tokens(request: Request, rowen: Service) -> Response:
     status_code=201,
     response_model=shape("NewToken"),
     responses={201: example("NewToken")},
-    dependencies=ADMIN,
+    dependencies=takes("add_token"),
 )
 async def add_token(body: TokenBody, rowen: Service) -> Response:
     """Make a token; its secret is told this once, and stored nowhere."""
@@ -49,7 +49,7 @@ async def add_token(body: TokenBody, rowen: Service) -> Response:
     return made(new, "/api/v1/tokens")
 
 
-@router.delete("/tokens/{name}", status_code=204, dependencies=ADMIN)
+@router.delete("/tokens/{name}", status_code=204, dependencies=takes("revoke_token"))
 async def revoke_token(name: TokenName, rowen: Service) -> Response:
     """Take a token back, with all sessions that were made from it."""
     await rowen.revoke_token(name)
@@ -57,7 +57,10 @@ async def revoke_token(name: TokenName, rowen: Service) -> Response:
 
 
 @router.get(
-    "/audit", response_model=page_shape("AuditLine"), responses={200: page_example("AuditLine")}, dependencies=ADMIN
+    "/audit",
+    response_model=page_shape("AuditLine"),
+    responses={200: page_example("AuditLine")},
+    dependencies=takes("audit_log"),
 )
 async def list_audit(
     request: Request,

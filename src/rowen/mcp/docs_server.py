@@ -271,10 +271,13 @@ def _jobs(found: list[JobEntry]) -> ToolAnswer:
     return ToolAnswer("\n".join(lines) or "No jobs.", JobList(jobs=found[: len(lines)]))
 
 
-def _tool(name: str, title: str, description: str, takes: Any, gives: Any, run: Any, **more: bool) -> ToolSpec:
-    return ToolSpec(name, title, description, takes, gives, run, **more)
+def _tool(
+    name: str, title: str, description: str, takes: Any, gives: Any, run: Any, operations: tuple[str, ...], **more: bool
+) -> ToolSpec:
+    return ToolSpec(name, title, description, takes, gives, run, operations, **more)
 
 
+# The server whose names these are offers its jobs only where it may be written to.
 _WRITES = {"writes": True, "goes_out": True}
 
 DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
@@ -286,6 +289,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         SearchDocsArguments,
         SearchAnswer,
         docs_searched,
+        ("find_version", "search", "checked"),
     ),
     _tool(
         "list_libraries",
@@ -294,6 +298,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         ListLibrariesArguments,
         LibraryList,
         libraries_listed,
+        ("sources",),
     ),
     _tool(
         "find_version",
@@ -302,6 +307,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         FindDocsVersionArguments,
         VersionAnswer,
         docs_version_found,
+        ("find_version",),
     ),
     _tool(
         "fetch_url",
@@ -310,6 +316,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         FetchUrlArguments,
         PageNow,
         url_fetched,
+        ("read_page",),
         goes_out=True,
     ),
     _tool(
@@ -319,6 +326,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         ScrapeDocsArguments,
         SyncAnswer,
         docs_scraped,
+        ("add", "enqueue", "sync"),
         changes_sources=True,
         **_WRITES,
     ),
@@ -329,6 +337,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         LibraryVersionArguments,
         SyncAnswer,
         version_refreshed,
+        ("enqueue", "sync"),
         **_WRITES,
     ),
     _tool(
@@ -338,6 +347,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         ListJobsArguments,
         JobList,
         jobs_listed,
+        ("jobs",),
         writes=True,
     ),
     _tool(
@@ -347,6 +357,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         JobArguments,
         JobList,
         job_told,
+        ("job",),
         writes=True,
     ),
     _tool(
@@ -356,6 +367,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         JobArguments,
         JobList,
         job_cancelled,
+        ("cancel_job",),
         writes=True,
     ),
     _tool(
@@ -365,6 +377,7 @@ DOCS_SERVER_TOOLS: tuple[ToolSpec, ...] = (
         LibraryVersionArguments,
         RemovedSource,
         docs_removed,
+        ("remove",),
         writes=True,
         changes_sources=True,
         destroys=True,

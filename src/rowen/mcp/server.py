@@ -21,7 +21,7 @@ from rowen.hints import Hint
 from rowen.mcp.resources import list_resources, list_templates, read_resource
 from rowen.mcp.tool import ToolAnswer, ToolCall, ToolSpec
 from rowen.mcp.watching import ChangeWatch
-from rowen.model.access import Principal, Scope
+from rowen.model.access import Principal
 from rowen.version import __version__
 
 if TYPE_CHECKING:
@@ -103,13 +103,10 @@ class AssistantServer:
     def _offered(self, ctx: _Ctx) -> dict[str, ToolSpec]:
         """The tools that may be called by who asks."""
         principal = _principal(ctx)
-        scope = principal.scope if principal else None
-        may_write = self._allow_writes and (scope is None or scope.allows(Scope.WRITE))
-        may_go_out = scope is None or scope.allows(Scope.WRITE)
         return {
             name: tool
             for name, tool in self._tools.items()
-            if (may_write if tool.writes else may_go_out or not tool.goes_out)
+            if (self._allow_writes or not tool.writes) and (principal is None or principal.scope.allows(tool.scope))
         }
 
     async def _list_tools(self, ctx: _Ctx, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:

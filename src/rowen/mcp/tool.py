@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from rowen.model.access import Reach
+from rowen.model.access import Reach, Scope
 from rowen.model.outside import check_storable
+from rowen.model.scopes import scope_of
 
 if TYPE_CHECKING:
     from rowen.service import Rowen
@@ -64,7 +65,7 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool."""
+    """One tool; `operations` are those that it may call."""
 
     name: str
     title: str
@@ -72,11 +73,17 @@ class ToolSpec:
     takes: type[Arguments]
     gives: type[ToolResult]
     run: Callable[[ToolCall, Any], Awaitable[ToolAnswer]]
+    operations: tuple[str, ...]
     writes: bool = False
     destroys: bool = False
     repeatable: bool = True
     goes_out: bool = False
     changes_sources: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that a caller needs."""
+        return scope_of(self.operations)
 
     @property
     def input_schema(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Views become answers: HTML by templates that escape everything, or JSON."""
 
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jinja2
@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rowen.errors import RowenError
-from rowen.model.access import Scope
 from rowen.model.standing import Situation
 from rowen.service.facts import fact
 from rowen.version import __version__
@@ -61,8 +60,7 @@ def drawn(request: Request, view: View, state: Situation | None) -> Response:
         "at": at,
         "commands": view.commands,
         "has_session": any(name.endswith(_SESSION) for name in request.cookies),
-        "may_admin": may(request, Scope.ADMIN),
-        "may_write": may(request, Scope.WRITE),
+        "may": partial(may, request),
         "now": datetime.now(UTC),
         "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         "path": request.url.path.removeprefix(at.root),

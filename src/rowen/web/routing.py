@@ -31,11 +31,10 @@ from rowen.web.pages import (
     work,
 )
 from rowen.web.pages import webhooks as receivers
-from rowen.web.view import Goto, View
+from rowen.web.view import Goto, Handler
 
 __all__ = ["all_routes"]
 
-Handler: TypeAlias = Callable[[Rowen, Request], Awaitable[View | Goto]]
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 # A choice of colours is kept for a year.

@@ -1,17 +1,34 @@
 """What a page says, before it is drawn: the same facts become HTML for people and JSON for programs."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.requests import Request
 
 from rowen.errors import RefusedError
 from rowen.model.access import Principal, Reach, Scope
+from rowen.model.scopes import scope_of
+from rowen.service import Rowen
 from rowen.web.addresses import PageAddresses
 
-__all__ = ["Goto", "ToldProblem", "View", "command", "goto", "may", "need", "number", "reach", "text"]
+__all__ = [
+    "Goto",
+    "Guarded",
+    "Handler",
+    "ToldProblem",
+    "View",
+    "command",
+    "goto",
+    "may",
+    "need",
+    "number",
+    "reach",
+    "scope",
+    "takes",
+    "text",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +73,15 @@ def command(*words: str) -> str:
     return shlex.join(["rowen", *words])
 
 
-def may(request: Request, wanted: Scope) -> bool:
-    """Whether who asks may do this much; who is unknown may read at most."""
+def scope(request: Request) -> Scope:
+    """Return the caller's scope; an unknown caller may read at most."""
     principal: Principal | None = getattr(request.state, "principal", None)
-    return (principal.scope if principal else Scope.READ).allows(wanted)
+    return principal.scope if principal else Scope.READ
+
+
+def may(request: Request, *operations: str) -> bool:
+    """Whether the caller may do all of these operations."""
+    return scope(request).allows(scope_of(operations))
 
 
 def reach(request: Request) -> Reach:
@@ -68,13 +90,39 @@ def reach(request: Request) -> Reach:
     return principal.reach if principal else Reach.OUTSIDE
 
 
-def need(request: Request, wanted: Scope) -> None:
-    """Raise `RefusedError` unless who asks may do this much."""
-    if not may(request, wanted):
+def need(request: Request, *operations: str) -> None:
+    """Raise `RefusedError` unless the caller may do all of these operations."""
+    if not may(request, *operations):
         raise RefusedError(
-            f"This needs the right to {wanted}, and you may read only. Nothing was changed.",
+            f"This takes the scope {scope_of(operations)}, and yours is {scope(request)}. Nothing was changed.",
             hint="Sign in with a token that allows more.",
         )
+
+
+Handler: TypeAlias = Callable[[Rowen, Request], Awaitable[View | Goto]]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A handler that answers those only who may do certain operations."""
+
+    handler: Handler
+    operations: tuple[str, ...]
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that a caller needs."""
+        return scope_of(self.operations)
+
+    async def __call__(self, rowen: Rowen, request: Request) -> View | Goto:
+        """Answer a request, or raise `RefusedError`."""
+        need(request, *self.operations)
+        return await self.handler(rowen, request)
+
+
+def takes(*operations: str) -> Callable[[Handler], Guarded]:
+    """Declare the operations that a handler calls, if they take more than the scope read."""
+    return lambda handler: Guarded(handler, operations)
 
 
 def text(request: Request, name: str) -> str | None:

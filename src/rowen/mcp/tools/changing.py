@@ -269,6 +269,7 @@ LIST_CHANGES = ToolSpec(
     ListChangesArguments,
     ChangeList,
     changed,
+    ("changes", "last_change"),
 )
 GET_DIFF = ToolSpec(
     "get_diff",
@@ -277,6 +278,7 @@ GET_DIFF = ToolSpec(
     GetDiffArguments,
     TextDiff,
     compared,
+    ("compare", "diff", "get"),
 )
 GET_EXTRACTION = ToolSpec(
     "get_extraction",
@@ -286,4 +288,5 @@ GET_EXTRACTION = ToolSpec(
     GetExtractionArguments,
     ExtractionList,
     extracted,
+    ("extraction_history", "extractions"),
 )

@@ -258,6 +258,7 @@ SEARCH = ToolSpec(
     SearchArguments,
     SearchAnswer,
     found_in,
+    ("search", "checked"),
 )
 FETCH = ToolSpec(
     "fetch",
@@ -267,4 +268,5 @@ FETCH = ToolSpec(
     FetchArguments,
     ItemText,
     fetched,
+    ("get", "source"),
 )

@@ -172,6 +172,7 @@ LIST_SOURCES = ToolSpec(
     ListSourcesArguments,
     ListedSources,
     listed,
+    ("sources", "circuits"),
 )
 FIND_VERSION = ToolSpec(
     "find_version",
@@ -181,4 +182,5 @@ FIND_VERSION = ToolSpec(
     FindVersionArguments,
     VersionAnswer,
     version_found,
+    ("find_version",),
 )

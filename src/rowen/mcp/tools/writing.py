@@ -215,6 +215,7 @@ ADD_SOURCE = ToolSpec(
     AddSourceArguments,
     AddedSource,
     added,
+    ("add",),
     writes=True,
     changes_sources=True,
     repeatable=False,
@@ -228,6 +229,7 @@ SYNC_SOURCE = ToolSpec(
     SyncSourceArguments,
     SyncAnswer,
     synced,
+    ("enqueue", "sync"),
     writes=True,
     goes_out=True,
 )
@@ -238,6 +240,7 @@ REMOVE_SOURCE = ToolSpec(
     RemoveSourceArguments,
     RemovedSource,
     removed,
+    ("remove",),
     writes=True,
     changes_sources=True,
     destroys=True,
@@ -251,6 +254,7 @@ EXTRACT = ToolSpec(
     ExtractArguments,
     ExtractedPage,
     extracted_now,
+    ("extract",),
     writes=True,
     goes_out=True,
 )

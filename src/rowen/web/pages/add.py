@@ -3,10 +3,9 @@
 from starlette.requests import Request
 
 from rowen.errors import RowenError
-from rowen.model.access import Scope
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, reach, text
+from rowen.web.view import Goto, View, command, goto, need, reach, takes, text
 
 __all__ = ["add", "add_page"]
 
@@ -26,7 +25,7 @@ async def add_page(rowen: Rowen, request: Request) -> View:
     preview = problem = None
     # Looking asks others for something: whoever may only read has nothing to look for.
     if address is not None:
-        need(request, Scope.WRITE)
+        need(request, "preview")
         try:
             preview = await rowen.preview(address, kind=kind, reach=reach(request))
         except RowenError as found:
@@ -38,9 +37,9 @@ async def add_page(rowen: Rowen, request: Request) -> View:
     return View("add.html", "Add a source", context, {"preview": preview, "problem": problem}, commands)
 
 
+@takes("add", "enqueue")
 async def add(rowen: Rowen, request: Request) -> Goto:
     """Keep a source from now on, and have it read at once."""
-    need(request, Scope.WRITE)
     form = await read_form(request)
     every = form.text("every")
     source = await rowen.add(

@@ -3,10 +3,9 @@
 from starlette.requests import Request
 
 from rowen.errors import UsageError
-from rowen.model.access import Scope
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, text
+from rowen.web.view import Goto, View, command, goto, takes, text
 
 __all__ = ["decide", "held", "quarantine"]
 
@@ -29,9 +28,9 @@ async def held(rowen: Rowen, request: Request) -> View:
     return View("held.html", "Held deletions", context, {"held": found, "next": found.next}, commands)
 
 
+@takes("accept_held", "keep_held")
 async def decide(rowen: Rowen, request: Request) -> Goto:
     """Delete, or keep, the items that were chosen."""
-    need(request, Scope.WRITE)
     form = await read_form(request)
     source, urls = form.need("source"), form.many("url")
     if not urls:

@@ -5,11 +5,10 @@ from typing import Any
 from starlette.requests import Request
 
 from rowen.errors import RowenError
-from rowen.model.access import Scope
 from rowen.model.extraction import Extraction
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, text
+from rowen.web.view import Goto, View, command, goto, takes, text
 
 __all__ = ["carry", "drop", "extractions"]
 
@@ -71,9 +70,9 @@ def _cells(one: Extraction, columns: list[str], history: list[Extraction]) -> li
     return [(data.get(name), [earlier.get(name) for earlier in past]) for name in columns]
 
 
+@takes("carry_schema", "enqueue")
 async def carry(rowen: Rowen, request: Request) -> Goto:
     """Let a source carry a schema from now on."""
-    need(request, Scope.WRITE)
     form = await read_form(request)
     rules, condition = form.pairs("rules"), form.text("condition")
     carried = await rowen.carry_schema(
@@ -86,9 +85,9 @@ async def carry(rowen: Rowen, request: Request) -> Goto:
     return goto("jobs", job.id)
 
 
+@takes("drop_schema")
 async def drop(rowen: Rowen, request: Request) -> Goto:
     """Let a source carry a schema no longer."""
-    need(request, Scope.WRITE)
     form = await read_form(request)
     await rowen.drop_schema(form.need("source"), form.need("schema"))
     return goto("extractions")

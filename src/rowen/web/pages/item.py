@@ -7,13 +7,13 @@ from typing import Any
 from starlette.requests import Request
 
 from rowen.errors import NotFoundError, UsageError
-from rowen.model.access import Scope
 from rowen.model.extraction import leaves
 from rowen.model.library import Entry
+from rowen.model.scopes import CONTACTS
 from rowen.service import Rowen
 from rowen.service.redaction import redacted
 from rowen.web.prose import first_part
-from rowen.web.view import View, command, may, number, text
+from rowen.web.view import View, command, number, scope, text
 
 __all__ = ["item"]
 
@@ -46,7 +46,7 @@ async def item(rowen: Rowen, request: Request) -> View:
 
 def _readable(rowen: Rowen, request: Request, entry: Entry) -> Entry:
     """An item as somebody may see it: who may only read gets no contact details out of its record."""
-    if may(request, Scope.WRITE):
+    if scope(request).allows(CONTACTS):
         return entry
     return replace(entry, record=redacted(dict(entry.record), rowen.settings.redacted_keys))
 

@@ -2,12 +2,11 @@
 
 from starlette.requests import Request
 
-from rowen.model.access import Scope
 from rowen.model.run import Run
 from rowen.service import Rowen
 from rowen.service.tally import cost, counts, noun, remarks, spared
 from rowen.web.live import glance_at_run
-from rowen.web.view import Goto, View, goto, need, text
+from rowen.web.view import Goto, View, goto, takes, text
 
 __all__ = ["cancel", "listing", "run"]
 
@@ -58,8 +57,8 @@ def _rungs(held: Run) -> list[tuple[str, int]]:
     return list(zip(("listing", "validator", "body", "content", "paid"), known, strict=True))
 
 
+@takes("cancel_run")
 async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Ask a live run to end; what it read is kept."""
-    need(request, Scope.WRITE)
-    await rowen.cancel(str(request.path_params["number"]))
+    await rowen.cancel_run(int(request.path_params["number"]))
     return goto("runs", request.path_params["number"])

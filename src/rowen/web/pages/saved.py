@@ -6,11 +6,10 @@ from starlette.requests import Request
 
 from rowen.errors import NotFoundError
 from rowen.hints import Hint, action
-from rowen.model.access import Scope
 from rowen.model.saved import SavedSearch
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, text
+from rowen.web.view import Goto, View, command, goto, takes, text
 
 __all__ = ["forget", "listing", "save", "search_news"]
 
@@ -46,16 +45,16 @@ async def _numbered(rowen: Rowen, request: Request) -> SavedSearch:
     raise NotFoundError(f"There is no saved search {number}.", hint=Hint(action("saved"), " lists all."))
 
 
+@takes("save_search")
 async def save(rowen: Rowen, request: Request) -> Goto:
     """Follow a search from now on."""
-    need(request, Scope.WRITE)
     form = await read_form(request)
     made = await rowen.save_search(form.need("name"), form.need("query"), sources=form.many("source"))
     return goto("saved", made.id)
 
 
+@takes("forget_search")
 async def forget(rowen: Rowen, request: Request) -> Goto:
     """Follow a search no longer."""
-    need(request, Scope.WRITE)
     await rowen.forget_search((await _numbered(rowen, request)).name)
     return goto("saved")

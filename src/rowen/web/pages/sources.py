@@ -3,12 +3,11 @@
 from starlette.requests import Request
 
 from rowen.errors import NotFoundError
-from rowen.model.access import Scope
 from rowen.model.source import Source
 from rowen.service import Rowen
 from rowen.service.tally import remarks_on_source
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, reach, text
+from rowen.web.view import Goto, View, command, goto, reach, takes, text
 
 __all__ = ["edit_source", "listing", "pause", "remove", "resume", "source", "sync"]
 
@@ -77,32 +76,32 @@ async def _tab(rowen: Rowen, request: Request, held: Source, tab: str) -> dict[s
     return {"next": None}
 
 
+@takes("enqueue")
 async def sync(rowen: Rowen, request: Request) -> Goto:
     """Have a source synced by a worker, now."""
-    need(request, Scope.WRITE)
     form = await read_form(request)
     full, accepted = form.text("full") is not None, form.text("accept_deletions") is not None
     job = await rowen.enqueue(request.path_params["name"], full=full, accept_deletions=accepted)
     return goto("jobs", job.id)
 
 
+@takes("pause")
 async def pause(rowen: Rowen, request: Request) -> Goto:
     """Leave a source out until it is resumed."""
-    need(request, Scope.WRITE)
     await rowen.pause(request.path_params["name"])
     return goto("sources", request.path_params["name"])
 
 
+@takes("resume")
 async def resume(rowen: Rowen, request: Request) -> Goto:
     """Take a source in again."""
-    need(request, Scope.WRITE)
     await rowen.resume(request.path_params["name"])
     return goto("sources", request.path_params["name"])
 
 
+@takes("edit")
 async def edit_source(rowen: Rowen, request: Request) -> Goto:
     """Change name, schedule or options of a source."""
-    need(request, Scope.WRITE)
     form, name = await read_form(request), request.path_params["name"]
     held = await rowen.source(name, counted=False)
     given = form.options("options")
@@ -116,10 +115,10 @@ async def edit_source(rowen: Rowen, request: Request) -> Goto:
     return goto("sources", edited.name, tab="settings")
 
 
+@takes("remove")
 async def remove(rowen: Rowen, request: Request) -> View | Goto:
     """Forget a source with all its items: asked for on a page of its own, and done when it is confirmed."""
     name = request.path_params["name"]
-    need(request, Scope.ADMIN)
     if request.method == "POST":
         await rowen.remove(name)
         return goto("sources")

@@ -7,7 +7,7 @@ from rowen.hints import Hint, action
 from rowen.model.access import AccessToken, Scope
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, number
+from rowen.web.view import Goto, View, command, goto, number, takes
 
 __all__ = ["add", "revoke", "tokens"]
 
@@ -15,24 +15,24 @@ __all__ = ["add", "revoke", "tokens"]
 _WRITES = 20
 _SCOPES = (
     (Scope.READ, "read: sees everything"),
-    (Scope.WRITE, "write: adds, edits and syncs sources, decides about deletions"),
-    (Scope.ADMIN, "admin: also removes sources, and makes tokens"),
+    (Scope.WRITE, "write: adds, edits, syncs and removes sources, decides about deletions"),
+    (Scope.ADMIN, "admin: also names folders and secrets, adds receivers, and makes tokens"),
 )
 _HOLDS = ((7, "for a week"), (30, "for a month"), (90, "for three months"), (365, "for a year"), (0, "until revoked"))
 
 
+@takes("tokens", "audit_log")
 async def tokens(rowen: Rowen, request: Request) -> View:
     """All tokens, never themselves."""
-    need(request, Scope.ADMIN)
     found, writes = await rowen.tokens(), await rowen.audit_log(limit=_WRITES)
     context = {"tokens": found, "writes": writes, "scopes": _SCOPES, "holds": _HOLDS}
     facts = {"tokens": found, "writes": writes}
     return View("tokens.html", "Tokens", context, facts, ("rowen token list", "rowen token add NAME --scope read"))
 
 
+@takes("add_token")
 async def add(rowen: Rowen, request: Request) -> View:
     """Make a token. Its secret is shown in this one answer, which nobody keeps and no address leads to again."""
-    need(request, Scope.ADMIN)
     form = await read_form(request)
     days = number(form.need("days"))
     if days is None:
@@ -42,9 +42,9 @@ async def add(rowen: Rowen, request: Request) -> View:
     return View("new_token.html", f"Token {new.token.name}", {"new": new}, commands=(shown,), status=201)
 
 
+@takes("revoke_token", "tokens")
 async def revoke(rowen: Rowen, request: Request) -> View | Goto:
     """Take a token back: asked for on a page of its own, and done when it is confirmed."""
-    need(request, Scope.ADMIN)
     name = request.path_params["name"]
     if request.method == "POST":
         await rowen.revoke_token(name)

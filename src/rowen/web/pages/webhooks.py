@@ -4,11 +4,10 @@ from typing import get_args
 
 from starlette.requests import Request
 
-from rowen.model.access import Scope
 from rowen.model.run import ChangeKind
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, number
+from rowen.web.view import Goto, View, command, goto, number, takes
 
 __all__ = ["add", "remove", "replay", "set_state", "webhook", "webhooks"]
 
@@ -33,9 +32,9 @@ async def webhook(rowen: Rowen, request: Request) -> View:
     return View("webhook.html", name, context, facts, (command("webhooks", "log", name),))
 
 
+@takes("add_webhook")
 async def add(rowen: Rowen, request: Request) -> Goto:
     """Call an address from now on."""
-    need(request, Scope.ADMIN)
     form = await read_form(request)
     kinds = [kind for kind in get_args(ChangeKind) if kind in form.many("kind")]
     sources = [form.need("source")] if form.text("source") else []
@@ -45,9 +44,9 @@ async def add(rowen: Rowen, request: Request) -> Goto:
     return goto("webhooks", made.name)
 
 
+@takes("pause_webhook", "resume_webhook")
 async def set_state(rowen: Rowen, request: Request) -> Goto:
     """Pause a receiver, or call it again."""
-    need(request, Scope.ADMIN)
     name, form = request.path_params["name"], await read_form(request)
     if form.need("state") == "paused":
         await rowen.pause_webhook(name)
@@ -56,16 +55,16 @@ async def set_state(rowen: Rowen, request: Request) -> Goto:
     return goto("webhooks", name)
 
 
+@takes("resume_webhook")
 async def replay(rowen: Rowen, request: Request) -> Goto:
     """Send what followed a number once more."""
-    need(request, Scope.ADMIN)
     name, form = request.path_params["name"], await read_form(request)
     await rowen.resume_webhook(name, since=number(form.need("since")) or 0)
     return goto("webhooks", name)
 
 
+@takes("remove_webhook")
 async def remove(rowen: Rowen, request: Request) -> Goto:
     """Call it no more."""
-    need(request, Scope.ADMIN)
     await rowen.remove_webhook(request.path_params["name"])
     return goto("webhooks")

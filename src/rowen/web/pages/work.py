@@ -4,11 +4,10 @@ from typing import get_args
 
 from starlette.requests import Request
 
-from rowen.model.access import Scope
 from rowen.model.job import JobState
 from rowen.service import Rowen
 from rowen.web.live import glance_at_job
-from rowen.web.view import Goto, View, goto, need, text
+from rowen.web.view import Goto, View, goto, takes, text
 
 __all__ = ["cancel", "job", "jobs", "pause", "resume", "retry"]
 
@@ -44,29 +43,29 @@ async def job(rowen: Rowen, request: Request) -> View | Goto:
     return View("job.html", f"Job {held.id}", context, {"job": held}, (f"rowen jobs show {held.id}", "rowen worker"))
 
 
+@takes("cancel_job")
 async def cancel(rowen: Rowen, request: Request) -> Goto:
     """Take a job out of the queue."""
-    need(request, Scope.WRITE)
     await rowen.cancel_job(int(request.path_params["number"]))
     return goto("jobs")
 
 
+@takes("retry_job")
 async def retry(rowen: Rowen, request: Request) -> Goto:
     """Begin a job again."""
-    need(request, Scope.WRITE)
     made = await rowen.retry_job(int(request.path_params["number"]))
     return goto("jobs", made.id)
 
 
+@takes("pause_queue")
 async def pause(rowen: Rowen, request: Request) -> Goto:
     """Begin no job until the queue is resumed."""
-    need(request, Scope.ADMIN)
     await rowen.pause_queue()
     return goto("jobs")
 
 
+@takes("resume_queue")
 async def resume(rowen: Rowen, request: Request) -> Goto:
     """Go on after a pause."""
-    need(request, Scope.ADMIN)
     await rowen.resume_queue()
     return goto("jobs")

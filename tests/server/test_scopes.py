@@ -1,0 +1,127 @@
+"""Each operation takes one scope, whichever interface it is called through."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute, iter_route_contexts
+
+from rowen.api.app import api_of
+from rowen.api.document import OPEN, scope_of
+from rowen.mcp.docs_server import DOCS_SERVER_TOOLS
+from rowen.mcp.tools import TOOLS
+from rowen.model.access import Scope
+from rowen.model.scopes import SCOPES, SIGNED
+from rowen.model.scopes import scope_of as scope_of_operations
+from rowen.service import Rowen, _Asked
+from rowen.settings import Settings
+from rowen.web.live import WATCHED
+from rowen.web.routing import DEEDS, PAGES, QUESTIONS
+from rowen.web.view import Guarded
+from tests.conftest import House
+from tests.server.doors import door
+
+OPERATIONS = {name for name, value in vars(Rowen).items() if isinstance(value, _Asked)}
+
+
+def called_by(function: Callable[..., Any], seen: set[object] | None = None) -> set[str]:
+    """Return the operations that a function of an interface calls, also through functions beside it."""
+    seen = set() if seen is None else seen
+    if not isinstance(function, FunctionType) or function in seen or ".service" in function.__module__:
+        return set()
+    seen.add(function)
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.Attribute) and node.attr in OPERATIONS and ast.unparse(node.value).endswith("rowen"):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name):
+            named = function.__globals__.get(node.id)
+            of_ours = getattr(named, "__module__", "").startswith(("rowen.api", "rowen.web", "rowen.mcp"))
+            # A table of functions, such as that of the tabs of a page.
+            several = named.values() if isinstance(named, dict) else [named] if of_ours else []
+            for one in several:
+                found |= called_by(one, seen)
+    return found
+
+
+def rest() -> Iterator[tuple[str, Scope, set[str]]]:
+    for route in iter_route_contexts(api_of(Rowen(Settings(embedder="none"))).routes):
+        if isinstance(route.original_route, APIRoute):
+            endpoint = route.original_route.endpoint
+            yield f"{min(route.methods or ())} {route.path}", scope_of(route), called_by(endpoint)
+
+
+def pages() -> Iterator[tuple[str, Scope, set[str]]]:
+    for path, handler in [*PAGES.items(), *QUESTIONS.items(), *DEEDS.items(), *WATCHED.items()]:
+        if isinstance(handler, Guarded):
+            yield f"page {path}", handler.scope, called_by(handler.handler)
+        else:
+            yield f"page {path}", Scope.READ, called_by(handler)
+
+
+def tools() -> Iterator[tuple[str, Scope, set[str]]]:
+    for tool in (*TOOLS, *DOCS_SERVER_TOOLS):
+        yield f"tool {tool.name}", tool.scope, called_by(tool.run)
+
+
+DECLARED = [*rest(), *pages(), *tools()]
+
+
+def test_every_route_page_and_tool_declares_the_scope_of_what_it_calls() -> None:
+    wrong = []
+    for name, scope, called in DECLARED:
+        if any(part in name for part in (*OPEN, "/websub/")):
+            wrong += [(name, called)] if called - SIGNED - {"last_change"} or scope is not Scope.READ else []
+        # What is at an address is looked up only for a caller who may; the rest of the page is for all.
+        elif name == "page /add" and called == {"preview"}:
+            continue
+        elif called - set(SCOPES) or scope_of_operations(called) is not scope:
+            wrong.append((name, str(scope), {one: SCOPES.get(one) for one in called}))
+
+    assert wrong == []
+    assert len(DECLARED) > 180
+
+
+def test_every_operation_of_the_table_is_called_by_an_interface_and_no_other_is() -> None:
+    called = set().union(*(operations for _, _, operations in DECLARED))
+
+    assert called == set(SCOPES) | SIGNED
+    assert len(SCOPES) > 100
+
+
+def test_rest_page_and_tool_take_the_same_scope_for_one_operation() -> None:
+    by_operation: dict[str, set[Scope]] = {}
+    for name, scope, called in DECLARED:
+        changing = {one for one in called if SCOPES.get(one, Scope.READ) is not Scope.READ}
+        if len(changing) == 1 and name != "page /add":
+            by_operation.setdefault(changing.pop(), set()).add(scope)
+
+    assert {operation: scopes for operation, scopes in by_operation.items() if scopes != {SCOPES[operation]}} == {}
+    assert len(by_operation) > 40
+
+
+@pytest.mark.parametrize("scope", ["read", "write", "admin"])
+async def test_the_page_and_rest_let_the_same_callers_remove_pause_and_resume(house: House, scope: str) -> None:
+    async with door(house, trusts_loopback=False, requests_per_minute=100_000) as it:
+        caller = await it.token(scope)
+        pairs = [
+            (("DELETE", "/api/v1/sources/nobody"), "/sources/nobody/remove"),
+            (("DELETE", "/api/v1/webhooks/nobody"), "/webhooks/nobody/remove"),
+            (("POST", "/api/v1/webhooks/nobody/pause"), "/webhooks/nobody/state"),
+            (("POST", "/api/v1/webhooks/nobody/resume"), "/webhooks/nobody/replay"),
+            (("POST", "/api/v1/queue/pause"), "/jobs/pause"),
+            (("DELETE", "/api/v1/tokens/nobody"), "/tokens/nobody/revoke"),
+        ]
+        answers = []
+        for (method, path), page in pairs:
+            programs = await it.http.request(method, path, headers=caller)
+            people = await it.http.post(page, headers=caller, data={"state": "paused", "since": "0"})
+            answers.append((path, programs.status_code == 403, people.status_code == 403))
+
+    refused = {"read": 6, "write": 3, "admin": 0}[scope]
+    assert [path for path, by_programs, by_people in answers if by_programs is not by_people] == []
+    assert sum(by_programs for _, by_programs, _ in answers) == refused
