@@ -422,8 +422,10 @@ async def test_csv_for_spreadsheets_holds_no_formula(house: House, city: DataJso
 async def test_names_of_sources_never_lead_out_of_the_folder(house: House, city: DataJsonSite, out: Path) -> None:
     await harvest(house, city=city)
     async with house.open() as rowen:
-        for name in ("../../etc", "Identity", "a b", "a-b", "…"):
+        for name in ("etc", "Identity", "a b", "a-b", "…"):
             await rowen.add(city.address, name=name, kind="datajson")
+    # Sources that had such a name before it was refused keep it.
+    house.execute("update source set name = '../../etc' where name = 'etc'")
 
     await exported(house, out)
 

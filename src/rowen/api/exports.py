@@ -1,18 +1,17 @@
 """Exports: items as they are read, as JSON or CSV; or a whole snapshot, in a tar archive."""
 
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from fastapi import Path as InPath
-from starlette.background import BackgroundTask
 from starlette.responses import Response, StreamingResponse
 
 from rowen.api.access import Service, takes
 from rowen.api.examples import Responses
+from rowen.api.temporary import TemporaryFolder
 from rowen.model.record_kinds import RECORD_KINDS, check_record_kinds
 
 __all__ = ["router"]
@@ -70,9 +69,10 @@ async def export_extractions(
     excel: Annotated[bool, Query(description="CSV that spreadsheets read rightly")] = False,
 ) -> Response:
     """The facts in force as a tar archive, a file for each schema."""
-    with _Folder(f"rowen-facts-{form}") as folder:
-        await rowen.export_extractions(form, folder.path, schema=schema, sources=source, excel=excel)
-        return folder.packed()
+    name = f"rowen-facts-{form}"
+    with TemporaryFolder("export") as folder:
+        await rowen.export_extractions(form, folder.path / name, schema=schema, sources=source, excel=excel)
+        return _packed(folder, name)
 
 
 @router.get("/exports/{form}", response_class=Response, responses=_TAR, dependencies=takes("export"))
@@ -91,10 +91,11 @@ async def export_snapshot(
 
     It is written before it is sent: the first byte of a large one takes its time.
     """
-    with _Folder(f"rowen-{form}") as folder:
+    name = f"rowen-{form}"
+    with TemporaryFolder("export") as folder:
         await rowen.export(
             form,
-            folder.path,
+            folder.path / name,
             sources=source,
             excel=excel,
             withdrawn=withdrawn,
@@ -103,29 +104,15 @@ async def export_snapshot(
             limit=limit,
             record_kinds=record_kind,
         )
-        return folder.packed()
+        return _packed(folder, name)
 
 
-class _Folder:
-    """A folder for one export, which goes when it was sent, or when there is nothing to be sent."""
-
-    def __init__(self, name: str) -> None:
-        self._around = tempfile.TemporaryDirectory(prefix="rowen-export-")
-        self._name = name
-        self.path = Path(self._around.name) / name
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self._around.cleanup()
-
-    def packed(self) -> Response:
-        """The folder as an answer."""
-        headers = {"Content-Disposition": f'attachment; filename="{self._name}.tar"'}
-        done = BackgroundTask(self._around.cleanup)
-        return StreamingResponse(packed(self.path), media_type="application/x-tar", headers=headers, background=done)
+def _packed(folder: TemporaryFolder, name: str) -> Response:
+    """A folder within a temporary one as an answer."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}.tar"'}
+    return folder.sent_as(
+        StreamingResponse(packed(folder.path / name), media_type="application/x-tar", headers=headers)
+    )
 
 
 def packed(folder: Path) -> Iterator[bytes]:

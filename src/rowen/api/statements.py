@@ -3,14 +3,11 @@
 Delta files are listed and downloaded as consumers of the mu-semtech stack ask for them.
 """
 
-import tempfile
-from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi import Path as InPath
-from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
 from rowen.api.access import Service, takes
@@ -21,6 +18,7 @@ from rowen.api.examples import Responses, example, list_example
 from rowen.api.problems import ELSEWHERE
 from rowen.api.shapes import list_shape, shape
 from rowen.api.sources import Name
+from rowen.api.temporary import TemporaryFolder
 from rowen.api.times import moment_of
 from rowen.errors import NotFoundError
 from rowen.model.statements import StatementFile
@@ -95,14 +93,10 @@ async def download_delta_file(
 @router.get("/sources/{name}/statements/dump", response_class=Response, responses=_QUADS)
 async def dump_statements(name: Name, rowen: Service, graph: Graph = None) -> Response:
     """All that the pages of a source state now, as N-Quads; delta files after `X-Last-Change` lead on from there."""
-    around = tempfile.TemporaryDirectory(prefix="rowen-statements-")
-    try:
-        report = await rowen.dump_statements(name, Path(around.name) / "statements.nq", graph=graph)
-    except BaseException:
-        around.cleanup()
-        raise
-    headers = {"X-Last-Change": str(report.last_change), "Cache-Control": "no-store"}
-    return FileResponse(report.to, media_type=N_QUADS, headers=headers, background=BackgroundTask(around.cleanup))
+    with TemporaryFolder("statements") as folder:
+        report = await rowen.dump_statements(name, folder.path / "statements.nq", graph=graph)
+        headers = {"X-Last-Change": str(report.last_change), "Cache-Control": "no-store"}
+        return folder.sent_as(FileResponse(report.to, media_type=N_QUADS, headers=headers))
 
 
 @router.get(

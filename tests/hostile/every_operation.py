@@ -1,0 +1,361 @@
+"""Send hostile values to every operation of the server.
+
+Operations are read from their declarations (`operations.py`), values from the classes of `values.py`, so that a new
+operation is attacked without a test of its own. A build sends each class to each operation once.
+"""
+
+import asyncio
+import logging
+import os
+import re
+import socket
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import unquote
+
+import aiohttp
+from yarl import URL
+
+from rowen import Rowen
+from rowen.errors import RowenError
+from rowen.server.app import Doors, assemble
+from rowen.server.logs import JsonLine
+from rowen.server.serving import serve
+from tests.conftest import House
+from tests.hostile.operations import BROKEN, Field, Operation, Request, World
+from tests.hostile.values import Canaries, classes, shaped, values_of
+from tests.hostile.watchdog import Steps, steps
+from tests.seeds import drawn
+
+__all__ = ["Attack", "attacked"]
+
+ANSWER_S = 60.0
+MOST_ANSWER_CHARS = 2_000_000
+GOOD, BROKEN_BODIES, REPEATED = "as it should be", "broken bodies", "repeated parameters"
+"""What is sent beside the classes of values."""
+SETTINGS = {
+    "port": 0,
+    # A proxy is named, so that nobody is taken for the user of this machine.
+    "proxies": "10.0.0.0/8",
+    "allow_addresses": "",
+    "requests_per_minute": 10**9,
+    "connections_per_address": 1_000,
+    "push_key": "canary-of-the-push-key-1234567890",
+    "mcp_writes": True,
+    "probe": False,
+}
+# An answer may say that something outside failed. Nothing else may fail.
+_OUTSIDE = {502, 503, 504}
+_BUG = re.compile(r"Traceback \(most|File \"/|site-packages|unexpectedly|asyncio\.|\bobject at 0x")
+_DATABASE = re.compile(
+    r"psycopg|SQLSTATE|violates|duplicate key|LINE 1:|invalid byte sequence|invalid input syntax|out of range for type"
+    r"|no valid Unicode|syntax error (?:at|in ts)|cannot cast|could not determine|stack depth|current transaction"
+)
+_TOOL = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+_THING = '{"@context": "https://schema.org", "@type": "Product", "name": "Rake"}'
+_RAKE = f'<title>Rake</title><script type="application/ld+json">{_THING}</script><h1>Rake</h1><p>It rakes hay.</p>'
+
+
+class Listener:
+    """Listens on loopback, and remembers who came."""
+
+    def __init__(self) -> None:
+        self.came: list[str] = []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, address = self._socket.accept()
+                self.came.append(str(address))
+                connection.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class Logged(logging.Handler):
+    """All lines of the log, as the server writes them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.setFormatter(JsonLine())
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+class Attack:
+    """A server with something of each sort in it, and what was found out about it."""
+
+    def __init__(self, rowen: Rowen, house: House, folder: Path, doors: Doors, seen: Steps) -> None:
+        self.rowen, self.house, self.seen = rowen, house, seen
+        self.listener, self.log = Listener(), Logged()
+        self.world = World(str(folder), (folder / "rake.html").as_uri(), "https://192.0.2.1")
+        # An administrator may read what is in files: that is what sources of folders are for.
+        self.readable, self.canaries, self.secrets = _canaries(house, folder, self.listener.port)
+        self.tokens: dict[str | None, dict[str, str]] = {None: {}}
+        self.sent: Counter[str] = Counter()
+        self.by_class: dict[str, set[str]] = {}
+        self.answered: set[str] = set()
+        self.findings: dict[str, str] = {}
+        self.doors = doors
+        self._folder = folder
+        self.base = ""
+        self.http: aiohttp.ClientSession | None = None
+
+    async def settle(self) -> None:
+        """Have something of each sort, under the names that lead to it; what is there already stays."""
+        self._folder.mkdir(exist_ok=True)
+        (self._folder / "rake.html").write_text(_RAKE)
+        (self._folder / "hay.md").write_text("# Hay\n\nCut it wet.\n")
+        if await self._add(self.rowen.add(str(self._folder), name="guide")):
+            await self._add(self.rowen.add_schema("tool@1.0.0", _TOOL))
+            await self._add(self.rowen.carry_schema("guide", "tool@1.0.0", only_urls=["*rake.html"]))
+            await self.rowen.sync("guide")
+        await self._add(self.rowen.add("https://192.0.2.1/", kind="web", name="site"))
+        await self._add(self.rowen.add_schema("tool@1.0.0", _TOOL))
+        await self._add(self.rowen.carry_schema("guide", "tool@1.0.0", only_urls=["*rake.html"]))
+        await self._add(self.rowen.save_search("dry hay", "hay"))
+        await self._add(self.rowen.add_webhook("builds", "https://192.0.2.1/hook", secret="env:HOOK_SECRET"))
+        await self._add(self.rowen.add_token("dashboard"))
+        await self._add(self.rowen.keep_endpoint("guide", "https://192.0.2.1/sparql"))
+
+    async def _add(self, made: Any) -> bool:
+        try:
+            await made
+        except RowenError:
+            return False
+        return True
+
+    async def authorize(self) -> None:
+        """Make a token of each scope."""
+        for scope in ("read", "write", "admin"):
+            made = await self.rowen.add_token(f"attack-{scope}", scope=scope)
+            self.tokens[scope] = {"Authorization": f"Bearer {made.secret}"}
+            self.secrets.append(made.secret)
+
+    # What is sent
+
+    async def send_everything(
+        self, operations: Iterable[Operation], scope: str | None, *, everything: bool = False
+    ) -> None:
+        """Send each class of values to each operation, from a caller of this scope."""
+        for operation in operations:
+            for called, request in self._requests(operation, everything=everything):
+                status = await self.send(operation, called, request, scope)
+                if called == GOOD and status < 400:
+                    self.answered.add(operation.label)
+            if operation.scope not in (None, "read"):
+                await self.settle()
+
+    def _requests(self, operation: Operation, *, everything: bool) -> Iterator[tuple[str, Request]]:
+        random = Random(drawn(f"every operation {operation.label}"))
+        yield GOOD, operation.request({})
+        fields = [one for one in operation.fields if one.place != "whole"]
+        random.shuffle(fields)
+        for at, name in enumerate(classes()):
+            chosen = fields if everything else fields[at % len(fields) :][:1] if fields else []
+            for one in chosen:
+                values = values_of(name, one.name, self.canaries)
+                for value in values if everything else [random.choice(values)]:
+                    yield f"{name} in {one.name}", operation.request({one: self._shaped(one, value, random)})
+        for one in [] if everything else fields[len(list(classes())) :]:
+            name = random.choice(list(classes()))
+            value = random.choice(values_of(name, one.name, self.canaries))
+            yield f"{name} in {one.name}", operation.request({one: self._shaped(one, value, random)})
+        if any(one.place == "whole" for one in operation.fields):
+            for body in BROKEN if everything else random.sample(BROKEN, 2):
+                yield BROKEN_BODIES, operation.request({Field("whole", ""): body})
+        if any(one.place == "query" for one in operation.fields):
+            filled = {one: "a" for one in operation.fields if one.place == "query"}
+            yield REPEATED, operation.request(filled, repeated=True)
+
+    def _shaped(self, one: Field, value: Any, random: Random) -> Any:
+        return shaped(value, random) if one.place == "body" else value
+
+    async def refuse(self, operations: Iterable[Operation], scope: str | None) -> None:
+        """Send each operation from somebody who may not call it; it says so, whatever the values are."""
+        for operation in operations:
+            random = Random(drawn(f"refused {scope} {operation.label}"))
+            for name in (GOOD, *random.sample(list(classes()), 2)):
+                one = random.choice([*operation.fields, None])
+                changed = {one: random.choice(values_of(name, one.name, self.canaries))} if one and name != GOOD else {}
+                status = await self.send(operation, name, operation.request(changed), scope)
+                if status not in (401, 403) and not (status in (400, 404, 405, 413, 414) and changed):
+                    self.found(operation, name, f"{scope} is answered with {status}")
+
+    async def send(self, operation: Operation, called: str, request: Request, scope: str | None) -> int:
+        """Send one request, and look at its answer."""
+        assert self.http is not None
+        self.seen.during = f"{operation.label}: {called}"
+        url = URL(self.base + request.target, encoded=True)
+        headers = {**request.headers, **self.tokens[scope]}
+        asked = self.http.request(
+            request.method, url, data=request.content or None, headers=headers, allow_redirects=False
+        )
+        lines = len(self.log.lines)
+        try:
+            async with asyncio.timeout(ANSWER_S), asked as answer:
+                body = b"" if operation.endless and answer.status == 200 else await answer.read()
+                text, status, kind = body.decode("utf-8", "replace"), answer.status, answer.content_type
+                head = str(answer.headers)
+        except (TimeoutError, aiohttp.ClientError) as problem:
+            self.found(operation, called, f"no answer: {problem!r}")
+            return 0
+        self.sent[operation.label] += 1
+        self.by_class.setdefault(operation.label, set()).add(called.partition(" in ")[0])
+        written = unquote(request.target) + request.content.decode("utf-8", "replace")
+        text = head + text[:MOST_ANSWER_CHARS]
+        secrets = [one for one in self.secrets if not (scope == "admin" and one in self.readable)]
+        for problem in self._judge(status, kind, text, written, self.log.lines[lines:], secrets):
+            self.found(operation, called, f"{problem}: {status} {text[:300]}", request)
+        return status
+
+    def _judge(
+        self, status: int, kind: str, text: str, written: str, lines: list[str], secrets: list[str]
+    ) -> Iterator[str]:
+        if status >= 500 and not (status in _OUTSIDE or '"code":"configuration"' in text.replace(" ", "")):
+            yield "a bug"
+        logged = "\n".join(lines)
+        if '"trace"' in logged:
+            yield f"a traceback in the log {logged[-1500:]}"
+        for pattern, said in ((_BUG, "words of the program"), (_DATABASE, "words of the database")):
+            if (found := pattern.search(text)) and status >= 400 and found[0] not in written:
+                yield f"{said} ({found[0]!r})"
+        for secret in secrets:
+            if secret in text or secret in logged:
+                yield f"the secret {secret!r}"
+        if "root:x:0:0" in text:
+            yield "a file of the machine"
+        for place in (str(self.house.home), str(Path(__file__).parents[2]), sys.prefix):
+            if place in text and place not in written:
+                yield f"a path of the machine ({place})"
+        if "html" in kind and re.search(r"<script>taken|<img src=x onerror|href=.?javascript:", text):
+            yield "markup of the caller"
+
+    def found(self, operation: Operation, called: str, problem: str, request: Request | None = None) -> None:
+        """Note a finding, once for each operation and sort."""
+        told = f"\n  {request.method} {request.target[:300]} {request.content[:200]!r}" if request else ""
+        self.findings.setdefault(f"{operation.label} {problem[:40]}", f"{operation.label}: {called}: {problem}{told}")
+
+    def figures(self) -> str:
+        """What was done, in a line."""
+        return (
+            f"{sum(self.sent.values())} values to {len(self.sent)} operations, longest step of the event loop "
+            f"{self.seen.longest_s * 1000:.0f} ms, {len(self.findings)} findings"
+        )
+
+
+def _canaries(house: House, folder: Path, port: int) -> tuple[set[str], Canaries, list[str]]:
+    secrets = {name: f"canary-of-{name}-{os.urandom(6).hex()}" for name in ("file", "data", "variable")}
+    outside, inside = folder.parent / "canary.txt", house.home / "canary.txt"
+    house.home.mkdir(parents=True, exist_ok=True)
+    outside.write_text(secrets["file"])
+    inside.write_text(secrets["data"])
+    os.environ["ROWEN_TEST_CANARY"] = secrets["variable"]
+    os.environ["HOOK_SECRET"] = "canary-of-the-hook-1234567890123456"
+    known = [*secrets.values(), os.environ["HOOK_SECRET"], str(SETTINGS["push_key"])]
+    return {secrets["file"], secrets["data"]}, Canaries(str(outside), str(inside), "ROWEN_TEST_CANARY", port), known
+
+
+class _Connects:
+    """Addresses that this process connects to, while somebody looks."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] | None = None
+
+    def told(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.seen is not None and event == "socket.connect":
+            self.seen.append(str(arguments[1]))
+
+
+_CONNECTS = _Connects()
+# A hook stays for as long as the process lives; it does nothing but while somebody looks.
+sys.addaudithook(_CONNECTS.told)
+
+
+@contextmanager
+def _cut_off() -> Iterator[list[str]]:
+    """Names lead nowhere, and each connection that is made is seen."""
+    plain = socket.getaddrinfo
+
+    def resolving(host: Any, *arguments: Any, **how: Any) -> Any:
+        how["flags"] = how.get("flags", 0) | socket.AI_NUMERICHOST
+        return plain(host, *arguments[:1], **how) if not arguments[1:] else plain(host, *_numeric(arguments))
+
+    socket.getaddrinfo = resolving  # type: ignore[assignment]
+    _CONNECTS.seen = []
+    try:
+        yield _CONNECTS.seen
+    finally:
+        _CONNECTS.seen = None
+        socket.getaddrinfo = plain
+
+
+def _numeric(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    filled = (*arguments, *(None, 0, 0, 0, 0)[len(arguments) :])
+    return (*filled[:4], filled[4] | socket.AI_NUMERICHOST)
+
+
+@asynccontextmanager
+async def attacked(house: House, folder: Path) -> AsyncIterator[Attack]:
+    """A real server on loopback with all its layers; at the end it was led nowhere, and holds nothing back."""
+    async with house.open(**SETTINGS) as rowen:
+        doors = assemble(rowen, trusts_loopback=False)
+        doors.inner.openapi()
+        with steps() as seen, _cut_off() as connects:
+            it = Attack(rowen, house, folder, doors, seen)
+            logging.getLogger().addHandler(it.log)
+            try:
+                async with _serving(it):
+                    yield it
+            finally:
+                logging.getLogger().removeHandler(it.log)
+                it.listener.close()
+            own = it.base.rpartition(":")[2]
+            led = [one for one in connects if own not in one]
+            it.findings |= {"blocks": "; ".join(seen.blocks)} if seen.blocks else {}
+            it.findings |= (
+                {"connections": f"connected to {led[:5]}, {it.listener.came[:5]}"} if led + it.listener.came else {}
+            )
+
+
+@asynccontextmanager
+async def _serving(it: Attack) -> AsyncIterator[None]:
+    begun: asyncio.Future[tuple[str, Any]] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(it.rowen, works=False, started=lambda *told: begun.set_result(told)))
+    it.base, stop = await asyncio.wait_for(begun, ANSWER_S)
+    try:
+        await it.authorize()
+        await it.settle()
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+            it.http = http
+            yield
+    finally:
+        stop()
+        await asyncio.wait_for(task, ANSWER_S)
+
+
+# Each of these changes by itself, or says who asked.
+_UNCOMPARED = {"audit_log", "access_session", "idempotent_answer", "worker"}
+
+
+def stored(house: House) -> dict[str, list[str]]:
+    """All rows of all tables, but for when a token was last used."""
+    tables = house.query("select tablename from pg_tables where schemaname = 'rowen' order by 1")
+    found = {}
+    for (name,) in tables:
+        if name not in _UNCOMPARED:
+            rows = house.query(f"select (to_jsonb(it) - 'last_used_at')::text from {name} it")
+            found[name] = sorted(row for (row,) in rows)
+    return found
