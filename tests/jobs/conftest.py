@@ -33,9 +33,18 @@ class Yard:
         """Let the worker know a task."""
         self.tasks[name] = Task(do, **more)
 
-    async def put(self, *, task: str = "do", kind: str = "sync", priority: int = 0, lock: str | None = None) -> int:
-        """A job in the queue."""
-        entry = Entry(queue=kind, task_name=task, priority=priority, lock=lock, queueing_lock=None, task_kwargs={})
+    async def put(
+        self,
+        *,
+        task: str = "do",
+        kind: str = "sync",
+        priority: int = 0,
+        lock: str | None = None,
+        queueing_lock: str | None = None,
+    ) -> int:
+        """Put a job into the queue."""
+        locks = {"lock": lock, "queueing_lock": queueing_lock}
+        entry = Entry(queue=kind, task_name=task, priority=priority, **locks, task_kwargs={})
         async with self.engine.database.transaction() as c:
             job_id = await queue.defer(c, self.engine.database, entry)
         assert job_id is not None

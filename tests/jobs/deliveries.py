@@ -66,10 +66,17 @@ def deliver_all(house: House, folder: Path, *, changes: int) -> Delivered:
     return Delivered(_last(house), missing, [number for number, times in counts.items() if times > 1], after)
 
 
+# A tick holds the rows of several sources: waiting for some of them while holding others would end in a deadlock.
+_MAKE_DUE = """
+update source_due set due_at = now()
+ where source_id in (select source_id from source_due for update skip locked)
+"""
+
+
 def _make_due(house: House, look: int) -> None:
     """Make all folders due, once and then twice a second: a job that ends just now sets the time of the next one."""
     if look % 25 == 0:
-        house.execute("update source_due set due_at = now()")
+        house.execute(_MAKE_DUE)
         house.execute("select pg_notify('rowen_due', '')")
 
 

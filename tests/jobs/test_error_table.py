@@ -57,6 +57,10 @@ def says_html(asked: AskedModel, said: Said) -> web.Response:
     return web.Response(text="<html>Welcome</html>", content_type="text/html")
 
 
+def well(asked: AskedModel, said: Said) -> Said:
+    return said
+
+
 def only_page(number: int, mood: Mood) -> Mood:
     """Behave so for one page, and well for the others."""
     return lambda asked, said: mood(asked, said) if f"Lamp {number}" in asked.page else said
@@ -89,9 +93,9 @@ async def test_a_key_that_is_not_accepted_ends_the_job_after_one_call_and_is_nam
 async def test_a_page_that_is_refused_has_failed_with_the_words_of_the_provider_and_the_others_are_read(
     yard: Opened, house: House
 ) -> None:
-    async with waiting(yard) as (y, model, job):
-        # The first one shows how the model is to be asked; then no other way is tried for a page that is refused.
-        model.always = only_page(LAMPS, refuses(400, "this page is not welcome"))
+    async with waiting(yard, llm_concurrency=1) as (y, model, job):
+        # The first page shows how the model is to be asked; then no other way is tried for a page that is refused.
+        model.moods.extend([well, refuses(400, "this page is not welcome")])
         done = await ended(y, job)
         [carried] = await y.r.carried_schemas("shop")
         errors = house.query("select error_code, error from extraction_check where state = 'failed'")

@@ -141,6 +141,21 @@ async def test_jobs_of_a_dead_worker_are_begun_again_and_given_up_when_it_happen
         assert (line.kind, line.title) == ("failing", "hay: its workers died while they synced it")
 
 
+async def test_a_job_of_a_dead_worker_is_retried_although_another_sync_of_its_source_waits(
+    yard: Opened, house: House
+) -> None:
+    add(house, "hay", due="null")
+    async with yard(job_retry_s=0) as y:
+        lost = await y.r.enqueue("hay")
+        house.execute("update procrastinate_jobs set status = 'doing', worker_id = null")
+        waiting = await y.r.enqueue("hay", full=True)
+        await look(y)
+
+        assert lost.id != waiting.id
+        assert [(await y.job(job.id)).state for job in (lost, waiting)] == ["waiting", "waiting"]
+        assert house.query("select args ? 'full' from procrastinate_jobs order by id") == [(False,), (True,)]
+
+
 async def test_a_job_that_lost_its_worker_twice_waits_before_it_is_begun_again(yard: Opened, house: House) -> None:
     async with yard(job_retry_s=60) as y:
         job = await y.put()

@@ -174,6 +174,26 @@ async def test_a_busy_source_is_waited_for_without_a_try(yard: Opened) -> None:
         assert (waiting.state, waiting.tries, waiting.waits, waiting.error_code) == ("waiting", 0, 1, "busy")
 
 
+async def test_a_job_is_retried_although_another_one_with_its_queueing_lock_was_added(yard: Opened) -> None:
+    begun: list[int] = []
+    async with yard() as y:
+
+        async def fail_once(at_work: AtWork) -> None:
+            begun.append(at_work.job.id)
+            if len(begun) == 1:
+                second.append(await y.put(queueing_lock="sync:1"))
+                raise ConnectError("No route to the meadow.")
+
+        second: list[int] = []
+        y.task(fail_once)
+        first = await y.put(queueing_lock="sync:1")
+        async with y.working(sync=1):
+            await y.until_state(first, "done")
+            await y.until_state(second[0], "done")
+
+        assert sorted(begun) == sorted([first, first, *second])
+
+
 async def test_poison_jobs_do_not_hold_up_the_others(yard: Opened) -> None:
     async with yard() as y:
 

@@ -216,6 +216,7 @@ class LongLivedMachine(Machine):
             await self._stop_working()
             await self._no_job_is_stuck()
             await self._refresh_equals_rebuild()
+            await self._pool_is_at_rest()
             self._nothing_is_held()
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, f"tasks that outlive their client: {left}"
@@ -528,6 +529,14 @@ class LongLivedMachine(Machine):
             if before.get(url) != after.get(url)
         ]
 
+    async def _pool_is_at_rest(self) -> None:
+        """Wait until the pool has opened the connections that it decided to open while the script ran."""
+        pool = self.r._engine.database._pool
+        assert pool is not None
+        async with asyncio.timeout(STEP_LIMIT_S):
+            while (stats := pool.get_stats())["pool_size"] != stats["pool_available"]:
+                await asyncio.sleep(0.01)
+
     def _nothing_is_held(self) -> None:
         """A client at rest has its pool and its parse workers, and nothing else."""
         engine, current = self.r._engine, asyncio.current_task()
@@ -540,8 +549,6 @@ class LongLivedMachine(Machine):
         assert len(others) <= 2, tasks
         database = engine.database
         assert database._pool is not None
-        stats = database._pool.get_stats()
-        assert stats["pool_size"] == stats["pool_available"], stats
         assert database._places._value == database.connections.pooled, database._places
         children = self.process.children()
         assert len(children) <= PARSERS, children

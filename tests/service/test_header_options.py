@@ -64,8 +64,13 @@ async def test_no_interface_stores_a_header_that_cannot_be_sent(house: House, he
     assert len(_options()) > 8
 
 
-def test_usual_headers_pass() -> None:
-    registry.refuse_unfit({"headers": {"X-Key": "env:KEY", "Accept-Language": "de, en;q=0.5", "Host": "näher.example"}})
+async def test_usual_headers_are_stored(house: House) -> None:
+    headers = {"X-Key": "env:KEY", "Accept-Language": "de, en;q=0.5", "Host": "näher.example"}
+    async with house.open() as r:
+        await r.add("https://example.org/", kind="web", name="usual", options={"headers": headers})
+        stored = (await r.source("usual")).options
+
+    assert stored == {"headers": headers}
 
 
 async def test_a_header_that_was_stored_before_is_not_sent_and_can_be_replaced(house: House) -> None:

@@ -196,11 +196,24 @@ async def put_off(c: Connection, job: JobClaim, *, wait_s: float, counted: bool)
 
 
 async def _begin_again(c: Connection, job_id: int, wait_s: float) -> None:
-    """Put a job back into the queue; workers hear when they have to look again."""
+    """Put a job back into the queue and notify the workers.
+
+    A job loses its queueing lock if another job took the lock in the meantime. Both run then, since their arguments
+    may differ.
+    """
+    try:
+        async with c.transaction():
+            await _retry(c, job_id, wait_s)
+    except errors.UniqueViolation:
+        await c.execute("update procrastinate_jobs set queueing_lock = null where id = %s", [job_id])
+        await _retry(c, job_id, wait_s)
+    await c.execute("select pg_notify(%s, '')", [DUE_CHANNEL])
+
+
+async def _retry(c: Connection, job_id: int, wait_s: float) -> None:
     await c.execute(
         "select procrastinate_retry_job_v2(%s, now() + make_interval(secs => %s), null, null, null)", [job_id, wait_s]
     )
-    await c.execute("select pg_notify(%s, '')", [DUE_CHANNEL])
 
 
 async def note(c: Connection, job_id: int, error: str, code: str | None, *, waited: bool = False) -> None:
