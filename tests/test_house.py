@@ -354,7 +354,6 @@ WITHOUT_ASSERTION = {
     "docs/test_readers.py::test_the_worked_example_of_a_reader_passes_its_own_test": _EXAMPLE,
     "fetch/test_guard.py::test_other_names_are_left_to_the_proxy": _PASSES,
     "hostile/test_addresses.py::test_public_names_pass": _PASSES,
-    "service/test_header_options.py::test_usual_headers_pass": _PASSES,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -283,7 +284,7 @@ class Extractions:
 
     async def _schema(self, schema: str | Mapping[str, Any] | type[BaseModel]) -> Schema:
         if not isinstance(schema, str):
-            return schema_of(schema)
+            return await asyncio.to_thread(schema_of, schema)
         async with self._database.connection() as c:
             return await resolve(c, schema)
 

@@ -37,7 +37,7 @@ class Schemas:
 
     async def add(self, ref: str, definition: "Mapping[str, Any] | type[BaseModel]") -> Schema:
         """Keep a schema under `name@major.minor.patch`; a Pydantic model is one as well. A version never changes."""
-        schema = _new(ref, definition)
+        schema = await asyncio.to_thread(_new, ref, definition)
         async with self._database.transaction() as c:
             bundled = next((one for one in bundled_schemas() if one.ref == schema.ref), None)
             return await schemas.add(c, replace(schema, bundled=bundled is not None and bundled.hash == schema.hash))
@@ -84,7 +84,8 @@ class Schemas:
     async def compare(self, older: str, newer: str) -> SchemaComparison:
         """What differs between two versions, and whether data of the older one satisfies the newer one."""
         async with self._database.connection() as c:
-            return compare(await resolve(c, older), await resolve(c, newer))
+            both = await resolve(c, older), await resolve(c, newer)
+        return await asyncio.to_thread(compare, *both)
 
     async def export(self, to: Path, *, names: tuple[str, ...] = ()) -> list[Schema]:
         """Write schemas into a new folder, as `name/version.json`, with an index of the latest ones."""

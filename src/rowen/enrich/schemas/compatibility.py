@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rowen.model.hashes import canonical_json
 from rowen.model.schema import Schema, SchemaChange, SchemaComparison
 
 __all__ = ["compare"]
@@ -71,8 +72,12 @@ def _of_fields(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> It
 def _of_enum(old: Mapping[str, Any], new: Mapping[str, Any], place: str) -> Iterator[SchemaChange]:
     before, now = old.get("enum"), new.get("enum")
     if before != now:
-        narrower = now is not None and (before is None or any(value not in now for value in before))
+        narrower = now is not None and (before is None or not _values(before) <= _values(now))
         yield SchemaChange(place or "/", "other values are allowed", breaking=narrower)
+
+
+def _values(enum: list[Any]) -> frozenset[bytes]:
+    return frozenset(map(canonical_json, enum))
 
 
 def _of_word(word: str, old: Any, new: Any, place: str) -> SchemaChange:
