@@ -103,4 +103,4 @@ async def test_an_address_is_given_by_where_it_is_found(
         await r.deliver("team")
         (notice,) = await r.notices()
 
-    assert "none that Apprise understands" in (notice.last_error or "")
+    assert "none of a service on the network that Apprise knows" in (notice.last_error or "")

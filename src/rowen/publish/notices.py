@@ -73,7 +73,9 @@ async def send(
                 "Messages to people need Apprise.", hint=f"`{how_to_install('notify')}` installs it."
             )
         case "unreadable":
-            raise ConfigurationError("The address of the notice is none that Apprise understands.")
+            raise ConfigurationError(
+                "The address of the notice is none of a service on the network that Apprise knows. Nothing was sent."
+            )
         case refused if refused.startswith("refused "):
             raise FetchError(f"The message was not sent: {refused.removeprefix('refused ')} is not a public address.")
     raise FetchError("The service did not take the message.")

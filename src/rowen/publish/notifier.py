@@ -1,7 +1,12 @@
-"""The process that sends one message to people: it reads what to send from its input, and answers in one word."""
+"""The process that sends one message to people: it reads what to send from its input, and answers in one word.
+
+Apprise knows services that run programs, tell this machine's desktop or read files that an address names. So only
+services on the network are allowed here, and what else this process tries is refused where Python does it.
+"""
 
 import json
-import socket
+import os
+import ssl
 import sys
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network
@@ -9,56 +14,119 @@ from typing import Any
 
 from rowen.fetch.guard import refusal
 
-__all__ = ["main"]
+__all__ = ["SERVICES", "confine", "main"]
+
+# Left out are services of this machine (syslog, desktops, USB), and those whose key is a file.
+_NAMES = """
+    46elks amqp amqps apprise apprises aprs atalk azure bark barks betterstack bluesky brevo bsky bulksms bulkvs
+    burstsms chanify clickatell clicksend cliq cm d7sms dapnet deltachat deltachats dingtalk discord dot eight00com
+    elks emby embys enigma2 enigma2s evolution evolutions exotel feishu firehydrant flock flowtriq flowtriqs fluxer
+    fluxers form forms freemobile gchat github goalert goalerts gorush gorushs gotify gotifys groundmail groupme
+    growl guilded gupshup hassio hassios httpsms humhub humhubs ifttt ilert incidentio infobip irc ircs jellyfin
+    jellyfins jira join json jsons kakao kakaotalk kaleyra kavenegar klr kodi kodis kook kudosity kumulos lametric
+    lametrics lark lauther lfg line mailersend mailgun mailto mailtos mastodon mastodons matrix matrixs misskey
+    misskeys mmost mmosts mobilemessage mobilemsg mqtt mqtts msg91 msgbird ncloud nclouds nctalk nctalks nexmo nostr
+    notica noticas notifiarr notifico notificos notifyre ntfy ntfys o365 octopush onebot onebots onesignal opsgenie
+    pagerduty pagertree parsep parseps pbul pinglet pinglets pingram pjet pjets plivo postmark pover prowl psafer
+    psafers push pushdeer pushdeers pushed pushme pushplus pushward pushy qq reddit resend revolt ringc rocket
+    rockets rsyslog ryver schan sendgrid sendpulse serwersms ses session sessions seven sfr signal signalgrid
+    signals signl4 simplepush sinch slack smpp smpps smsc smseagle smseagles smsmanager smsmgr smstunnel smtp2go sns
+    sogs sparkpost spike splunk spugpush spush squadcast stackfield strmlabs synology synologys telesign telnyx
+    tgram threema toot toots trigv trigvs tweet twilio twist twitter viber victorops voipms vonage webex wechat
+    wecom wecombot whapi whatsapp workflow workflows wpush wxpusher wxteams x xbmc xbmcs xmatters xml xmls xmpp
+    xmpps youlmk zalo zcliq zohocliq zoom zulip
+"""
+SERVICES = frozenset(_NAMES.split())
+"""The first parts of addresses that are allowed."""
+
+# Where Python, its packages, certificates and tables of the system lie; the interpreter's own folders are added.
+_READABLE = ("/usr", "/lib", "/lib64", "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/mime.types", "/dev/null")
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn")
+_REACHES = ("socket.connect", "socket.sendto", "socket.sendmsg")
 
 
 def main() -> None:
     """Send the message that stands on stdin: `sent`, `refused ADDRESS`, `unreadable`, `missing` or `failed`."""
     asked = json.load(sys.stdin)
     refused: list[str] = []
-    guard_sockets([ip_network(one) for one in asked["allowed"]], refused)
+    confine([ip_network(one) for one in asked["allowed"]], refused)
     answer = _sent(asked)
     print(f"refused {refused[0]}" if refused and answer == "failed" else answer)  # noqa: T201 (it is the answer)
 
 
-def guard_sockets(allowed: Sequence[Any], refused: list[str]) -> None:
-    """From now on, no socket of this process connects to an address that may not be reached."""
+def confine(allowed: Sequence[Any], refused: list[str]) -> None:
+    """Refuse this process addresses that may not be reached, files but those of Python, and other programs.
 
-    def check(address: Any) -> None:
-        if not isinstance(address, tuple):
-            refused.append("a local socket")
-            raise ConnectionRefusedError
-        # A name would be resolved by the system, after the check.
-        try:
-            why = refusal(ip_address(str(address[0]).partition("%")[0]), allowed)
-        except ValueError:
-            why = "a name"
-        if why is not None:
-            refused.append(f"{address[0]} ({why})")
-            raise ConnectionRefusedError(f"{address[0]} ({why})")
+    Python tells its audit hooks what it is about to do, whichever module asked for it; none can be removed.
+    """
+    readable = _readable()
 
-    class Guarded(socket.socket):
-        def connect(self, address: Any) -> None:
-            check(address)
-            super().connect(address)
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _REACHES:
+            # A message without an address goes to where its socket was connected.
+            if arguments[1] is not None:
+                _check_address(arguments[1], allowed, refused)
+        elif event == "open":
+            _check_file(arguments[0], arguments[2], readable)
+        elif event in _STARTS or event.startswith("syslog."):
+            raise PermissionError(event)
 
-        def connect_ex(self, address: Any) -> int:
-            check(address)
-            return super().connect_ex(address)
+    sys.addaudithook(watch)
 
-        def sendto(self, data: Any, *rest: Any) -> int:
-            check(rest[-1])
-            return super().sendto(data, *rest)
 
-    socket.socket = Guarded  # type: ignore[misc]
+def _check_address(address: Any, allowed: Sequence[Any], refused: list[str]) -> None:
+    if not isinstance(address, tuple):
+        refused.append("a local socket")
+        raise ConnectionRefusedError
+    # A name would be resolved by the system, after the check.
+    try:
+        why = refusal(ip_address(str(address[0]).partition("%")[0]), allowed)
+    except ValueError:
+        why = "a name"
+    if why is not None:
+        refused.append(f"{address[0]} ({why})")
+        raise ConnectionRefusedError(f"{address[0]} ({why})")
+
+
+def _readable() -> tuple[str, ...]:
+    # Those that SSL_CERT_FILE and SSL_CERT_DIR name, if they are set.
+    certificates = ssl.get_default_verify_paths()
+    places = (sys.prefix, sys.base_prefix, sys.exec_prefix, certificates.cafile, certificates.capath)
+    found = (*_READABLE, *sys.path, *places)
+    return tuple(os.path.realpath(path) for path in found if path)
+
+
+def _check_file(path: Any, flags: Any, readable: Sequence[str]) -> None:
+    # What is open already has a number instead of a path.
+    if isinstance(path, int):
+        return
+    place = os.path.realpath(os.fsdecode(path))
+    is_readable = any(place == root or place.startswith(f"{root.rstrip('/')}/") for root in readable)
+    if not is_readable or (isinstance(flags, int) and flags & _WRITES and place != os.devnull):
+        raise PermissionError("a file")
 
 
 def _sent(asked: dict[str, Any]) -> str:
+    if not _is_allowed(asked["address"]):
+        return "unreadable"
     try:
         import apprise
     except ImportError:
         return "missing"
-    target = apprise.Apprise()
-    if not target.add(asked["address"]):
+    service = apprise.Apprise.instantiate(asked["address"])
+    # The address of a service's own page, https://…, says only now which service that is.
+    if service is None or not _names(type(service)) <= SERVICES:
         return "unreadable"
+    target = apprise.Apprise(service)
     return "sent" if target.notify(title=asked["subject"], body=asked["text"], body_format="text") else "failed"
+
+
+def _is_allowed(address: str) -> bool:
+    return address.strip().partition("://")[0].lower() in SERVICES | {"http", "https"}
+
+
+def _names(service: Any) -> set[str]:
+    """Return the first parts of the addresses of a service."""
+    names = (service.protocol, service.secure_protocol)
+    return {name for one in names if one for name in ([one] if isinstance(one, str) else one)}
