@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,11 +30,12 @@ PATIENCE_S = 60.0
 
 
 @contextmanager
-def server(home: Path) -> Iterator[tuple[psutil.Process, float]]:
+def server(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[psutil.Process, float]]:
     """`rowen serve`, and how long it took until the first answer."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "rowen", "serve", "--port", str(PORT), "--no-worker", "--quiet"]
     environment = {"ROWEN_HOME": str(home), "ROWEN_EMBEDDER": "none", "ROWEN_CONFIG": "/dev/null", "PATH": "/usr/bin"}
+    environment |= settings or {}
     with subprocess.Popen(command, env=environment) as process:
         try:
             asyncio.run(_answers())

@@ -9,9 +9,10 @@ from tests.docs.markdown import ROOT
 # Why no route asks for it.
 LOCAL = {
     "who asks is told by the server itself": "identify open_session of_session close_session begin_login finish_login",
-    "the server does this with each request": "note_write answer_once keep_answer tidy_access",
+    "the server does this with each request": "note_write answer_once keep_answer tidy_access valid_credentials",
     "long work is begun as a job": "sync sync_all sources_in_turn work stop",
     "the same is asked by the number of a run, and as events": "cancel follow",
+    "the pages of the web interface are told by events": "watch_job watch_recent_runs",
     "it takes files of the machine": "apply add_schema_files export_schemas statement_deltas",
     "it is for who runs the machine and pays": "evaluate fetch_model embed drop_old_embeddings",
     "it is about the database itself": "database conninfo client_call dump restore tidy",

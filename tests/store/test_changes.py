@@ -203,6 +203,66 @@ async def test_fifty_readers_share_one_connection_and_leave_none_behind(house: H
     await database.close()
 
 
+async def test_readers_that_have_seen_the_same_lines_share_one_read_whatever_source_they_follow(
+    house: House, statements: list[str]
+) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    listener = Listener(database)
+    heard: asyncio.Queue[int] = asyncio.Queue()
+
+    async def follow(only: str | None) -> None:
+        async with aclosing(listener.follow(0, source=only)) as batches:
+            async for lines in batches:
+                for line in lines:
+                    heard.put_nowait(line.number)
+
+    readers = [asyncio.create_task(follow(only)) for only in ("s", None) * 10]
+    readers.append(asyncio.create_task(follow("another")))
+    await append(database, source, 1)
+    async with asyncio.timeout(20):
+        first = [await heard.get() for _ in range(20)]
+        await until(lambda: listening(house) == 1)
+        statements.clear()
+        await append(database, source, 1)
+        second = [await heard.get() for _ in range(20)]
+    reads = [one for one in statements if "where number >" in one]
+    for reader in readers:
+        reader.cancel()
+    await asyncio.gather(*readers, return_exceptions=True)
+    await database.close()
+
+    assert (set(first), set(second)) == ({1}, {2})
+    assert len(reads) <= 2
+
+
+async def test_readers_that_share_a_read_do_not_share_the_end_of_one_of_them_or_its_failure(house: House) -> None:
+    database = await _database(house)
+    source = await _source(database)
+    await append(database, source, 1)
+    listener = Listener(database, random=Random(0))
+    failing = 1
+    reading = listener._read_batch
+
+    async def read(*about: Any) -> changes.LogBatch:
+        nonlocal failing
+        await asyncio.sleep(0)
+        if failing:
+            failing -= 1
+            raise StoreUnavailableError("The server is gone.")
+        return await reading(*about)
+
+    listener._read_batch = read  # type: ignore[method-assign]
+    readers = [asyncio.create_task(numbers(listener, 1)) for _ in range(3)]
+    await asyncio.sleep(0)
+    readers[0].cancel()
+    heard = await asyncio.wait_for(asyncio.gather(*readers, return_exceptions=True), 20)
+    await database.close()
+
+    assert isinstance(heard[0], asyncio.CancelledError)
+    assert heard[1:] == [[1], [1]]
+
+
 async def test_a_long_log_comes_in_batches_and_a_reader_may_begin_anywhere(house: House) -> None:
     database = await _database(house)
     source = await _source(database)

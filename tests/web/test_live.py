@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from rowen import Rowen
+from rowen.service import watches
 from rowen.web import live
 from tests.conftest import House
 from tests.web.world import served, sites
@@ -21,7 +22,7 @@ LIMIT_S = 30.0
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "LOOK_S", 0.01)
+    monkeypatch.setattr(watches, "POLL_S", 0.01)
 
 
 @contextmanager
@@ -139,3 +140,56 @@ async def test_a_stream_ends_when_its_tab_is_closed_or_the_server_closes(
         watched.close()
 
     assert (first, before) == (b": watching\n", False)
+
+
+async def test_however_many_watch_runs_and_jobs_the_database_is_asked_once_for_each_sort(
+    house: House, statements: list[str]
+) -> None:
+    house.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
+    house.execute(
+        "insert into run (source_id, mode, lease_until) select id, 'full', now() + interval '1 h' from source"
+    )
+    async with house.open() as rowen, served(rowen) as door:
+        streams = [await door.session.get(f"{door.url}{path}") for path in ("/live", *["/runs/1/live"] * 20)]
+        for stream in streams:
+            assert await asyncio.wait_for(stream.content.readline(), LIMIT_S) == b": watching\n"
+        statements.clear()
+        async with asyncio.timeout(LIMIT_S):
+            while len(polls(statements, "order by run.id desc")) < 10:
+                await asyncio.sleep(0.01)
+        counted = len(polls(statements, "run.id = any")), len(polls(statements, "run.id ="))
+        for stream in streams:
+            stream.close()
+
+    assert 9 <= counted[0] <= 11
+    assert counted[1] == counted[0]
+
+
+def polls(statements: list[str], part: str) -> list[str]:
+    return [one for one in statements if part in one]
+
+
+async def test_nothing_is_asked_when_nobody_watches(house: House, statements: list[str]) -> None:
+    async with house.open() as rowen, served(rowen) as door:
+        async with door.session.get(f"{door.url}/live") as watched:
+            await asyncio.wait_for(watched.content.readline(), LIMIT_S)
+        async with asyncio.timeout(LIMIT_S):
+            while rowen._parts.watches._watched or not rowen._parts.watches._polling.done():  # type: ignore[union-attr]
+                await asyncio.sleep(0.01)
+        statements.clear()
+        await asyncio.sleep(0.05)
+
+    assert statements == []
+
+
+async def test_a_run_that_is_forgotten_ends_its_streams(house: House) -> None:
+    house.execute("insert into source (name, kind, url) values ('docs', 'web', 'https://example.org/')")
+    house.execute(
+        "insert into run (source_id, mode, lease_until) select id, 'full', now() + interval '1 h' from source"
+    )
+    async with house.open() as rowen, served(rowen) as door, door.session.get(f"{door.url}/runs/1/live") as watched:
+        await asyncio.wait_for(watched.content.readline(), LIMIT_S)
+        house.execute("delete from run")
+        events = await told(watched)
+
+    assert events[-2:] == ["end", "end"]

@@ -1,7 +1,7 @@
 """Runs: looking at them, following one as it goes, ending one."""
 
-import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -12,15 +12,17 @@ from rowen.api.answers import DEFAULT_LIMIT, After, Limit, listed, page, told
 from rowen.api.examples import example, list_example, page_example
 from rowen.api.shapes import list_shape, page_shape, shape
 from rowen.api.streams import MEDIA_TYPE_EVENTS, event, events
+from rowen.model.run import Run
 from rowen.service import Rowen
 from rowen.service.facts import fact
+from rowen.service.streams import KEEP_ALIVE, or_silence
 
 __all__ = ["Of", "router"]
 
 router = APIRouter(tags=["runs"])
 
-# A run writes its tally when it renews its lease, about so often; who looks more often sees nothing more.
-_LOOK_S = 1.0
+# Proxies cut connections that say nothing for a minute.
+_KEEP_ALIVE_S = 25.0
 
 # A bigint of the database.
 _MOST = 2**63 - 1
@@ -57,22 +59,19 @@ async def list_troubles(request: Request, number: RunNumber, rowen: Service) -> 
 )
 async def follow_run(request: Request, number: RunNumber, rowen: Service) -> Response:
     """A live run as server-sent events: `progress` whenever its tally differs, and `end` when it is over."""
-    await rowen.run(number)
-    return events(request, _progress(rowen, number))
+    return events(request, _progress(rowen, await rowen.run(number)))
 
 
-async def _progress(rowen: Rowen, number: int) -> AsyncGenerator[bytes]:
-    before = None
-    while True:
-        run = await rowen.run(number)
-        facts = fact(run)
-        if run.status != "running":
-            yield event("end", facts)
-            return
-        if facts != before:
-            yield event("progress", facts)
-            before = facts
-        await asyncio.sleep(_LOOK_S)
+async def _progress(rowen: Rowen, first: Run) -> AsyncGenerator[bytes]:
+    async with aclosing(or_silence(rowen.watch_run(first), _KEEP_ALIVE_S)) as states:
+        async for run in states:
+            if run is None:
+                yield KEEP_ALIVE
+            elif run.status == "running":
+                yield event("progress", fact(run))
+            else:
+                yield event("end", fact(run))
+                return
 
 
 @router.post(

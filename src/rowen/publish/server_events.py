@@ -4,11 +4,9 @@ import json
 
 from rowen.model.run import Change
 
-__all__ = ["KEEP_ALIVE", "MEDIA_TYPE_EVENTS", "event", "last_seen"]
+__all__ = ["MEDIA_TYPE_EVENTS", "event", "last_seen"]
 
 MEDIA_TYPE_EVENTS = "text/event-stream; charset=utf-8"
-KEEP_ALIVE = b": still here\n\n"
-"""A comment, for proxies that cut silent connections."""
 
 
 def event(change: Change) -> bytes:

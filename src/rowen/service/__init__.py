@@ -112,6 +112,9 @@ class Rowen:
     quarantine = _Asked(lambda parts: parts.runs.quarantine)
 
     jobs = _Asked(lambda parts: parts.jobs.every)
+    watch_run = _Asked(lambda parts: parts.watches.run)
+    watch_job = _Asked(lambda parts: parts.watches.job)
+    watch_recent_runs = _Asked(lambda parts: parts.watches.recent_runs)
     job = _Asked(lambda parts: parts.jobs.get)
     queue_depth = _Asked(lambda parts: parts.jobs.depth)
     workers = _Asked(lambda parts: parts.jobs.workers)

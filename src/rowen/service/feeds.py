@@ -12,9 +12,9 @@ from rowen.errors import NotFoundError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.catalog import CatalogPage, CatalogPlace
 from rowen.model.publication import FeedForm, Publication
-from rowen.model.run import Change
 from rowen.service.counts import KeptCounts
 from rowen.service.redaction import redacted
+from rowen.service.streams import KEEP_ALIVE, or_silence
 from rowen.store import catalogs, changes, publications
 from rowen.store import sources as source_store
 from rowen.store.database import Connection
@@ -103,15 +103,16 @@ class Feeds:
 
     async def events(self, *, last_event_id: str | None = None, source: str | None = None) -> AsyncGenerator[bytes]:
         """New changes as server-sent events, from the one that a client saw last; never ends."""
-        from rowen.publish.server_events import KEEP_ALIVE, event, last_seen
+        from rowen.publish.server_events import event, last_seen
 
         since = last_seen(last_event_id)
         async with self._database.connection() as c:
             await _need(c, source)
             after = await changes.last_number(c) if since is None else since
         yield KEEP_ALIVE
-        async with aclosing(self._listener.follow(after, source=source)) as batches:
-            async for batch in _or_silence(batches):
+        following = self._listener.follow(after, source=source)
+        async with aclosing(or_silence(following, _KEEP_ALIVE_S)) as batches:
+            async for batch in batches:
                 yield b"".join(map(event, batch)) if batch else KEEP_ALIVE
 
     async def catalog(self, *, source: str | None = None, after: str | None = None) -> Publication:
@@ -155,26 +156,6 @@ class Feeds:
     async def _page(self, held: Mapping[int, int], place: CatalogPlace | None, *, merged: bool) -> CatalogPage:
         async with self._database.connection() as c:
             return await catalogs.page_of_datasets(c, held, after=place, limit=CATALOG_DATASETS, merged=merged)
-
-
-async def _or_silence(batches: AsyncGenerator[list[Change]]) -> AsyncGenerator[list[Change]]:
-    """Batches as they come, and an empty one whenever none came for a while."""
-    waiting = asyncio.ensure_future(anext(batches))
-    try:
-        while True:
-            done, _ = await asyncio.wait({waiting}, timeout=_KEEP_ALIVE_S)
-            if not done:
-                yield []
-                continue
-            try:
-                batch = waiting.result()
-            except StopAsyncIteration:
-                return
-            yield batch
-            waiting = asyncio.ensure_future(anext(batches))
-    finally:
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
 
 
 async def _need(c: Connection, source: str | None) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rowen.service.sources import Sources
     from rowen.service.standings import Standings
     from rowen.service.statements import PageStatementFiles
+    from rowen.service.watches import Watches
     from rowen.service.webhooks import Webhooks
 
 __all__ = ["Parts"]
@@ -120,6 +121,13 @@ class Parts:
         from rowen.service.push import Push
 
         return Push(self.engine, self.sources)
+
+    @cached_property
+    def watches(self) -> Watches:
+        """Runs and jobs that are watched."""
+        from rowen.service.watches import Watches
+
+        return Watches(self.engine)
 
     @cached_property
     def deletions(self) -> Deletions:

@@ -3,8 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import TypeVar
 
-__all__ = ["until"]
+__all__ = ["KEEP_ALIVE", "or_silence", "until"]
+
+T = TypeVar("T")
+
+KEEP_ALIVE = b": still here\n\n"
+"""A comment, for proxies that cut silent connections."""
 
 
 async def until(closing: asyncio.Event, stream: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
@@ -28,3 +34,24 @@ async def until(closing: asyncio.Event, stream: AsyncGenerator[bytes]) -> AsyncI
                     return
         finally:
             ends.cancel()
+
+
+async def or_silence(stream: AsyncGenerator[T], silence_s: float) -> AsyncGenerator[T | None]:
+    """Return what a stream gives, and None whenever it gave nothing for so long."""
+    async with aclosing(stream):
+        waiting = asyncio.ensure_future(anext(stream))
+        try:
+            while True:
+                done, _ = await asyncio.wait({waiting}, timeout=silence_s)
+                if not done:
+                    yield None
+                    continue
+                try:
+                    value = waiting.result()
+                except StopAsyncIteration:
+                    return
+                yield value
+                waiting = asyncio.ensure_future(anext(stream))
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)

@@ -1,6 +1,6 @@
 """Jobs as doors show them: the queue's rows, with their times, their workers, and the runs that they were done by."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from psycopg import errors
@@ -11,7 +11,7 @@ from rowen.model.job import Job, JobState, LiveWorker, QueueDepth
 from rowen.store.database import Connection
 from rowen.store.rows import first_of, list_of, one, scalar
 
-__all__ = ["cancel", "depth", "every", "get", "hasten", "revive", "workers"]
+__all__ = ["cancel", "depth", "every", "get", "hasten", "of_numbers", "revive", "workers"]
 
 _SELECT = """
 select job.id, job.task_name as task, source.name as source,
@@ -72,6 +72,11 @@ async def get(c: Connection, job_id: int) -> Job:
     if found is None:
         raise NotFoundError(f"There is no job {job_id}.", hint=Hint(action("jobs"), " lists them."))
     return found
+
+
+async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Job]:
+    """Return the jobs of these numbers that there are."""
+    return await list_of(c, Job, _SELECT + " where job.id = any(%s::bigint[])", [list(numbers)])
 
 
 async def depth(c: Connection) -> QueueDepth:

@@ -1,7 +1,8 @@
 """The change log as it grows: all readers of a process share one connection that listens for new lines.
 
-Nothing is handed to a reader. Each reads the log from its own number, one batch at a time, on a connection that goes
-back to the pool before the batch is looked at: a slow reader holds nothing up, and misses nothing.
+Readers that have seen the same lines share the next read as well. A slow one reads the log from its own number, one
+batch at a time, on a connection that goes back to the pool before the batch is looked at: it holds nothing up, keeps
+one batch, and misses nothing.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from random import Random
+from typing import NamedTuple
 
 from rowen.errors import StoreError, StoreUnavailableError
 from rowen.fetch.politeness import backoff_s
@@ -31,6 +33,16 @@ _READS_AT_ONCE = 2
 # A server that is restarted is back within seconds, one that recovers from a crash within a minute or two. Whoever is
 # gone for longer is missed by somebody, and readers are told.
 _GIVE_UP_S = 300.0
+
+
+class _Read(NamedTuple):
+    """One read of the log, and what it is about: readers with the same news, place and source share it."""
+
+    news: asyncio.Event
+    after: int
+    source: str | None
+    limit: int
+    batch: "asyncio.Task[changes.LogBatch]"
 
 
 class Listener:
@@ -57,6 +69,8 @@ class Listener:
         self._ear: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._reading: set[asyncio.Task[changes.LogBatch]] = set()
+        self._last_read: _Read | None = None
 
     async def follow(
         self, since: int, *, source: str | None = None, batch: int = BATCH
@@ -78,17 +92,18 @@ class Listener:
         self._closed = True
         self._announce()
         await self._stop()
+        await asyncio.gather(*self._reading, return_exceptions=True)
 
     async def _batches(self, after: int, source: str | None, batch: int) -> AsyncGenerator[list[Change]]:
-        where, values = changes.of_source(source)
         down_since: float | None = None
         failures = 0
+        # Who has seen all there is gets the next lines of all sources, so that one read does for all such readers.
+        is_all = False
         while not self._closed:
             # Taken before the look: what is committed after it is news.
             news = self._news
             try:
-                async with self._reads, self._database.connection() as c:
-                    lines, after, is_all = await changes.read_after(c, after, limit=batch, where=where, values=values)
+                lines, after, is_all = await self._read(news, after, None if is_all else source, batch)
             except StoreUnavailableError:
                 down_since, failures = down_since if down_since is not None else self._clock(), failures + 1
                 if self._clock() - down_since > self._give_up_s:
@@ -97,10 +112,37 @@ class Listener:
                     await asyncio.wait_for(news.wait(), backoff_s(failures, self._random))
                 continue
             down_since, failures = None, 0
+            if source is not None:
+                lines = [line for line in lines if line.source == source]
             if lines:
                 yield lines
             if is_all:
                 await news.wait()
+
+    async def _read(self, news: asyncio.Event, after: int, source: str | None, limit: int) -> changes.LogBatch:
+        """Read the next lines, or wait for another reader that does so just now."""
+        last = self._last_read
+        if last is None or last[:-1] != (news, after, source, limit):
+            batch = asyncio.create_task(self._read_batch(after, source, limit))
+            self._reading.add(batch)
+            batch.add_done_callback(self._note_read)
+            last = _Read(news, after, source, limit, batch)
+            # A reader that is behind keeps its read to itself: those who are further share theirs.
+            if self._last_read is None or self._last_read.after <= after or self._last_read.batch.done():
+                self._last_read = last
+        # One reader that leaves does not end the read of the others.
+        return await asyncio.shield(last.batch)
+
+    async def _read_batch(self, after: int, source: str | None, limit: int) -> changes.LogBatch:
+        where, values = changes.of_source(source)
+        async with self._reads, self._database.connection() as c:
+            return await changes.read_after(c, after, limit=limit, where=where, values=values)
+
+    def _note_read(self, batch: "asyncio.Task[changes.LogBatch]") -> None:
+        self._reading.discard(batch)
+        failed = batch.cancelled() or batch.exception() is not None
+        if failed and self._last_read is not None and self._last_read.batch is batch:
+            self._last_read = None
 
     def _join(self) -> None:
         self._readers += 1
@@ -113,6 +155,8 @@ class Listener:
             await self._stop()
 
     async def _stop(self) -> None:
+        # Without the connection that listens nobody knows whether it is the last one still.
+        self._last_read = None
         ear, self._ear = self._ear, None
         if ear is not None:
             ear.cancel()

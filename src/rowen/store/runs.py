@@ -6,6 +6,7 @@ also after a kill -9) or when it has not renewed its lease in time (a frozen pro
 """
 
 import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from psycopg.rows import TupleRow
@@ -28,6 +29,7 @@ __all__ = [
     "fence",
     "get",
     "live_of",
+    "of_numbers",
     "recent",
     "refuse_live",
     "request_cancel",
@@ -242,6 +244,12 @@ async def get(c: Connection, run_id: int) -> Run:
             hint=Hint(action("runs"), " lists those that are kept."),
         )
     return _run(row)
+
+
+async def of_numbers(c: Connection, numbers: Sequence[int]) -> list[Run]:
+    """Return the runs of these numbers that there are."""
+    rows = await all_rows(c, _SELECT + " where run.id = any(%s::bigint[])", [list(numbers)])
+    return [_run(row) for row in rows]
 
 
 def _run(row: TupleRow) -> Run:

@@ -1,9 +1,9 @@
 """What goes on by itself: the server says when there is news, and the page asks for that part of itself again."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -14,17 +14,18 @@ from rowen.model.job import Job
 from rowen.model.run import Run
 from rowen.service import Rowen
 from rowen.service.facts import fact
-from rowen.service.streams import until
+from rowen.service.streams import KEEP_ALIVE, or_silence, until
 from rowen.web.drawing import in_json, trouble
 
 __all__ = ["WATCHED", "Glance", "Watcher", "glance_at_job", "glance_at_run", "glance_at_runs", "newest_runs", "watch"]
 
-# A run writes its tally when it renews its lease, about so often; who looks more often sees nothing more.
-LOOK_S = 1.0
+T = TypeVar("T")
+
 # Proxies cut connections that were silent for half a minute or more.
-_SILENT_LOOKS = 15
+_KEEP_ALIVE_S = 15.0
 # How many runs the front page shows: as many lines whatever goes on, so that nothing moves.
 RUNS_SHOWN = 7
+_RUNS_READ = 3 * RUNS_SHOWN
 # Proxies that collect an answer before they pass it on are asked not to.
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 
@@ -36,7 +37,7 @@ class Glance(NamedTuple):
     goes_on: bool
 
 
-Watcher: TypeAlias = Callable[[Rowen, Request], Awaitable[Glance]]
+Watcher: TypeAlias = Callable[[Rowen, Request], Awaitable[AsyncGenerator[Glance]]]
 
 
 def glance_at_run(run: Run) -> Glance:
@@ -56,8 +57,11 @@ def glance_at_runs(runs: list[Run]) -> Glance:
 
 async def newest_runs(rowen: Rowen) -> list[Run]:
     """The runs that the front page shows: live ones first."""
-    found = await rowen.runs(limit=3 * RUNS_SHOWN)
-    return sorted(found, key=lambda run: run.status != "running")[:RUNS_SHOWN]
+    return _shown(await rowen.runs(limit=_RUNS_READ))
+
+
+def _shown(recent: Sequence[Run]) -> list[Run]:
+    return sorted(recent, key=lambda run: run.status != "running")[:RUNS_SHOWN]
 
 
 def _mark(seen: object) -> str:
@@ -65,16 +69,26 @@ def _mark(seen: object) -> str:
     return sha256(msgspec.json.encode(seen, enc_hook=str)).hexdigest()[:12]
 
 
-async def _run(rowen: Rowen, request: Request) -> Glance:
-    return glance_at_run(await rowen.run(int(request.path_params["number"])))
+async def _run(rowen: Rowen, request: Request) -> AsyncGenerator[Glance]:
+    run = await rowen.run(int(request.path_params["number"]))
+    return _glances(rowen.watch_run(run), glance_at_run)
 
 
-async def _job(rowen: Rowen, request: Request) -> Glance:
-    return glance_at_job(await rowen.job(int(request.path_params["number"])))
+async def _job(rowen: Rowen, request: Request) -> AsyncGenerator[Glance]:
+    job = await rowen.job(int(request.path_params["number"]))
+    return _glances(rowen.watch_job(job), glance_at_job)
 
 
-async def _runs(rowen: Rowen, request: Request) -> Glance:
-    return glance_at_runs(await newest_runs(rowen))
+async def _runs(rowen: Rowen, request: Request) -> AsyncGenerator[Glance]:
+    recent = await rowen.runs(limit=_RUNS_READ)
+    states = rowen.watch_recent_runs(list(recent), limit=_RUNS_READ)
+    return _glances(states, lambda runs: glance_at_runs(_shown(runs)))
+
+
+async def _glances(states: AsyncGenerator[T], glance_at: Callable[[T], Glance]) -> AsyncGenerator[Glance]:
+    async with aclosing(states):
+        async for state in states:
+            yield glance_at(state)
 
 
 WATCHED: dict[str, Watcher] = {
@@ -88,24 +102,24 @@ WATCHED: dict[str, Watcher] = {
 async def watch(rowen: Rowen, request: Request, watcher: Watcher) -> Response:
     """News of something since the page that asks was drawn, which says what it shows by a mark."""
     try:
-        first = await watcher(rowen, request)
+        glances = await watcher(rowen, request)
     except RowenError as problem:
         return in_json(trouble(problem))
-    news = _news(rowen, request, watcher, first)
+    news = _news(glances, request.query_params.get("seen", ""))
     return StreamingResponse(until(request.app.state.closing, news), media_type="text/event-stream", headers=_HEADERS)
 
 
-async def _news(rowen: Rowen, request: Request, watcher: Watcher, first: Glance) -> AsyncGenerator[bytes]:
-    shown, seen, silent = request.query_params.get("seen", ""), first, 0
+async def _news(glances: AsyncGenerator[Glance], shown: str) -> AsyncGenerator[bytes]:
     # A browser learns so that there is a stream at all, before there is news.
     yield b": watching\n\n"
-    while True:
-        if seen.mark != shown or silent >= _SILENT_LOOKS:
-            yield b"data: news\n\n" if seen.mark != shown else b": still here\n\n"
-            shown, silent = seen.mark, 0
-        if not seen.goes_on:
-            yield b"event: end\ndata: end\n\n"
-            return
-        await asyncio.sleep(LOOK_S)
-        silent += 1
-        seen = await watcher(rowen, request)
+    async with aclosing(or_silence(glances, _KEEP_ALIVE_S)) as news:
+        async for glance in news:
+            if glance is None:
+                yield KEEP_ALIVE
+                continue
+            if glance.mark != shown:
+                yield b"data: news\n\n"
+                shown = glance.mark
+            if not glance.goes_on:
+                break
+    yield b"event: end\ndata: end\n\n"
