@@ -4,6 +4,7 @@ import asyncio
 import importlib.metadata
 import os
 import pickle
+import pty
 import socket
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from rowen.connectors.packages.configured import registry_of
 from rowen.errors import ItemError, UsageError
 from rowen.harvest import answers, sandbox
 from rowen.harvest.prepare import Workers
+from rowen.harvest.system_calls import refused_on
 from tests.conftest import House
+from tests.docs.markdown import ROOT
 from tests.hostile import inside
 from tests.hostile.clock import slowness
 from tests.hostile.watchdog import LIMIT_S, unblocked_loop
@@ -131,6 +134,75 @@ async def test_a_worker_can_neither_connect_nor_start_a_program() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         assert await in_worker(inside.attempt_to_connect, listening.getsockname()[1]) == "PermissionError"
     assert await in_worker(inside.attempt_to_run, "/bin/true") == "PermissionError"
+
+
+@needs_locks
+async def test_each_system_call_that_no_parser_needs_is_refused_to_a_worker() -> None:
+    assert await in_worker(inside.make_refused_calls) == []
+    assert {"socket", "fork", "kill", "chmod", "unshare", "keyctl"} <= set(refused_on("x86_64"))
+    assert set(refused_on("aarch64")) <= set(refused_on("x86_64"))
+
+
+@needs_locks
+async def test_a_worker_reaches_neither_its_parent_nor_a_file_of_the_user(tmp_path: Path) -> None:
+    mine = tmp_path / "secret"
+    mine.write_text("secret")
+    mine.chmod(0o600)
+    before = mine.stat()
+
+    assert await in_worker(inside.reach_out, os.getpid(), str(mine)) == []
+
+    assert (mine.stat().st_mode, mine.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret"]
+
+
+async def test_a_worker_may_begin_threads() -> None:
+    assert await in_worker(inside.begin_a_thread) == "done"
+
+
+async def test_a_worker_inherits_no_open_files(tmp_path: Path) -> None:
+    with (tmp_path / "secret").open("w") as file, socket.socket() as sock:
+        os.set_inheritable(file.fileno(), True)
+        sock.set_inheritable(True)
+
+        # Pipes to and from its parent, and where it tells of bugs.
+        assert await in_worker(inside.list_open_files) == [0, 1, 2]
+
+
+TERMINAL = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from rowen.harvest.prepare import Workers
+from tests.hostile import inside
+
+async def ask():
+    workers = Workers(1)
+    try:
+        print(await workers.call(inside.say_where_errors_go, "x" * 100_000))
+    finally:
+        await workers.close()
+
+asyncio.run(ask())
+"""
+
+
+def test_a_worker_neither_writes_to_a_terminal_nor_reads_what_is_typed_there() -> None:
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", TERMINAL, str(ROOT)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert done.stdout.strip() == "False"
 
 
 @needs_locks

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import pickle
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -237,7 +237,9 @@ class _Worker:
         if self._process is None:
             code = f"places = {readers.places()!r}\n{COMMAND}"
             command = isolated_python(code)
-            self._process = await start(command, environment=environment(), stdin=PIPE, stdout=PIPE)
+            # Whoever has a terminal open reads what is typed there. What a bug says goes to a log or nowhere.
+            errors = DEVNULL if os.isatty(2) else None
+            self._process = await start(command, environment=environment(), stdin=PIPE, stdout=PIPE, stderr=errors)
             if self.closed:
                 raise _closed()
         return self._process

@@ -2,17 +2,19 @@
 
 Each lock is taken where the system offers it and left out where not: resource limits everywhere; on Linux, without any
 privilege, Landlock (no file may be written or run, and only those of Python and of the system may be read) and seccomp
-(no sockets, no other programs). A reader that is taken over by what it reads then finds no secrets and no way out.
+(no sockets, no other processes, nothing of the kernel that no parser needs). A reader that is taken over by what it
+reads then finds no secrets and no way out.
 """
 
 import ctypes
 import os
-import platform
 import resource
 import struct
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+
+from rowen.harvest.system_calls import filter_of_this_machine
 
 __all__ = ["MEMORY_LIMIT_BYTES", "lock_in", "report"]
 
@@ -33,16 +35,6 @@ _TCP_RIGHTS = 0b11
 _SCOPES = 0b11  # abstract sockets, and signals to other processes
 # Where shared libraries, time zones and sources of chance lie; Python's own folders are added.
 _READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom")
-
-# What is forbidden, by architecture: socket, socketpair, execve, execveat, ptrace, process_vm_writev, bpf,
-# io_uring_setup, which would open sockets without the call, and userfaultfd, of which exploits are fond.
-_FORBIDDEN = {
-    "x86_64": (0xC000003E, (41, 53, 59, 322, 101, 311, 321, 425, 323)),
-    "aarch64": (0xC00000B7, (198, 199, 221, 281, 117, 271, 280, 425, 282)),
-}
-_X32_BIT = 0x4000_0000
-_ALLOW, _EPERM = 0x7FFF_0000, 0x0005_0001
-
 
 _held: list[str] = []
 
@@ -108,24 +100,9 @@ def _let_read(library: ctypes.CDLL, rules: int, path: str) -> None:
 
 
 def _restrict_calls(library: ctypes.CDLL) -> bool:
-    known = _FORBIDDEN.get(platform.machine())
-    if known is None or sys.byteorder != "little":
+    steps = filter_of_this_machine()
+    if steps is None:
         return False
-    program = ctypes.create_string_buffer(_filter(*known))
-    head = struct.pack("HxxxxxxP", len(program.raw) // 8, ctypes.addressof(program))
+    program = ctypes.create_string_buffer(steps, len(steps))
+    head = struct.pack("HxxxxxxP", len(steps) // 8, ctypes.addressof(program))
     return bool(library.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, head, 0, 0) == 0)
-
-
-def _filter(architecture: int, forbidden: tuple[int, ...]) -> bytes:
-    """A program for the kernel: calls of another architecture, and those that are forbidden, answer EPERM."""
-    count = len(forbidden)
-    steps = [
-        (0x20, 0, 0, 4),  # load the architecture
-        (0x15, 0, count + 3, architecture),  # another one: to the refusal
-        (0x20, 0, 0, 0),  # load the number of the call
-        (0x35, count + 1, 0, _X32_BIT),  # the second set of calls that x86_64 has: to the refusal
-        *((0x15, count - place, 0, number) for place, number in enumerate(forbidden)),  # to the refusal
-        (0x06, 0, 0, _ALLOW),
-        (0x06, 0, 0, _EPERM),
-    ]
-    return b"".join(struct.pack("<HBBI", *step) for step in steps)
