@@ -626,6 +626,16 @@ async def test_a_document_keeps_its_depth_without_validators_or_links(house: Hou
         assert house.query("select depth from item_check") == [(3,)]
 
 
+async def test_a_document_that_comes_without_its_former_validator_is_stored_without_it(house: House) -> None:
+    async with house.open() as r:
+        before = page(1, validators=Validators("a"))
+        await sync(r, Fetched(before), Complete())
+        await sync(r, Fetched(page(1, text="Other words.")), Complete())
+        await sync(r, Complete())
+
+        assert (await Scripted.known.look_up([before.url]))[before.url].etag is None
+
+
 async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Observation, Rowen
+from rowen import Checkpoint, Complete, Failed, Fetched, Gone, Observation, Rowen, Unchanged
 from rowen.harvest.plan import Plan, Planner
 from rowen.model.hashes import Hash
 from rowen.model.run import Run
@@ -170,6 +170,18 @@ async def test_an_item_that_goes_and_comes_back_in_one_run_is_there(house: House
         again = await r.get("https://example.org/1")
 
     assert again.text == "Other text."
+
+
+async def test_an_item_that_is_shown_again_while_it_is_being_marked_as_gone_keeps_no_mark(house: House) -> None:
+    async with house.open() as r:
+        await groups(r, Fetched(page(2)))
+        house.execute(SLOW)
+        url = page(2).url
+        shows(Gone(url), Fetched(page(1)), Checkpoint(1), Unchanged(url), Checkpoint(2))
+        async with asyncio.timeout(60):
+            await r.sync(ADDRESS)
+
+    assert house.query("select item_id from item_gone") == []
 
 
 async def test_a_run_that_is_taken_over_while_it_writes_commits_nothing_more(house: House) -> None:

@@ -91,6 +91,15 @@ def test_a_check_is_written_when_the_recipe_differs_unless_the_old_one_is_still_
 
     assert sieve.judge(record, stored._replace(recipe=BEFORE), RECIPES).write_check
     assert not sieve.judge(record, stored._replace(recipe=OLD), RECIPES).write_check
+    assert sieve.judge(DOCUMENT, STORED._replace(recipe=OLD), RECIPES).write_check
+
+
+def test_a_record_fetched_by_itself_keeps_the_stored_hash_with_the_mark_of_its_bytes() -> None:
+    record, mark = b"r" * 32, b"m" * 8
+    seen = replace(DOCUMENT, validators=Validators("etag", "Monday", record))
+
+    assert not sieve.judge(seen, STORED._replace(body_hash=record + mark), RECIPES).write_check
+    assert sieve.judge(seen, STORED._replace(body_hash=b"s" * 32 + mark), RECIPES).write_check
 
 
 @pytest.mark.parametrize(
@@ -155,6 +164,7 @@ def test_a_body_that_was_not_parsed_keeps_its_links_and_recipe_and_takes_new_val
         (Unchanged(RAW.url), None),
         (Unchanged(RAW.url, Validators("etag", "Monday", BODY), 2), None),
         (Unchanged(RAW.url, depth=3), ("etag", "Monday", BODY, 3)),
+        (Unchanged(RAW.url, depth=0), ("etag", "Monday", BODY, 0)),
         (Unchanged(RAW.url, Validators("other", "Monday", BODY)), ("other", "Monday", BODY, 2)),
         (Unchanged(RAW.url, Validators("etag", "Tuesday", BODY)), ("etag", "Tuesday", BODY, 2)),
         (Unchanged(RAW.url, Validators("etag", "Monday", OTHER_BODY)), ("etag", "Monday", OTHER_BODY, 2)),

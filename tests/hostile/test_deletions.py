@@ -260,6 +260,15 @@ async def test_items_that_arrive_and_are_gone_in_one_run_hold_no_other_deletions
     assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (35, 0, 25)
 
 
+async def test_an_item_that_arrives_and_is_gone_in_one_run_is_deleted_while_others_are_held_back(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(*range(30)), Complete())
+        await sync(r, *unchanged(*range(10)), Complete())
+        run = await sync(r, *unchanged(*range(10)), *fetched(40), Checkpoint(1), *gone(40), Complete())
+
+    assert (run.tally.deleted, run.tally.deletions_held, len(contents(house))) == (1, 20, 30)
+
+
 async def test_a_partial_run_that_deletes_forgets_no_failure_of_an_item_that_it_did_not_see(house: House) -> None:
     async with house.open() as r:
         await sync(r, *fetched(*range(5)), Failed(page("broken").url, "It is broken."), Complete())

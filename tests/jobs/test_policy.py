@@ -61,6 +61,35 @@ def test_who_said_when_to_come_back_is_asked_then_and_within_a_day() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_short_wait_is_lengthened_by_a_quarter_at_most(seed: int) -> None:
+    decided = again(JobTrouble("", errors.FetchError, retry_in_s=1), 1, Random(seed), first_s=60)
+
+    assert decided is not None
+    assert 1 <= decided.wait_s <= 1.25
+
+
+def test_an_error_that_names_no_time_is_tried_a_limited_number_of_times() -> None:
+    trouble = JobTrouble.of(errors.ProviderDownError("The provider cannot be reached."))
+
+    first = again(trouble, 1, Random(1), first_s=60)
+
+    assert first is not None
+    assert first.counted
+    assert again(trouble, TRIES, Random(1), first_s=60) is None
+
+
+def test_the_wait_that_a_run_recorded_is_kept_with_the_class_of_its_error() -> None:
+    trouble = JobTrouble.named("It is busy.", errors.ConnectError.code, 90)
+
+    decided = again(trouble, TRIES, Random(1), first_s=60)
+
+    assert trouble.kind is errors.ConnectError
+    assert decided is not None
+    assert 90 <= decided.wait_s <= 92
+    assert not decided.counted
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_job_whose_worker_died_begins_at_once_then_later_and_is_given_up_in_the_end(seed: int) -> None:
     waits = [after_loss(tries, Random(seed), first_s=60) for tries in (1, 2, 3, 4, 5)]
 

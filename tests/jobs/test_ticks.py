@@ -275,6 +275,8 @@ async def test_a_clock_that_was_set_back_keeps_nothing_waiting_for_years(yard: O
     add(house, "hay", due="now() + interval '3 years'")
     add(house, "rye", due="now() + interval '3 years'", every="cron 0 3 * * *")
     add(house, "oats", due="now() + interval '20 days'", every="every 4w")
+    add(house, "barley", due="now() + interval '20 days'")
+    add(house, "wheat", due="now() + interval '20 days'", every="every auto")
     async with yard() as y:
         job = await y.put()
         house.execute("update procrastinate_jobs set scheduled_at = now() + interval '3 years'")
@@ -288,7 +290,7 @@ async def test_a_clock_that_was_set_back_keeps_nothing_waiting_for_years(yard: O
     found = dict(
         house.query("select name, due_at - now() < interval '25 h' from source_due join source on id = source_id")
     )
-    assert found == {"hay": True, "rye": True, "oats": False}
+    assert found == {"hay": True, "rye": True, "oats": False, "barley": True, "wheat": False}
     assert house.query("select count(*) from procrastinate_workers") == [(0,)]
 
 

@@ -43,6 +43,12 @@ def times(text: str, start: datetime, number: int) -> list[datetime]:
             "as often as it changes, at most every hour and at least every 2 weeks",
         ),
         ("every auto between 15min and 1w", "every auto", "as often as it changes"),
+        (
+            "every auto between 60min and 1h",
+            "every auto between 1h and 1h",
+            "as often as it changes, at most every hour and at least every hour",
+        ),
+        ("every 36600d", "every 36600d", "every 36,600 days"),
         ("cron 0 3 * * *", "cron 0 3 * * *", "at 03:00 every day, UTC"),
         ("  cron  0 3 * *  mon ", "cron 0 3 * * mon", "at 03:00 on Monday, UTC"),
         (

@@ -126,6 +126,18 @@ async def test_only_what_a_receiver_wants_is_sent(house: House, receiver: Receiv
     assert hook.waiting == 0
 
 
+async def test_a_query_is_compared_with_the_item_of_the_changed_source_alone(house: House, receiver: Receiver) -> None:
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver, query="barley")
+        for name, text in (("one", "Barley."), ("two", "Oats.")):
+            shows(Fetched(page("shared", text)), Complete())
+            await r.sync(f"scripted:{name}")
+
+        await r.deliver("team")
+
+    assert receiver.accepted == [1]
+
+
 async def test_a_receiver_hears_when_a_field_fulfils_a_condition_and_of_nothing_else(
     house: House, receiver: Receiver
 ) -> None:
@@ -271,6 +283,22 @@ async def test_a_receiver_is_due_only_after_its_wait_and_at_once_when_it_is_resu
     assert house.query("select failures, failing_since from webhook") == [(0, None)]
 
 
+@pytest.mark.parametrize("status", ["todo", "doing"])
+async def test_a_receiver_is_not_due_while_a_delivery_to_it_waits_or_runs(
+    house: House, receiver: Receiver, status: str
+) -> None:
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        await _grow(r, 1)
+        house.execute(
+            "insert into procrastinate_workers default values;"
+            " insert into procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args, status, worker_id)"
+            f" select 'deliver', 'deliver', 'webhook:' || id, 'deliver:' || id, '{{}}', '{status}', 1 from webhook"
+        )
+
+    assert not await _is_due(house)
+
+
 async def _is_due(house: House) -> bool:
     async with house.open() as r, r._engine.database.connection() as c:
         return await webhooks.ready(c) != []
@@ -280,11 +308,11 @@ async def test_a_replay_calls_a_receiver_that_waits_at_once(house: House, receiv
     async with house.open(trust_database=True) as r:
         await _hook(r, receiver)
         await _grow(r, 3)
-        house.execute("update webhook set next_try_at = now() + interval '1 day'")
+        house.execute("update webhook set ahead = '{3}', next_try_at = now() + interval '1 day'")
         async with r._engine.database.transaction() as c:
             await webhooks.set_after(c, 1, 1)
 
-    assert house.query("select after, next_try_at from webhook") == [(1, None)]
+    assert house.query("select after, ahead, next_try_at from webhook") == [(1, [], None)]
 
 
 async def test_the_error_of_the_earliest_change_that_failed_is_kept(house: House, receiver: Receiver) -> None:
@@ -316,6 +344,7 @@ async def test_what_each_of_two_processes_delivered_is_delivered(house: House, r
         delivered = await r.deliver("team")
 
     assert (delivered, sorted(receiver.accepted)) == (2, [1, 3])
+    assert house.query("select after, ahead from webhook") == [(4, [])]
 
 
 async def test_only_the_last_calls_of_a_receiver_are_kept(
