@@ -10,6 +10,7 @@ from tests.docs.markdown import ROOT
 LOCAL = {
     "who asks is told by the server itself": "identify open_session of_session close_session begin_login finish_login",
     "the server does this with each request": "note_write answer_once keep_answer tidy_access valid_credentials",
+    "it is no work of its own, but its limit": "count_costly",
     "long work is begun as a job": "sync sync_all sources_in_turn work stop",
     "the same is asked by the number of a run, and as events": "cancel follow",
     "the pages of the web interface are told by events": "watch_job watch_recent_runs",

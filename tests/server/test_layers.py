@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from rowen.server.limits import Buckets
 from rowen.server.logs import JsonLine
 from rowen.server.requests import place_of
+from rowen.service.rates import Buckets
 from tests.conftest import House
 from tests.server.doors import door
 

@@ -52,6 +52,7 @@ def api_of(rowen: Rowen) -> FastAPI:
     app.include_router(probes.router)
     for resource in _RESOURCES:
         app.include_router(resource.router, prefix=PREFIX)
+    app.include_router(statements.dumps, prefix=PREFIX)
     for others in (publications.router, changes.lines, push.hooks, pages):
         app.include_router(others)
     install(app)

@@ -10,13 +10,14 @@ from fastapi import Path as InPath
 from starlette.responses import Response, StreamingResponse
 
 from rowen.api.access import Service, takes
+from rowen.api.costly import CostlyRoute
 from rowen.api.examples import Responses
 from rowen.api.temporary import TemporaryFolder
 from rowen.model.record_kinds import RECORD_KINDS, check_record_kinds
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["exports"])
+router = APIRouter(tags=["exports"], route_class=CostlyRoute)
 
 # Large enough that the disk is not asked for every packet, small enough for many at once.
 _PIECE_BYTES = 256 * 1024

@@ -13,6 +13,7 @@ from starlette.responses import FileResponse, Response
 from rowen.api.access import Service, takes
 from rowen.api.answers import listed, made, published, told, validated
 from rowen.api.bodies import EndpointBody, EndpointPushBody
+from rowen.api.costly import CostlyRoute
 from rowen.api.encoding import encoded
 from rowen.api.examples import Responses, example, list_example
 from rowen.api.problems import ELSEWHERE
@@ -23,9 +24,10 @@ from rowen.api.times import moment_of
 from rowen.errors import NotFoundError
 from rowen.model.statements import StatementFile
 
-__all__ = ["router"]
+__all__ = ["dumps", "router"]
 
 router = APIRouter(tags=["statements"])
+dumps = APIRouter(tags=["statements"], route_class=CostlyRoute)
 
 JSON_API = "application/vnd.api+json"
 Since = Annotated[
@@ -90,7 +92,7 @@ async def download_delta_file(
     return published(request, await rowen.statement_file(name, number, graph=graph))
 
 
-@router.get("/sources/{name}/statements/dump", response_class=Response, responses=_QUADS)
+@dumps.get("/sources/{name}/statements/dump", response_class=Response, responses=_QUADS)
 async def dump_statements(name: Name, rowen: Service, graph: Graph = None) -> Response:
     """All that the pages of a source state now, as N-Quads; delta files after `X-Last-Change` lead on from there."""
     with TemporaryFolder("statements") as folder:

@@ -15,7 +15,6 @@ from rowen.api.problems import response_of
 from rowen.errors import RefusedError, RowenError, UnauthenticatedError, UsageError
 from rowen.hints import Hint, action
 from rowen.model.access import Principal, Scope
-from rowen.server.limits import Buckets
 from rowen.server.problem_pages import wants_page
 from rowen.server.requests import (
     SAFE,
@@ -31,6 +30,7 @@ from rowen.server.requests import (
     place_of,
 )
 from rowen.service import Rowen
+from rowen.service.rates import Buckets
 
 __all__ = ["LOCAL", "SESSION", "Admission", "caller_of"]
 
@@ -104,8 +104,11 @@ class Admission:
             return PUBLIC
         # Known before it is refused: who tried to write is written down too.
         scope["state"]["principal"] = principal = await self._identified(scope)
-        if principal != LOCAL:
-            self._rates.take(caller_of(scope))
+        scope["state"]["caller"] = caller = caller_of(scope)
+        if method in ("GET", "HEAD"):
+            scope["state"]["from_other_site"] = self._is_from_other_site(scope)
+        if principal != LOCAL or scope["state"].get("from_other_site"):
+            self._rates.take(caller)
         if not path.startswith(_MCP):
             reads = method in SAFE or path in _HARMLESS
             Requirement(Scope.READ if reads else Scope.WRITE).check(principal)
@@ -137,6 +140,20 @@ class Admission:
                 "The request comes from a page of another site. Nothing was done.",
                 hint="ROWEN_CORS_ORIGINS lists the origins whose pages may call this server, with a token.",
             )
+
+    def _is_from_other_site(self, scope: Asked) -> bool:
+        """Whether a link of another site was followed; what a page of another site embeds or fetches is refused."""
+        headers = headers_of(scope)
+        if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+            return False
+        if headers.get("origin") in self._cors and (headers.get("authorization") or self._rowen.settings.public_read):
+            return False
+        if (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document"):
+            return True
+        raise RefusedError(
+            "A page of another site embeds or fetches this. Nothing was done.",
+            hint="Links to it can be followed. ROWEN_CORS_ORIGINS lists the origins whose pages may ask, with a token.",
+        )
 
     def _origins(self, scope: Asked) -> set[tuple[str, int | None]]:
         called = origin_host(f"{scope.get('scheme', 'http')}://{headers_of(scope).get('host', '')}")

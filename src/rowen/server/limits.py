@@ -1,60 +1,17 @@
-"""How much a client may ask for: requests a minute, and bytes in one."""
+"""How large a request may be, and how slow."""
 
 import asyncio
-import time
-from collections import OrderedDict
-from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rowen.api.problems import response_of
-from rowen.errors import RequestTooLargeError, RowenError, TooManyRequestsError, UsageError
+from rowen.errors import RequestTooLargeError, RowenError, UsageError
 from rowen.server.requests import SAFE, headers_of
 
-__all__ = ["BODY_S", "BodyLimit", "Buckets"]
+__all__ = ["BODY_S", "BodyLimit"]
 
-# Some hundred kB of memory; whoever is forgotten begins with a full bucket, as a new client does.
-_MOST_CLIENTS = 10_000
 BODY_S = 30.0
 """How long a body may take: a phone on a train sends 5 MB in less; who needs longer keeps a place for nothing."""
-_MINUTE_S = 60.0
-
-
-class Buckets:
-    """A bucket of tokens for each client: a minute's worth at once, and then as many as flow in."""
-
-    def __init__(self, *, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = float(per_minute)
-        self._rate = per_minute / _MINUTE_S
-        self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, client: str) -> None:
-        """Count a request; raises `TooManyRequestsError` if there were too many."""
-        self.check(client)
-        self.count(client)
-
-    def check(self, client: str) -> None:
-        """Raise if there were too many, and count nothing."""
-        left = self._level(client)
-        if left < 1:
-            wait_s = (1 - left) / self._rate
-            raise TooManyRequestsError(
-                f"More than {self._most:g} requests in a minute. Nothing was done.",
-                retry_in_s=wait_s,
-                hint="Retry-After says when to go on.",
-            )
-
-    def count(self, client: str) -> None:
-        """Count one."""
-        self._left[client] = (self._level(client) - 1, self._clock())
-        self._left.move_to_end(client)
-        if len(self._left) > _MOST_CLIENTS:
-            self._left.popitem(last=False)
-
-    def _level(self, client: str) -> float:
-        left, at = self._left.get(client, (self._most, self._clock()))
-        return min(self._most, left + (self._clock() - at) * self._rate)
 
 
 class BodyLimit:

@@ -10,9 +10,9 @@ from starlette.routing import BaseRoute, Route
 
 from rowen.model.access import NewSession
 from rowen.server.admission import SESSION, allowed_next
-from rowen.server.limits import Buckets
 from rowen.server.requests import cookie_name, place_of
 from rowen.service import Rowen
+from rowen.service.rates import Buckets
 
 __all__ = ["login_routes"]
 

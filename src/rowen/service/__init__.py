@@ -200,6 +200,8 @@ class Rowen:
     newest_search_news = _Asked(lambda parts: parts.saved.newest_news)
 
     export = _Asked(lambda parts: parts.exports.export)
+    costly_export = _Asked(lambda parts: parts.costly.export)
+    count_costly = _Asked(lambda parts: parts.costly.count)
     export_lines = _Asked(lambda parts: parts.exports.lines)
     export_extractions = _Asked(lambda parts: parts.exports.export_extractions)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rowen.service.announced import AnnouncedDocuments
     from rowen.service.changes import Changes
     from rowen.service.circuits import Circuits
+    from rowen.service.costly import CostlyWork
     from rowen.service.counts import KeptCounts
     from rowen.service.deletions import Deletions
     from rowen.service.endpoints import StatementEndpoints
@@ -58,6 +59,13 @@ class Parts:
         from rowen.service.counts import KeptCounts
 
         return KeptCounts(self.engine)
+
+    @cached_property
+    def costly(self) -> CostlyWork:
+        """Exports that are under way."""
+        from rowen.service.costly import CostlyWork
+
+        return CostlyWork(self.engine)
 
     @cached_property
     def source_list(self) -> SourceList:

@@ -191,6 +191,11 @@ class Settings(_Declared):
     streams_per_caller: int = Field(
         default=50, ge=1, description="streams of one token or person, or of one address without a token"
     )
+    # Each holds a connection to the database and one state of it, for as long as its reader takes. The pool has 26
+    # connections by default, which are for runs and questions. With half as many, two slow readers keep out all others.
+    exports_at_once: int = Field(default=4, ge=1, description="exports and dumps that the server sends at a time")
+    # One that is read slowly, and one beside it; half of all, so that one caller never keeps out all others.
+    exports_per_caller: int = Field(default=2, ge=1, description="exports of one token, person or address at a time")
     session_hours: float = Field(default=12.0, gt=0, description="how long a browser stays logged in")
     # A year covers one audit and the time until the next.
     audit_kept_days: float = Field(default=365, ge=1, description="how long it is kept who wrote what")

@@ -90,6 +90,19 @@ def reach(request: Request) -> Reach:
     return principal.reach if principal else Reach.OUTSIDE
 
 
+def caller(request: Request) -> str:
+    """Return who is counted as one caller."""
+    return getattr(request.state, "caller", "")
+
+
+def check_origin(request: Request) -> None:
+    """Raise `RefusedError` if a link of another site led here: what costs something takes a click on a page of ours."""
+    if getattr(request.state, "from_other_site", False):
+        raise RefusedError(
+            "A page of another site led here, so nothing was asked for.", hint="Look at the address, and send it again."
+        )
+
+
 def need(request: Request, *operations: str) -> None:
     """Raise `RefusedError` unless the caller may do all of these operations."""
     if not may(request, *operations):

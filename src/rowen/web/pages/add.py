@@ -5,7 +5,7 @@ from starlette.requests import Request
 from rowen.errors import RowenError
 from rowen.service import Rowen
 from rowen.web.forms import read_form
-from rowen.web.view import Goto, View, command, goto, need, reach, takes, text
+from rowen.web.view import Goto, View, caller, check_origin, command, goto, need, reach, takes, text
 
 __all__ = ["add", "add_page"]
 
@@ -27,6 +27,8 @@ async def add_page(rowen: Rowen, request: Request) -> View:
     if address is not None:
         need(request, "preview")
         try:
+            check_origin(request)
+            rowen.count_costly(caller(request))
             preview = await rowen.preview(address, kind=kind, reach=reach(request))
         except RowenError as found:
             problem = found
