@@ -305,22 +305,28 @@ def _package(task: Task) -> str:
 def _weight(task: Task) -> int:
     """How much work a task is.
 
-    A document of a binary format is a batch of its own, and never read inline; nor is a page with rules that can cost
-    more than the page has bytes.
+    A document of a binary format is a batch of its own, and never read inline; nor is a page with rules, selectors or
+    shapes that can cost more than the page has bytes.
     A text that is only to be cut is worth a worker's while when it is long: sending it costs as much as cutting it.
     """
     match task:
         case Uncut(raw):
             return _weight(raw)
         case Raw():
-            from rowen.content.read import is_document
-
-            is_apart = is_document(task) or not (task.facts is None or task.facts.is_linear)
-            return max(len(task.body), BATCH_BYTES) if is_apart else len(task.body)
+            return max(len(task.body), BATCH_BYTES) if _is_apart(task) else len(task.body)
         case Text(_, text):
             return len(text) // CUTTING_SHARE
         case Call(_, arguments):
             return _size(arguments)
+
+
+def _is_apart(raw: Raw) -> bool:
+    from rowen.content.read import is_document
+
+    if is_document(raw) or raw.profile is not None:
+        return True
+    is_nested = any("(" in selector for selector in (raw.select, raw.ignore) if selector)
+    return is_nested or not (raw.facts is None or raw.facts.is_linear)
 
 
 def _size(values: Iterable[Any]) -> int:

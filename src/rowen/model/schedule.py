@@ -25,6 +25,8 @@ _ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+# Sixty minutes one by one take 170 characters, windows for each day of the week 200.
+_MOST_CHARS = 1_000
 _EVERY_HINT = "Such as 30min, 6h, 1d, 1w, auto, or 'auto between 1h and 1w'."
 _AUTO = re.compile(r"auto(?: between (?P<shortest>.+) and (?P<longest>.+))?")
 _CRON_HINT = (
@@ -60,6 +62,8 @@ class Schedule:
     @classmethod
     def parse(cls, text: str) -> Self:
         """The schedule that its canonical text stands for; raises `UsageError` for what is none."""
+        if len(text) > 2 * _MOST_CHARS:
+            raise UsageError(f"A schedule may have {_MOST_CHARS:,} characters.", hint=_HINT)
         body, _, during = " ".join(text.split()).partition(" during ")
         body, _, tz = body.partition(" in ")
         word, _, rest = body.partition(" ")
@@ -90,6 +94,8 @@ class Schedule:
 
     @classmethod
     def _of(cls, every: str | None, cron: str | None, tz: str | None, during: str | None) -> Self:
+        if sum(len(text) for text in (cron, tz, during) if text is not None) > _MOST_CHARS:
+            raise UsageError(f"A schedule may have {_MOST_CHARS:,} characters.", hint=_HINT)
         zone_of(tz if tz is not None else "UTC")
         return cls(
             every=_interval(every) if every is not None else None,

@@ -71,7 +71,8 @@ def _of_version(held: list[Source], version: str) -> list[str]:
     for source in held:
         if source.version:
             families.setdefault(source.family, {})[source.name] = source.version
-    chosen = [name for family in families.values() for name in family if family[name] == spec.best(family.values())]
+    best = [(family, spec.best(family.values())) for family in families.values()]
+    chosen = [name for family, wanted in best for name in family if family[name] == wanted]
     if not chosen:
         have = ", ".join(f"{name} {held}" for family in families.values() for name, held in family.items())
         raise NotFoundError(

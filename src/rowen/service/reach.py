@@ -120,7 +120,11 @@ def with_texts(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     have no such file, and if it changed unnoticed, pages would have been judged by different shapes. No error quotes
     what a file holds.
     """
-    read = {name: _text(kind, name, place) for name, place in named_texts(kind, options).items()}
+    places = named_texts(kind, options)
+    for name in registry.connector(kind).Options.text_or_file & options.keys() - places.keys():
+        # A text may take long to check, so that is done here, beside the event loop; what was found is kept.
+        registry.check_options(kind, {name: options[name]})
+    read = {name: _text(kind, name, place) for name, place in places.items()}
     for name, text in read.items():
         try:
             registry.check_options(kind, {name: text})

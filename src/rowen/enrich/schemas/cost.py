@@ -98,7 +98,11 @@ def _node(schema: dict[str, Any], anchors: "_Anchors") -> _Node:
     options = schema.get("enum")
     node = _Node(1 + (len(names) if isinstance(names, list) else 0), 0)
     node.steps += len(options) // _OPTIONS_PER_STEP if isinstance(options, list) else 0
-    node.states += _PATTERN_STATES + pattern_states(text) if isinstance(text := schema.get("pattern"), str) else 0
+    node.states += (
+        _PATTERN_STATES + pattern_states(text, ascii_words=True)
+        if isinstance(text := schema.get("pattern"), str)
+        else 0
+    )
     node.evaluates_again = any(word in schema for word in _UNEVALUATED)
     for word in _LISTS:
         node.same += schema[word] if isinstance(schema.get(word), list) else ()
@@ -115,7 +119,7 @@ def _node(schema: dict[str, Any], anchors: "_Anchors") -> _Node:
         node.fields.append(items)
     node.below += [schema[word] for word in _BELOW if isinstance(schema.get(word), dict | bool)]
     if isinstance(patterns := schema.get("patternProperties"), dict):
-        node.states += sum(_PATTERN_STATES + pattern_states(pattern) for pattern in patterns)
+        node.states += sum(_PATTERN_STATES + pattern_states(pattern, ascii_words=True) for pattern in patterns)
         node.below += patterns.values()
     return node
 

@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from pydantic_core import SchemaError, SchemaValidator, core_schema
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, parse
+
+from rowen.model.patterns import linear_search, pattern_states
 
 __all__ = ["ProfileShape", "PropertyRule", "profile_in"]
 
@@ -25,6 +26,10 @@ _CLASS = "http://www.w3.org/2000/01/rdf-schema#Class"
 MOST_CHARS = 1_000_000
 # Ninety classes with thirty properties each are 2,700; shapes beyond that were made by a program that went wrong.
 MOST_RULES = 20_000
+# That profile has 10,000 RDF statements. Each takes 6 microseconds to read.
+MOST_STATEMENTS = 50_000
+# Of all patterns together. Compiling one takes up to 3 microseconds.
+MOST_STATES = 20_000
 
 # What says something to people, and decides nothing.
 _WORDS = frozenset({"name", "description", "message", "order", "group", "defaultValue", "severity", "deactivated"})
@@ -94,7 +99,11 @@ class _Shapes:
 
     def __init__(self, turtle: str) -> None:
         self._said: dict[Term, dict[str, list[Term]]] = {}
-        for quad in parse(turtle, RdfFormat.TURTLE, base_iri="urn:shapes:"):
+        self._compiled: dict[str, Matches] = {}
+        self._states = 0
+        for number, quad in enumerate(parse(turtle, RdfFormat.TURTLE, base_iri="urn:shapes:")):
+            if number == MOST_STATEMENTS:
+                raise ValueError(f"the shapes have more than {MOST_STATEMENTS:,} RDF statements")
             said = self._said.setdefault(_node(quad.subject), {})
             said.setdefault(quad.predicate.value, []).append(_node(quad.object))
 
@@ -186,7 +195,19 @@ class _Shapes:
         chosen = flags.value if isinstance(flags, Literal) else ""
         if not isinstance(pattern, Literal) or set(chosen) - set("imsx"):
             raise ValueError(f"sh:pattern or sh:flags of {_named(node)} is none")
-        return _matching(f"(?{chosen}){pattern.value}" if chosen else pattern.value, node)
+        return self._matching(f"(?{chosen}){pattern.value}" if chosen else pattern.value, node)
+
+    def _matching(self, pattern: str, node: Term) -> Matches:
+        """Return whether a text has a pattern somewhere; many rules may have the same one."""
+        if pattern not in self._compiled:
+            self._states += pattern_states(pattern)
+            try:
+                self._compiled[pattern] = linear_search(pattern, most_states=MOST_STATES)
+            except ValueError as problem:
+                raise ValueError(f"sh:pattern of {_named(node)}: {problem}") from None
+            if self._states > MOST_STATES:
+                raise ValueError("the patterns of the shapes repeat too much")
+        return self._compiled[pattern]
 
     def _listed(self, node: Term, name: str) -> Iterator[Term]:
         head, seen = self._one(node, name), set[Term]()
@@ -219,13 +240,3 @@ def _iri(term: Term, node: Term, name: str) -> str:
 
 def _named(node: Term) -> str:
     return str(node) if isinstance(node, NamedNode) else "a shape without a name"
-
-
-def _matching(pattern: str, node: Term) -> Matches:
-    """Whether a text has a pattern somewhere, in linear time: an engine without backtracking refuses what needs it."""
-    try:
-        validator = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
-    except SchemaError as problem:
-        why = str(problem).partition("\n")[0]
-        raise ValueError(f"sh:pattern of {_named(node)} cannot be matched in linear time: {why}") from None
-    return validator.isinstance_python
