@@ -385,6 +385,10 @@ async def test_what_is_missing_for_push_is_said(house: House, clock: Clock, site
         site.pages["/feed"].headers["Link"] = '<http://hub.example/>; rel="hub"'
         with pytest.raises(UsageError, match="without encryption"):
             await push.subscribe("site")
+        # No addresses: the page names another hub.
+        site.pages["/feed"].headers["Link"] = '<http://[>; rel="hub", <http://]/>; rel="self"'
+        with pytest.raises(SourceError, match="answered with status 500"):
+            await push.subscribe("site")
     async with house.open(push_key="short") as r:
         with pytest.raises(ConfigurationError, match="fewer than 16"):
             await r.push_access("site")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from rowen.errors import ConfigurationError, NotFoundError, SourceError, UsageError
 from rowen.fetch.credentials import resolve
@@ -25,6 +25,7 @@ from rowen.model.hashes import Hash
 from rowen.model.push import Subscription
 from rowen.model.signatures import derived
 from rowen.model.source import Source
+from rowen.model.url import joined
 from rowen.settings import Settings
 from rowen.store import push, queue, sources
 from rowen.store.database import Connection
@@ -112,7 +113,7 @@ async def discover(engine: Engine, source: Source, url: str) -> Topic:
     async with engine.client_for(source) as client:
         answer, links = await _links(engine, client, url)
         found = _topic(answer.url, links)
-        feeds = [urljoin(answer.url, link.href) for link in links if link.is_feed]
+        feeds = [link.href for link in links if link.is_feed]
         if found is None and feeds:
             answer, links = await _links(engine, client, feeds[0])
             found = _topic(answer.url, links)
@@ -128,8 +129,9 @@ async def _links(engine: Engine, client: Client, url: str) -> tuple[Response, li
     answer = await client.get(url, max_bytes=_PAGE_BYTES)
     if not answer.ok:
         raise SourceError(f"{redact(url)} answered with status {answer.status}.")
-    told = list(header_links(answer.headers.getall("Link", ())))
-    return answer, [*told, *await engine.workers.call(link_tags, answer.body)]
+    told = [*header_links(answer.headers.getall("Link", ())), *await engine.workers.call(link_tags, answer.body)]
+    absolute = [(link, joined(answer.url, link.href)) for link in told]
+    return answer, [link._replace(href=href) for link, href in absolute if href is not None]
 
 
 def _topic(url: str, links: list[FeedLink]) -> Topic | None:
@@ -137,7 +139,7 @@ def _topic(url: str, links: list[FeedLink]) -> Topic | None:
     if hub is None:
         return None
     itself = next((link.href for link in links if link.rel == "self"), url)
-    return Topic(urljoin(url, itself), urljoin(url, hub))
+    return Topic(itself, hub)
 
 
 async def subscribe(engine: Engine, source: Source, topic: Topic, *, now: datetime | None = None) -> Subscription:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from contextlib import suppress
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import ada_url
 
@@ -16,6 +16,7 @@ __all__ = [
     "canonical",
     "file_url",
     "is_link",
+    "joined",
     "key",
     "quoted",
     "runs_script",
@@ -96,6 +97,14 @@ def segment(text: str, *, safe: str = "") -> str:
     Dots alone would lead to another folder, also where they are percent-encoded once.
     """
     return quoted(text, safe=safe) if text.strip(".") else text.replace(".", "%252E")
+
+
+def joined(base: str, reference: str) -> str | None:
+    """Return where a reference leads, or None where it is no address, such as `http://[`."""
+    try:
+        return urljoin(base, reference)
+    except ValueError:
+        return None
 
 
 def canonical(url: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
@@ -35,7 +35,7 @@ from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
 from rowen.model.hashes import Hash, body_hash, unmarked
 from rowen.model.item import Failed, Fetched, Unchanged, Validators
 from rowen.model.outside import attempt
-from rowen.model.url import address
+from rowen.model.url import address, joined
 
 __all__ = ["DataJsonListing", "DataJsonOptions"]
 
@@ -395,7 +395,7 @@ class DataJsonListing(Listing):
 
 def _after(url: str, head: Response) -> str | None:
     found = next_link(head.headers.get("Link", ""))
-    return urljoin(url, found) if found else None
+    return joined(url, found) if found else None
 
 
 def _guess(url: str, current: _DocumentPass) -> str | None:

@@ -2,11 +2,11 @@
 
 import re
 from typing import Any, ClassVar, Literal
-from urllib.parse import urljoin
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.plain_options import option
 from rowen.fetch.response import Response
+from rowen.model.url import joined
 
 __all__ = ["DcatOptions", "accept", "is_catalog", "linked", "recognise"]
 
@@ -52,7 +52,7 @@ def linked(page: Response) -> str | None:
     for tag in _ALTERNATE.findall(page.body):
         href = _HREF.search(tag)
         if href and b"alternate" in tag.lower() and _TYPE.search(tag) and b"catalog" in href[1].lower():
-            return str(urljoin(page.url, href[1].decode("utf-8", "replace").replace("&amp;", "&")))
+            return joined(page.url, href[1].decode("utf-8", "replace").replace("&amp;", "&"))
     return None
 
 

@@ -2,10 +2,11 @@
 
 import re
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from rowen.fetch.response import Response, next_link
 from rowen.formats.rdf.graph import Graph, Iri, Literal, Node
+from rowen.model.url import joined
 
 __all__ = ["Paging", "paging_of", "with_parameters"]
 
@@ -29,9 +30,10 @@ def paging_of(graph: Graph, response: Response, source: str) -> Paging:
     """
     about = [node for node in graph if graph.types(node) & _PAGES or graph.says(node, *_NEXT)]
     nexts = sorted({link for node in about for link in _links(graph, node)} - {response.url})
-    following = nexts[0] if nexts else next_link(response.headers.get("Link", ""))
+    named = nexts[0] if nexts else next_link(response.headers.get("Link", ""))
+    following = joined(response.url, named) if named else None
     totals = {int(text) for node in graph for text in _numbers(graph, node)}
-    following = _at_home(urljoin(response.url, following), source) if following else None
+    following = _at_home(following, source) if following else None
     if following == _at_home(response.url, source):
         following = None
     return Paging(following, max(totals, default=None), bool(about or totals))

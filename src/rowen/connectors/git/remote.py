@@ -64,8 +64,10 @@ def recognise(address: str) -> str | None:
     if place.scheme.startswith("git+"):
         return _checked(place.text)
     if place.is_web:
-        host = urlsplit(place.text).netloc.lower().removeprefix("www.")
-        return _checked(f"git+{place.text}") if place.text.endswith(".git") and host != "github.com" else None
+        if not place.text.endswith(".git"):
+            return None
+        checked = _checked(f"git+{place.text}")
+        return None if Remote.parse(checked).host in ("github.com", "www.github.com") else checked
     return _local(place) if address and place.is_file else None
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -243,7 +242,7 @@ def _relations(quads: Quads, pages: list[str], stream: EventStream) -> list[Rela
     bounds: dict[str, Relation] = {}
     for relation in own or [key for _, value in quads.with_property(f"{TREE}relation") if (key := node_of(value))]:
         url = quads.one(relation, f"{TREE}node")
-        if url is None or urlsplit(url).scheme not in ("http", "https", "file"):
+        if url is None or url.partition(":")[0].lower() not in ("http", "https", "file"):
             continue
         found = _bound(quads, relation, stream, url)
         before = bounds.get(url)
