@@ -379,6 +379,10 @@ class Placed(Shelf):
         return place if place in self.garbled else None
 
 
+class PlacedAndNamed(Placed, NamedShelf):
+    """The same with a roll call."""
+
+
 async def two_runs(catalog: Catalog, index: Index, listing: Shelf, **options: Any) -> None:
     """The first of them reads the catalog, the second one makes whole what the first one left open."""
     for _ in range(2):
@@ -397,6 +401,20 @@ async def test_a_place_is_asked_for_by_itself_and_never_as_a_record(catalog: Cat
     assert (placed.retried, placed.asked_for) == (["n003"] * 3, [])
     assert "page" not in catalog.asked
     assert index.failed.keys() == {garbled_url("n003")}
+
+
+async def test_a_place_that_still_fails_is_asked_for_once_by_a_run_that_also_calls_the_roll() -> None:
+    catalog = NamedCatalog(nameless={"n003"})
+    catalog.fill(80)
+    index, placed = Index(), PlacedAndNamed(catalog, "n003")
+    await two_runs(catalog, index, placed)
+    placed.retried.clear()
+    del catalog.dates["n010"]
+    index.now += timedelta(hours=1)
+    await index.sync(placed)
+
+    assert "names" in catalog.asked
+    assert placed.retried == ["n003"]
 
 
 async def test_a_place_that_has_failed_for_long_is_asked_for_ever_more_rarely(catalog: Catalog) -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from rowen.model.url import canonical
+from rowen.store import items
 from tests.conftest import House
 from tests.connectors.test_web import names, paths
 from tests.logical import contents, index_of
@@ -403,7 +405,11 @@ async def test_pages_that_vanish_cost_no_request_where_nothing_is_new(house: Hou
     assert (run.tally.deleted, [line.path for line in site.log if line.path.startswith("/p")]) == (12, [])
 
 
-async def test_no_more_pages_that_vanished_are_asked_for_than_are_new(house: House, site: Site) -> None:
+@pytest.mark.parametrize("batch", [2000, 1])
+async def test_no_more_pages_that_vanished_are_asked_for_than_are_new(
+    house: House, site: Site, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(items, "every_held", partial(items.every_held, batch=batch))
     async with house.open() as r:
         await keep(r, site)
         site.put("/", "Home", "Welcome.", links=("/new", "/newer"))

@@ -79,6 +79,22 @@ async def test_pages_in_trouble_are_failed_and_kept_and_their_links_followed(hou
     assert index_of(house) == before
 
 
+@pytest.mark.parametrize(("size", "status"), [(10, "completed"), (13, "partial")])
+async def test_a_walk_on_which_most_pages_fail_is_partial_unless_the_site_is_small(
+    house: House, size: int, status: str
+) -> None:
+    site = Site()
+    site.grow(size)
+    async with house.open() as r:
+        await keep(r, site)
+        for number in range(1, size):
+            site.alter(f"/p{number}", status=500)
+        run = await r.sync("site")
+    site.close()
+
+    assert (run.status, run.tally.failed, run.tally.deleted) == (status, size - 1, 0)
+
+
 async def test_a_page_that_is_gone_takes_along_what_it_alone_led_to(house: House, site: Site) -> None:
     async with house.open() as r:
         await keep(r, site)

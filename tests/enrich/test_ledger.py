@@ -32,6 +32,17 @@ def test_each_budget_counts_what_it_names_and_a_call_may_use_it_up(name: str, le
     assert caught.value.scope == scope
 
 
+@pytest.mark.parametrize("limits", [{"call_usd": 0.5}, {"call_tokens": 5}])
+def test_one_call_may_use_up_what_a_call_may_cost_and_no_more(limits: dict[str, float]) -> None:
+    budgets = Budgets(**limits)  # type: ignore[arg-type]
+
+    budgets.check_call("api", 0.5, 5)
+
+    with pytest.raises(BudgetExceededError) as caught:
+        budgets.check_call("api", 0.6, 6)
+    assert caught.value.scope == "call"
+
+
 def test_a_call_of_nobody_is_bound_by_the_day_alone() -> None:
     Budgets(run_usd=0, source_usd=0).check("api", SPENT, Charge(), 1.0)
 

@@ -141,6 +141,19 @@ async def test_other_text_is_updated_and_other_metadata_is_amended(house: House)
         assert [c.kind for c in await r.changes(since=2)] == ["updated", "amended"]
 
 
+async def test_an_amended_item_has_no_version_of_its_own_before_its_text_changes(house: House) -> None:
+    async with house.open() as r:
+        await sync(r, *fetched(1), Complete())
+        await sync(r, *fetched(1, record={"licence": "CC0"}), Complete())
+        amended = await r.history(page(1).url)
+        run = await sync(r, *fetched(1, text="Other words."), Complete())
+        updated = await r.history(page(1).url)
+
+    assert [(one.number, one.text) for one in amended] == [(1, "Some text.")]
+    assert (run.tally.updated, run.tally.failed) == (1, 0)
+    assert [(one.number, one.text) for one in updated] == [(1, "Some text."), (2, "Other words.")]
+
+
 async def test_case_alone_is_a_change(house: House) -> None:
     async with house.open() as r:
         await sync(r, Fetched(page(1, "polish notation")), Complete())

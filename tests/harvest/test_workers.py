@@ -293,6 +293,30 @@ async def test_an_answer_that_is_too_large_is_not_read(
     assert len(processes) == 1
 
 
+@pytest.mark.parametrize(
+    ("facts", "is_inline"),
+    [
+        (None, True),
+        (FactsWanted(("price",)), True),
+        (FactsWanted(rules=(("offer/price", ".price"),)), True),
+        (FactsWanted(rules=(("offer/price", "//span"),)), False),
+        (FactsWanted(rules=(("offer/price", "p:has(b)"),)), False),
+    ],
+)
+def test_a_small_page_is_read_inline_unless_a_rule_may_cost_more_than_its_size(
+    facts: FactsWanted | None, is_inline: bool
+) -> None:
+    page = replace(markdown(1, 100), facts=facts)
+
+    assert prepare._is_harmless([page]) is is_inline
+    assert prepare._is_harmless([Uncut(page)]) is is_inline
+
+
+def test_texts_in_lists_count_towards_the_size_of_a_call() -> None:
+    assert prepare._is_harmless([Call(len, (["x" * 100, ("y" * 100,)],))])
+    assert not prepare._is_harmless([Call(len, (["x" * 5_000, ("y" * 5_000,)],))])
+
+
 def test_a_batch_is_bounded_by_its_tasks_and_by_its_bytes() -> None:
     small = [markdown(number, 100) for number in range(40)]
     large = [markdown(number, 100_000) for number in range(5)]

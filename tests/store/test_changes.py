@@ -87,6 +87,30 @@ async def test_times_never_fall_although_an_older_transaction_logs_later(house: 
     assert (before, last) == ([0, 2], [1, 0, 0])
 
 
+async def test_ranges_of_the_log_are_bounded_and_only_the_one_that_ends_it_is_the_last(house: House) -> None:
+    database = await _database(house)
+    await append(database, await _source(database), 3)
+    async with database.connection() as c:
+        ranges = [
+            await changes.next_range(c, after, lines=lines)
+            for after, lines in ((0, 2), (2, 2), (0, 3), (0, None), (7, 2))
+        ]
+    await database.close()
+
+    assert ranges == [(0, 2, False), (2, 3, True), (0, 3, True), (0, 3, True), (7, 7, True)]
+
+
+async def test_the_last_lines_begin_after_the_number_before_them(house: House) -> None:
+    database = await _database(house)
+    await append(database, await _source(database), 5)
+    async with database.connection() as c:
+        of_all = [await changes.number_of_last(c, count) for count in (1, 2, 5, 6)]
+        of_source = [await changes.number_of_last(c, 2, source=name) for name in ("s", "another")]
+    await database.close()
+
+    assert (of_all, of_source) == ([4, 3, 0, 0], [3, 0])
+
+
 async def test_the_bounds_of_a_period_belong_to_it(house: House) -> None:
     database = await _database(house)
     source = await _source(database)
