@@ -224,8 +224,29 @@ LANGUAGES: Mapping[str, Language] = {
         },
     ),
     "language": Language(
-        re.compile("language"),
+        re.compile("(?i)language"),
         {"subtags": repeated("en-"), "wildcards": repeated("*,"), "qualities": repeated("en;q=0.1,")},
+    ),
+    "media types": Language(
+        re.compile("^Accept$"),
+        {
+            "qualities": repeated("text/markdown;q=0.1,"),
+            "parameters": lambda size: "text/html" + ";q=1" * (size // 4),
+            "commas": repeated(","),
+        },
+    ),
+    "entity tags": Language(
+        re.compile("^If-None-Match$"),
+        {"tags": repeated('W/"a",'), "quotes": repeated('"'), "open": repeated('W/"')},
+    ),
+    "ranges": Language(
+        re.compile("^Range$"),
+        {
+            "all": lambda size: "bytes=" + "0-," * (size // 3) + "0-",
+            "ends": lambda size: "bytes=" + "-1," * (size // 3) + "-1",
+            "nested": lambda size: "bytes=" + ",".join(f"{at}-{size - at}" for at in range(size // 12)),
+            "digits": lambda size: "bytes=0-" + "9" * size,
+        },
     ),
     "JSON": Language(
         re.compile("options|record|data|body"),

@@ -34,6 +34,7 @@ from tests.cli.conftest import Cli
 from tests.conftest import House
 from tests.hostile.clock import at_most, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES, TOML, languages_of
+from tests.hostile.operations import ANYWHERE
 from tests.hostile.test_no_io_before_reach import options
 from tests.hostile.watchdog import Steps, steps
 
@@ -152,6 +153,7 @@ def test_each_language_is_taken_by_a_field_that_there_is() -> None:
     fields = {name for _, name in options()} | set(re.findall(r'name="(\w+)"', _templates()))
     for tool in _tools("rowen").values():
         fields |= tool.input_schema.get("properties", {}).keys()
+    fields |= {field.name for field in ANYWHERE}
 
     assert [name for name, language in LANGUAGES.items() if not any(map(language.fields.search, fields))] == []
 
