@@ -40,6 +40,19 @@ async def test_a_client_is_told_that_an_item_which_it_read_has_changed(library):
     assert isinstance(again, ResourceUpdated)
 
 
+async def test_one_stream_tells_of_so_many_resources_and_no_more(library):
+    uris = [item_uri(f"https://example.org/{number}") for number in range(1_001)]
+    async with library() as rowen, asking(rowen) as assistant, asyncio.timeout(LONG_S):
+        with pytest.raises(MCPError, match="1,000 resources at most"):
+            async with assistant.listen(resource_subscriptions=uris):
+                pass
+        async with assistant.listen(resource_subscriptions=[item_uri("https://example.org/hay"), *uris[2:]]) as events:
+            await changed(rowen, HAY.replace("three", "four"))
+            told = await anext(events)
+
+    assert told.uri == item_uri("https://example.org/hay")
+
+
 async def test_the_log_is_read_only_while_somebody_watches(library, house):
     listening = "select count(*) from pg_stat_activity where query ilike 'listen%' and datname = current_database()"
     async with library() as rowen, asking(rowen) as assistant, asyncio.timeout(LONG_S):

@@ -81,3 +81,18 @@ async def test_names_are_used_once_and_words_are_needed(house: House) -> None:
         await r.forget_search("barley")
         with pytest.raises(NotFoundError):
             await r.search_news("barley")
+
+
+async def test_so_many_searches_can_be_saved_and_no_more(house: House) -> None:
+    house.execute(
+        "insert into saved_search (name, query, after) select 'search ' || n, 'hay', 0 from generate_series(1, 999) n"
+    )
+    async with house.open() as r:
+        await r.save_search("the last", "barley")
+        with pytest.raises(RefusedError, match="1,000 searches are saved"):
+            await r.save_search("one more", "barley")
+        await r.forget_search("search 7")
+        await r.save_search("one more", "barley")
+        saved = await r.saved_searches()
+
+    assert len(saved) == 1_000

@@ -256,3 +256,22 @@ async def test_what_nobody_foresaw_is_a_page_too_and_keeps_its_words_to_the_log(
     assert (found.status_code, found.headers["content-type"]) == (500, "text/html; charset=utf-8")
     assert "Something unexpected happened" in found.text
     assert "secret" not in found.text
+
+
+async def test_one_caller_has_so_many_idempotency_keys_kept_and_known_ones_go_on(house: House) -> None:
+    body = {"name": "hay", "query": "hay"}
+    async with door(house) as it:
+        first = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)
+        house.execute(
+            "insert into idempotent_answer (principal, key, fingerprint)"
+            " select 'local', 'key-' || n, 'x' from generate_series(2, 10000) n"
+        )
+        again = await it.http.post("/api/v1/saved-searches", json=body, headers=KEY)
+        other = {"json": {**body, "name": "straw"}}
+        full = await it.http.post("/api/v1/saved-searches", **other, headers={"Idempotency-Key": "new"})
+        without = await it.http.post("/api/v1/saved-searches", **other)
+
+    assert (first.status_code, again.status_code, again.headers["idempotent-replayed"]) == (201, 201, "true")
+    assert (full.status_code, full.headers["retry-after"]) == (429, "600")
+    assert "10,000 idempotency keys of this caller are kept" in full.json()["detail"]
+    assert without.status_code == 201

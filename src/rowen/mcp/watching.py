@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
 from rowen import concurrency
@@ -32,6 +33,9 @@ __all__ = ["ChangeWatch"]
 
 log = logging.getLogger(__name__)
 
+# A client watches what its user has open: dozens. Each address takes 300 bytes for as long as the stream lasts.
+_MOST_WATCHED = 1_000
+
 
 class ChangeWatch:
     """Who watches what, and the reader of the change log."""
@@ -40,7 +44,8 @@ class ChangeWatch:
         self._opened = opened
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
-        self._watched: dict[str, ResourceAddress] = {}
+        # By what a change is looked up: however many addresses are watched, one change costs four look-ups.
+        self._watched: defaultdict[str | Hash, set[str]] = defaultdict(set)
         self._watchers: Counter[str] = Counter()
         self._subscribed: dict[str, Callable[[], None]] = {}
         self._reader: asyncio.Task[None] | None = None
@@ -52,7 +57,10 @@ class ChangeWatch:
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """Serve one stream of notifications, until its client goes away."""
-        with self._watching(params.notifications.resource_subscriptions or ()):
+        uris = params.notifications.resource_subscriptions or ()
+        if len(uris) > _MOST_WATCHED:
+            raise MCPError(types.INVALID_PARAMS, f"One stream tells of {_MOST_WATCHED:,} resources at most.")
+        with self._watching(uris):
             await self._ready()
             return await self._listen(ctx, params)
 
@@ -107,16 +115,21 @@ class ChangeWatch:
         mine = []
         for uri in uris:
             with suppress(NotFoundError):
-                self._watched[uri] = ResourceAddress.parse(uri)
-                self._watchers[uri] += 1
-                mine.append(uri)
+                mark = ResourceAddress.parse(uri).watched
+                if mark is not None:
+                    self._watched[mark].add(uri)
+                    self._watchers[uri] += 1
+                    mine.append((uri, mark))
         try:
             yield
         finally:
-            for uri in mine:
+            for uri, mark in mine:
                 self._watchers[uri] -= 1
                 if not self._watchers[uri]:
-                    del self._watched[uri], self._watchers[uri]
+                    del self._watchers[uri]
+                    self._watched[mark].discard(uri)
+                    if not self._watched[mark]:
+                        del self._watched[mark]
             if not self._watched:
                 self._reached = None
                 if self._reader is not None:
@@ -156,7 +169,7 @@ class ChangeWatch:
     async def _publish(self, change: Change) -> None:
         marks: set[str | Hash] = {"", change.source, key(change.url)}
         marks |= {key(change.moved_from)} if change.moved_from else set()
-        for uri in [uri for uri, where in self._watched.items() if where.watched in marks]:
+        for uri in [uri for mark in marks for uri in self._watched.get(mark, ())]:
             await self._bus.publish(ResourceUpdated(uri))
 
     async def _stop(self) -> None:

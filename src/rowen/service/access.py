@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
-from rowen.errors import BusyError, NotFoundError, UsageError
+from rowen.errors import BusyError, NotFoundError, TooManyRequestsError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.access import (
     AccessToken,
@@ -37,6 +37,10 @@ _ANSWERS_KEPT_H = 24
 _LONGEST_REQUEST_S = 3600.0
 # Those of clients are UUIDs; more than this is no key.
 _LONGEST_KEY = 200
+# One in nine seconds, all day long: a job that writes so often repeats itself within minutes, not within a day. Answers
+# have a kilobyte; ten times as many with the longest answers would take the disk.
+_MOST_ANSWERS = 10_000
+_FULL_RETRY_S = 600.0
 
 
 class Access:
@@ -172,6 +176,12 @@ class Access:
         if not key.strip() or len(key) > _LONGEST_KEY or not key.isprintable():
             raise UsageError("The idempotency key is no key.", hint="A UUID, or up to 200 printable letters.")
         async with self._database.connection() as c:
+            if await access.is_full(c, principal, key, most=_MOST_ANSWERS):
+                raise TooManyRequestsError(
+                    f"{_MOST_ANSWERS:,} idempotency keys of this caller are kept. Nothing was done.",
+                    retry_in_s=_FULL_RETRY_S,
+                    hint="They are kept for a day. A request without a key is taken.",
+                )
             held = await access.claim_answer(
                 *(c, principal, key),
                 fingerprint=fingerprint,

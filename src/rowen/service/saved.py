@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rowen.errors import UsageError
+from rowen.errors import RefusedError, UsageError
 from rowen.harvest.engine import Engine
 from rowen.model.naming import check_name
 from rowen.model.page import Page
@@ -14,6 +14,9 @@ from rowen.store import saved
 from rowen.store import sources as source_store
 
 __all__ = ["SavedSearches"]
+
+# Each is asked for again when somebody looks at it, and keeps what matches. Who follows more wants receivers.
+_MOST_SAVED = 1_000
 
 
 class SavedSearches:
@@ -36,6 +39,11 @@ class SavedSearches:
         async with self._database.transaction() as c:
             for source in sources:
                 await source_store.get(c, source)
+            if await saved.count(c) >= _MOST_SAVED:
+                raise RefusedError(
+                    f"{_MOST_SAVED:,} searches are saved, and there may be no more. Nothing was changed.",
+                    hint="Forget some of them first.",
+                )
             return await saved.add(c, name, query, sources)
 
     async def forget(self, name: str) -> None:

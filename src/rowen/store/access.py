@@ -21,6 +21,7 @@ __all__ = [
     "drop_answer",
     "drop_session",
     "forget_over",
+    "is_full",
     "keep_answer",
     "of_session",
     "of_token",
@@ -176,6 +177,18 @@ async def claim_answer(
     if row is None:
         return await claim_answer(c, principal, key, fingerprint=fingerprint, kept_h=kept_h, longest_s=longest_s)
     return row[0], None if row[1] is None else RepeatedAnswer(row[1], row[2], row[3])
+
+
+_FULL = """
+select not exists (select from idempotent_answer where principal = %(principal)s and key = %(key)s)
+       and (select count(*) from (select from idempotent_answer where principal = %(principal)s limit %(most)s) kept)
+           >= %(most)s
+"""
+
+
+async def is_full(c: Connection, principal: str, key: str, *, most: int) -> bool:
+    """Return whether so many other answers of a caller are kept that there is no room for one more."""
+    return bool(await scalar(c, _FULL, {"principal": principal, "key": key, "most": most}))
 
 
 async def keep_answer(c: Connection, principal: str, key: str, answer: RepeatedAnswer) -> None:

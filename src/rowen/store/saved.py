@@ -9,9 +9,9 @@ from rowen.errors import Hint, NotFoundError, RefusedError, action
 from rowen.model.saved import SavedNews, SavedSearch
 from rowen.store.changes import last_number, next_range
 from rowen.store.database import Connection
-from rowen.store.rows import all_rows, list_of, one
+from rowen.store.rows import all_rows, list_of, one, scalar
 
-__all__ = ["add", "catch_up", "every", "get", "newest", "news", "remove"]
+__all__ = ["add", "catch_up", "count", "every", "get", "newest", "news", "remove"]
 
 # Lines of the log that are looked at in one transaction; each costs a look at its item's passages.
 _BATCH = 1_000
@@ -90,6 +90,11 @@ async def get(c: Connection, name: str) -> SavedSearch:
     if row is None:
         raise NotFoundError(f"There is no saved search {name!r}.", hint=Hint(action("saved"), " lists all."))
     return _saved(row)
+
+
+async def count(c: Connection) -> int:
+    """Return how many searches are saved."""
+    return int(await scalar(c, "select count(*) from saved_search") or 0)
 
 
 async def add(c: Connection, name: str, query: str, sources: Sequence[str]) -> SavedSearch:
