@@ -466,6 +466,23 @@ async def test_what_is_wrong_is_refused_when_it_is_added(
         assert len(await r.webhooks()) == 1
 
 
+@pytest.mark.parametrize("secret", ["short", "whsec_c2hvcnQgYnV0IGxvbmcgZW5v", "whsec_no base64, however long it is"])
+async def test_a_secret_that_could_be_guessed_is_refused_when_it_is_changed_too(
+    house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("WEAK", secret)
+    async with house.open(trust_database=True) as r:
+        await _hook(r, receiver)
+        for change in (
+            r.add_webhook("other", f"{receiver.url}/hook", secret="env:WEAK"),
+            r.rotate_webhook((await r.webhooks())[0].name, secret="env:WEAK"),
+        ):
+            with pytest.raises(UsageError, match="could be guessed"):
+                await change
+
+    assert house.query("select secrets from webhook") == [(["env:HOOK_SECRET"],)]
+
+
 LINES = """
 insert into change (number, source_id, source, kind, key, url, title)
 select coalesce((select max(number) from change), 0) + n, 1, 'one', 'created', int8send(n), 'https://example.org/' || n,

@@ -5,17 +5,26 @@ has the database has none of them.
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
 from collections.abc import Mapping
 
-__all__ = ["derived", "is_hub_signed", "is_webhook_signed", "webhook_secret", "webhook_signature"]
+__all__ = [
+    "WEBHOOK_PREFIX",
+    "derived",
+    "is_hub_signed",
+    "is_webhook_signed",
+    "webhook_key",
+    "webhook_secret",
+    "webhook_signature",
+]
 
 # What WebSub names (W3C WebSub, 8); GitHub uses the second. HMAC does not rest on what SHA-1 was broken for.
 _METHODS: Mapping[str, str] = {"sha1": "sha1", "sha256": "sha256", "sha384": "sha384", "sha512": "sha512"}
-_PREFIX = "whsec_"
+WEBHOOK_PREFIX = "whsec_"
+"""What a secret of Standard Webhooks begins with; base64 follows."""
+
 # Several, so that a sender can change its secret; more than a few are an attempt to guess.
 _MOST_SIGNATURES = 8
 
@@ -37,15 +46,24 @@ def is_hub_signed(header: str | None, body: bytes, secret: str) -> bool:
 
 def webhook_secret(key: bytes) -> str:
     """A key as Standard Webhooks writes it."""
-    return _PREFIX + base64.b64encode(key).decode()
+    return WEBHOOK_PREFIX + base64.b64encode(key).decode()
+
+
+def webhook_key(secret: str) -> bytes | None:
+    """Return the key that a secret stands for; None for a text that is not base64, and is the key itself.
+
+    Padding may be missing, as the libraries of Standard Webhooks have it.
+    """
+    text = secret.removeprefix(WEBHOOK_PREFIX)
+    try:
+        return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), validate=True)
+    except ValueError:
+        return None
 
 
 def webhook_signature(secret: str, delivery: str, timestamp: str, body: bytes) -> str:
     """The signature of a body by Standard Webhooks, version 1."""
-    try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
-    except binascii.Error:
-        key = secret.encode()
+    key = webhook_key(secret) or secret.encode("utf-8", "replace")
     content = f"{delivery}.{timestamp}.".encode("utf-8", "replace") + body
     return "v1," + base64.b64encode(hmac.digest(key, content, "sha256")).decode()
 

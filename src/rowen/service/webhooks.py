@@ -10,6 +10,7 @@ from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.model.naming import check_name
 from rowen.model.run import ChangeKind
+from rowen.model.signatures import WEBHOOK_PREFIX, webhook_key
 from rowen.model.source import one_or_more
 from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm
 from rowen.store import changes, due, webhooks
@@ -54,11 +55,7 @@ class Webhooks:
         The messages are signed by the Standard Webhooks specification; `secret` is env:NAME or file:PATH.
         """
         _check_address(name, url)
-        _need_reference("The secret of a webhook", secret)
-        if len(resolve(secret)) < _SHORTEST_SECRET:
-            raise UsageError(
-                f"The secret in {secret} is shorter than {_SHORTEST_SECRET} characters, and could be guessed."
-            )
+        _check_secret(secret)
         wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
         return await self._add(name, url, "webhook", secret, wants, since)
 
@@ -114,7 +111,7 @@ class Webhooks:
 
     async def rotate(self, name: str, *, secret: str, keep: bool = True) -> Webhook:
         """Sign with another secret, and for as long as `keep` says so with the one before as well."""
-        _need_reference("The secret of a webhook", secret)
+        _check_secret(secret)
         async with self._database.transaction() as c:
             held = await webhooks.get(c, name)
             await webhooks.set_secrets(c, held.id, [secret, *held.secrets[:1]] if keep else [secret])
@@ -157,6 +154,19 @@ def _check_address(name: str, url: str) -> None:
         raise UsageError(
             f"The address of webhook {name!r} carries {found}, which would be stored in clear.",
             hint="Messages are signed: let the receiver check the signature instead.",
+        )
+
+
+def _check_secret(reference: str) -> None:
+    """Raise `UsageError` for a secret that could be guessed, or that a receiver could not read."""
+    _need_reference("The secret of a webhook", reference)
+    secret = resolve(reference)
+    key = webhook_key(secret)
+    if len(secret) < _SHORTEST_SECRET or (secret.startswith(WEBHOOK_PREFIX) and len(key or "") < _SHORTEST_SECRET):
+        raise UsageError(
+            f"The secret in {reference} is shorter than {_SHORTEST_SECRET} characters and could be guessed, or what"
+            f" follows {WEBHOOK_PREFIX} is not base64 of as many bytes. Nothing was changed.",
+            hint=f"Make one: {WEBHOOK_PREFIX}$(head -c {_SHORTEST_SECRET} /dev/urandom | base64)",
         )
 
 
