@@ -1,9 +1,10 @@
-"""Send hostile values to every operation of the server.
+"""Send hostile values to every operation of the server; `python -m tests.hostile.every_operation --all` sends all.
 
 Operations are read from their declarations (`operations.py`), values from the classes of `values.py`, so that a new
 operation is attacked without a test of its own. A build sends each class to each operation once.
 """
 
+import argparse
 import asyncio
 import logging
 import os
@@ -12,30 +13,54 @@ import socket
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_plus
 
 import aiohttp
+import uvicorn
+from starlette.routing import Route
 from yarl import URL
 
 from rowen import Rowen
+from rowen.connectors import registry
 from rowen.errors import RowenError
+from rowen.mcp import http_app
 from rowen.server.app import Doors, assemble
+from rowen.server.connections import OpenConnections, raise_file_limit
 from rowen.server.logs import JsonLine
-from rowen.server.serving import serve
-from tests.conftest import House
-from tests.hostile.operations import BROKEN, Field, Operation, Request, World
+from rowen.server.serving import HttpServer
+from tests.conftest import QUIET, House, migrated, started
+from tests.hostile.operations import (
+    BROKEN,
+    DOCUMENTATION_SERVER,
+    Field,
+    Operation,
+    Request,
+    World,
+    address_of,
+    option_operations,
+    page_operations,
+    rest_operations,
+    tool_operations,
+)
+from tests.hostile.test_caller_input import answering
 from tests.hostile.values import Canaries, classes, shaped, values_of
 from tests.hostile.watchdog import Steps, steps
+from tests.imports import import_everything
 from tests.seeds import drawn
 
-__all__ = ["Attack", "attacked"]
+__all__ = ["GOOD", "PARTS", "Attack", "attacked", "stored"]
 
 ANSWER_S = 60.0
+LEFT_OVER_S = 20.0
+# A connection that is kept open has one task in the server.
+_TASKS_OF_A_CLIENT = 10
 MOST_ANSWER_CHARS = 2_000_000
 GOOD, BROKEN_BODIES, REPEATED = "as it should be", "broken bodies", "repeated parameters"
 """What is sent beside the classes of values."""
@@ -110,7 +135,7 @@ class Attack:
         self.findings: dict[str, str] = {}
         self.doors = doors
         self._folder = folder
-        self.base = ""
+        self.base, self.tasks_before = "", 0
         self.http: aiohttp.ClientSession | None = None
 
     async def settle(self) -> None:
@@ -130,6 +155,12 @@ class Attack:
         await self._add(self.rowen.add_token("dashboard"))
         await self._add(self.rowen.keep_endpoint("guide", "https://192.0.2.1/sparql"))
 
+    async def hold_each_kind(self) -> None:
+        """Have a source of each kind, whose options can be changed."""
+        for kind in registry.kinds():
+            address = self.world.folder if kind == "files" else address_of(kind)
+            await self._add(self.rowen.add(address, kind=kind, name=f"held-{kind}"))
+
     async def _add(self, made: Any) -> bool:
         try:
             await made
@@ -147,23 +178,31 @@ class Attack:
     # What is sent
 
     async def send_everything(
-        self, operations: Iterable[Operation], scope: str | None, *, everything: bool = False
+        self,
+        operations: Iterable[Operation],
+        scope: str | None,
+        *,
+        everything: bool = False,
+        most: int | None = None,
     ) -> None:
-        """Send each class of values to each operation, from a caller of this scope."""
+        """Send each class of values, or `most` of them, to each operation, from a caller of this scope."""
         for operation in operations:
-            for called, request in self._requests(operation, everything=everything):
+            for called, request in islice(self._requests(operation, everything=everything), most):
                 status = await self.send(operation, called, request, scope)
                 if called == GOOD and status < 400:
                     self.answered.add(operation.label)
-            if operation.scope not in (None, "read"):
+            if operation.scope not in (None, "read") and operation.writes != "option":
                 await self.settle()
 
     def _requests(self, operation: Operation, *, everything: bool) -> Iterator[tuple[str, Request]]:
         random = Random(drawn(f"every operation {operation.label}"))
-        yield GOOD, operation.request({})
+        if operation.writes != "option":
+            yield GOOD, operation.request({})
         fields = [one for one in operation.fields if one.place != "whole"]
         random.shuffle(fields)
-        for at, name in enumerate(classes()):
+        names = list(classes())
+        random.shuffle(names)
+        for at, name in enumerate(names):
             chosen = fields if everything else fields[at % len(fields) :][:1] if fields else []
             for one in chosen:
                 values = values_of(name, one.name, self.canaries)
@@ -181,7 +220,7 @@ class Attack:
             yield REPEATED, operation.request(filled, repeated=True)
 
     def _shaped(self, one: Field, value: Any, random: Random) -> Any:
-        return shaped(value, random) if one.place == "body" else value
+        return shaped(value, random) if one.place in ("body", "option") else value
 
     async def refuse(self, operations: Iterable[Operation], scope: str | None) -> None:
         """Send each operation from somebody who may not call it; it says so, whatever the values are."""
@@ -214,11 +253,13 @@ class Attack:
             return 0
         self.sent[operation.label] += 1
         self.by_class.setdefault(operation.label, set()).add(called.partition(" in ")[0])
-        written = unquote(request.target) + request.content.decode("utf-8", "replace")
+        written = unquote(request.target) + unquote_plus(request.content.decode("utf-8", "replace"))
         text = head + text[:MOST_ANSWER_CHARS]
         secrets = [one for one in self.secrets if not (scope == "admin" and one in self.readable)]
         for problem in self._judge(status, kind, text, written, self.log.lines[lines:], secrets):
             self.found(operation, called, f"{problem}: {status} {text[:300]}", request)
+        if operation.writes == "tool" and ('"isError":true' in text or '"error":{' in text):
+            return 403 if '"refused"' in text else 400
         return status
 
     def _judge(
@@ -230,7 +271,11 @@ class Attack:
         if '"trace"' in logged:
             yield f"a traceback in the log {logged[-1500:]}"
         for pattern, said in ((_BUG, "words of the program"), (_DATABASE, "words of the database")):
-            if (found := pattern.search(text)) and status >= 400 and found[0] not in written:
+            if (
+                (found := pattern.search(text))
+                and (status >= 400 or '"isError":true' in text)
+                and found[0] not in written
+            ):
                 yield f"{said} ({found[0]!r})"
         for secret in secrets:
             if secret in text or secret in logged:
@@ -318,31 +363,59 @@ async def attacked(house: House, folder: Path) -> AsyncIterator[Attack]:
             logging.getLogger().addHandler(it.log)
             try:
                 async with _serving(it):
-                    yield it
+                    with answering(f"{it.base}/healthz") as late:
+                        yield it
+                    await _look_at_what_is_left(it)
             finally:
                 logging.getLogger().removeHandler(it.log)
                 it.listener.close()
             own = it.base.rpartition(":")[2]
             led = [one for one in connects if own not in one]
+            it.findings |= {"late": f"/healthz was late: {late[:5]}"} if late else {}
             it.findings |= {"blocks": "; ".join(seen.blocks)} if seen.blocks else {}
             it.findings |= (
                 {"connections": f"connected to {led[:5]}, {it.listener.came[:5]}"} if led + it.listener.came else {}
             )
 
 
+async def _look_at_what_is_left(it: Attack) -> None:
+    """The server still answers, and neither tasks nor transactions are left over."""
+    assert it.http is not None
+    async with it.http.get(f"{it.base}/api/v1/sources", headers=it.tokens["read"]) as answer:
+        it.findings |= {} if answer.status == 200 else {"end": f"the server answers {answer.status} at the end"}
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LEFT_OVER_S):
+            while (left := len(asyncio.all_tasks()) - it.tasks_before) > _TASKS_OF_A_CLIENT:
+                await asyncio.sleep(0.05)
+    it.findings |= {"tasks": f"{left} tasks are left over"} if left > _TASKS_OF_A_CLIENT else {}
+    open_ones = "select query from pg_stat_activity where datname = current_database() and state like 'idle in tr%'"
+    it.findings |= {"transactions": f"left open: {rows}"} if (rows := it.house.query(open_ones)) else {}
+
+
 @asynccontextmanager
 async def _serving(it: Attack) -> AsyncIterator[None]:
-    begun: asyncio.Future[tuple[str, Any]] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(it.rowen, works=False, started=lambda *told: begun.set_result(told)))
-    it.base, stop = await asyncio.wait_for(begun, ANSWER_S)
+    """The server as `rowen serve` starts it, with the tools of the documentation server beside its own."""
+    settings = it.rowen.settings
+    documentation = http_app(it.rowen, allow_writes=True, profile="docs-server")
+    it.doors.inner.router.routes.append(Route(DOCUMENTATION_SERVER, documentation, methods=["POST"]))
+    connections = OpenConnections(settings, files=raise_file_limit())
+    config = uvicorn.Config(it.doors.asgi, port=0, http=connections.protocol, log_config=None, access_log=False)  # type: ignore[arg-type]
+    server = HttpServer(config)
+    task = asyncio.create_task(server.serve())
     try:
+        async with asyncio.timeout(ANSWER_S):
+            while not server.started:
+                await asyncio.sleep(0.01)
+        it.base = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         await it.authorize()
         await it.settle()
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
-            it.http = http
+            it.http, it.tasks_before = http, len(asyncio.all_tasks())
             yield
     finally:
-        stop()
+        await documentation.close()
+        it.doors.close()
+        server.should_exit = True
         await asyncio.wait_for(task, ANSWER_S)
 
 
@@ -359,3 +432,41 @@ def stored(house: House) -> dict[str, list[str]]:
             rows = house.query(f"select (to_jsonb(it) - 'last_used_at')::text from {name} it")
             found[name] = sorted(row for (row,) in rows)
     return found
+
+
+PARTS: dict[str, Callable[[Attack], list[Operation]]] = {
+    "REST": lambda it: rest_operations(it.doors.inner.openapi(), it.world),
+    "pages": lambda it: page_operations(it.doors.inner, it.world),
+    "tools": lambda it: tool_operations(it.world),
+    "options": lambda it: option_operations(it.world),
+}
+
+
+async def _send_all(house: House, folder: Path) -> int:
+    """Send each value to each field of each operation, and print what was found; returns how much that was."""
+    findings = 0
+    for name, operations in PARTS.items():
+        async with attacked(house, folder) as it:
+            await it.hold_each_kind()
+            for operation in operations(it):
+                await it.send_everything([operation], operation.scope, everything=True)
+                print(f"{operation.label}: {it.sent[operation.label]} values, {len(it.findings)} findings", flush=True)
+        print(f"{name}: {it.figures()}", *it.findings.values(), sep="\n", flush=True)
+        findings += len(it.findings)
+    return findings
+
+
+def main() -> int:
+    """Attack a server of its own, for an hour or so; the exit status is 1 if something was found."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--all", action="store_true", required=True, help="send each value to each field")
+    parser.parse_args()
+    os.environ.update(QUIET)
+    import_everything()
+    with started() as server, TemporaryDirectory(prefix="rowen-attack-") as folder:
+        house = House(server.conninfo(migrated(server)), Path(folder) / "home")
+        return 1 if asyncio.run(_send_all(house, Path(folder) / "guide")) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

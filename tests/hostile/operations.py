@@ -1,7 +1,9 @@
 """Every operation of the server, read from its declarations, and how a request of it is written."""
 
+import inspect
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -9,12 +11,33 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.routing import Route
 
+from rowen.connectors import registry
+from rowen.mcp.docs_server import DOCS_SERVER_TOOLS
+from rowen.mcp.tools import TOOLS
+from rowen.web.live import WATCHED
+from rowen.web.routing import DEEDS, PAGES, QUESTIONS
+from rowen.web.view import Guarded
 from tests.hostile.values import Verbatim, as_json, as_text
 
-__all__ = ["Field", "Operation", "Request", "World", "rest_operations"]
+__all__ = [
+    "ANYWHERE",
+    "BROKEN",
+    "DOCUMENTATION_SERVER",
+    "Field",
+    "Operation",
+    "Request",
+    "World",
+    "address_of",
+    "option_operations",
+    "page_operations",
+    "rest_operations",
+    "tool_operations",
+]
 
-Place: TypeAlias = Literal["path", "query", "header", "body", "form", "whole"]
+Place: TypeAlias = Literal["path", "query", "header", "body", "form", "option", "whole"]
 QUERY_CHARS = 50_000
 """A request line may have 64 kB."""
 _REPEATS = 500
@@ -67,7 +90,7 @@ class Operation:
     scope: str | None
     fields: tuple[Field, ...]
     known: Mapping[Field, Any] = field(default_factory=dict)
-    writes: Literal["json", "form", "tool", "resource"] = "json"
+    writes: Literal["json", "form", "tool", "option"] = "json"
     endless: bool = False
     """Whether the answer goes on for as long as somebody reads it."""
 
@@ -108,7 +131,12 @@ class Operation:
                 f"{quoted(one.name)}={quoted(as_text(value))}" for one, value in values.items() if one[0] == "form"
             ]
             return "&".join(pairs).encode(), "application/x-www-form-urlencoded"
-        inner = {one.name: value for one, value in values.items() if one.place == "body"}
+        inner: dict[str, Any] = {one.name: value for one, value in values.items() if one.place == "body"}
+        if self.writes == "tool":
+            inner = called(self.label, inner)
+        if self.writes == "option":
+            chosen = [one for one in values if one.place == "option"]
+            inner["options"] = {**inner.get("options", {}), **{one.name: values[one] for one in chosen}}
         return (as_json(inner).encode(), "application/json") if inner else (b"", "")
 
 
@@ -241,6 +269,162 @@ BROKEN: tuple[Any, ...] = (
 """Bodies that are wrong as a whole."""
 
 
-def documented(app: FastAPI) -> Mapping[str, Any]:
-    """The OpenAPI document of the application."""
-    return app.openapi()
+# Web pages, and all other routes that are not in the document
+
+_FORMS_KNOWN: dict[str, dict[str, Any]] = {
+    "/add": {"address": "https://192.0.2.1/", "name": Fresh("page"), "kind": "web"},
+    "/extractions/carry": {"source": "guide", "schema": "tool@1.0.0"},
+    "/extractions/drop": {"source": "guide", "schema": "tool@1.0.0"},
+    "/held": {"source": "guide", "url": "https://192.0.2.1/", "decision": "keep"},
+    "/login": {"token": "rowen_x"},
+    "/saved": {"name": Fresh("page"), "query": "hay"},
+    "/tokens": {"name": Fresh("page"), "scope": "read", "days": "1"},
+    "/webhooks": {"name": Fresh("page"), **_HOOK},
+    "/webhooks/{name}/replay": {"since": "0"},
+    "/webhooks/{name}/state": {"state": "paused"},
+}
+_READ_BY = re.compile(r'(?:text\(request, |form\.\w+\(|query_params\.\w+\(|given\.get\()"(\w+)"')
+_NAMED_TOGETHER = re.compile(r"(?:for name in|^_[A-Z]+ =) \(([^()]*)\)", re.MULTILINE)
+
+
+def page_operations(app: FastAPI, world: World) -> list[Operation]:
+    """All routes that the document does not have; forms and queries by the names that their modules read."""
+    handlers: dict[str, Any] = {f"GET {path}": one for path, one in {**PAGES, **QUESTIONS, **WATCHED}.items()}
+    handlers |= {f"POST {path}": one for path, one in DEEDS.items()}
+    found = []
+    for route in app.router.routes:
+        if not isinstance(route, Route) or isinstance(route, APIRoute) or route.path.startswith("/mcp"):
+            continue
+        for method in sorted((route.methods or set()) - {"HEAD"}):
+            told = f"{method} {route.path.removesuffix('.json')}".replace("/overview", "/")
+            handler = handlers.get(told, route.endpoint)
+            found.append(_page(method, route.path, handler, world, endless=route.path in WATCHED))
+    return sorted(found, key=lambda one: (one.method, "remove" in one.path or "revoke" in one.path))
+
+
+def _page(method: str, path: str, handler: Any, world: World, *, endless: bool) -> Operation:
+    inner = handler.handler if isinstance(handler, Guarded) else handler
+    source = inspect.getsource(sys.modules[inner.__module__])
+    together = " ".join(_NAMED_TOGETHER.findall(source))
+    names = sorted({*_READ_BY.findall(source), *re.findall(r'"(\w+)"', together)})
+    place: Place = "form" if method == "POST" else "query"
+    plain = re.sub(r"{(\w+):\w+}", r"{\1}", path)
+    parts = [Field("path", name) for name in re.findall(r"{(\w+)}", plain)]
+    known = {one: _known(one, plain, world) for one in parts} | {
+        Field(place, name): value for name, value in _FORMS_KNOWN.get(plain, {}).items()
+    }
+    known |= {Field("path", "mark"): "x"} if "{mark}" in plain else {}
+    known |= {Field("query", "url"): world.page} if plain.startswith("/item") else {}
+    open_to_all = path.startswith(("/login", "/logout"))
+    scope = str(handler.scope) if isinstance(handler, Guarded) else "read"
+    return Operation(
+        f"{method} {path}",
+        method,
+        plain,
+        None if open_to_all else scope,
+        (*parts, *(Field(place, name) for name in names), *ANYWHERE),
+        known,
+        writes="form",
+        endless=endless,
+    )
+
+
+# Tools and resources for assistants
+
+_TOOLS_KNOWN: dict[str, Any] = {
+    "address": "https://192.0.2.1/",
+    "id": "",
+    "items": 1,
+    "jobId": "1",
+    "library": "guide",
+    "name": "guide",
+    "query": "hay",
+    "schema": "tool@1.0.0",
+    "url": "https://192.0.2.1/",
+    "since": "1d",
+}
+_MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+DOCUMENTATION_SERVER = "/mcp/documentation"
+"""Where the attacked server has the tools of `rowen docs-server`, which otherwise has no address."""
+
+
+def tool_operations(world: World) -> list[Operation]:
+    """All tools of both servers for assistants, and reading a resource of each."""
+    found = []
+    for path, tools in (("/mcp", TOOLS), (DOCUMENTATION_SERVER, DOCS_SERVER_TOOLS)):
+        for tool in tools:
+            schema = tool.input_schema
+            names = [*schema.get("properties", {}), "undeclared"]
+            known = {name: _TOOLS_KNOWN.get(name, "x") for name in schema.get("required", ())}
+            known |= {"id": world.page} if "id" in known else {}
+            found.append(_called(path, f"tool {tool.name}", str(tool.scope), names, known))
+        found.append(_called(path, "resource", "read", ["uri"], {"uri": "rowen://sources"}))
+        found.append(_called(path, "method", "read", ["method", "params"], {"method": "tools/list", "params": {}}))
+    return sorted(found, key=lambda one: "remove" in one.label)
+
+
+def _called(path: str, told: str, scope: str, names: list[str], known: Mapping[str, Any]) -> Operation:
+    headers = {Field("header", name): value for name, value in _MCP_HEADERS.items()}
+    fields = [Field("body", name) for name in names]
+    return Operation(
+        f"{path} {told}",
+        "POST",
+        path,
+        scope,
+        (*fields, Field("whole", ""), *headers, *ANYWHERE),
+        headers | {Field("body", name): value for name, value in known.items()},
+        writes="tool",
+    )
+
+
+def called(label: str, inner: dict[str, Any]) -> dict[str, Any]:
+    """A message of the protocol of assistants."""
+    _, kind, *rest = label.split(" ")
+    if kind == "method":
+        return {"jsonrpc": "2.0", "id": 1, **inner}
+    if kind == "resource":
+        return {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": inner}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": rest[0], "arguments": inner}}
+
+
+# Options of sources
+
+
+def option_operations(world: World) -> list[Operation]:
+    """Each option of each kind, in each operation that takes options."""
+    found = []
+    for kind in registry.kinds():
+        address = world.folder if kind == "files" else address_of(kind)
+        for name in sorted(registry.connector(kind).Options.model_fields):
+            known = {"address": address, "kind": kind}
+            for method, path, body in (
+                ("POST", "/api/v1/sources", {**known, "name": Fresh(kind)}),
+                ("POST", "/api/v1/preview", known),
+                ("PATCH", f"/api/v1/sources/held-{kind}", {}),
+            ):
+                found.append(
+                    Operation(
+                        f"option {kind}.{name} by {method} {path}",
+                        method,
+                        path,
+                        "write",
+                        (Field("option", name),),
+                        {Field("body", one): value for one, value in body.items()},
+                        writes="option",
+                    )
+                )
+    return found
+
+
+def address_of(kind: str) -> str:
+    """An address that a kind takes for its own, and that nobody answers."""
+    return _ADDRESSES.get(kind, f"https://192.0.2.1/{kind}")
+
+
+_ADDRESSES = {
+    "announced": "https://192.0.2.1/feed",
+    "git": "https://192.0.2.1/x.git",
+    "github": "https://github.com/rowen/rowen",
+    "npm": "npm:rowen",
+    "pypi": "pypi:rowen",
+}

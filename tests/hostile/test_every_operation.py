@@ -7,15 +7,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.routing import Route
 
-from rowen.api.app import api_of
+from rowen.connectors import registry
 from tests.conftest import House
-from tests.hostile.every_operation import GOOD, Attack, attacked, stored
-from tests.hostile.operations import Operation, World, rest_operations
+from tests.hostile.every_operation import GOOD, PARTS, Attack, attacked, stored
+from tests.hostile.operations import Operation
 from tests.hostile.values import classes
 
 pytestmark = pytest.mark.unwatched  # the steps of the event loop are watched by the attack itself
+
+OPTION_VALUES = 2
+"""To each option in each operation that takes some: 257 options make 1,500 requests."""
 
 
 def confirm(it: Attack, operations: Iterable[Operation]) -> None:
@@ -27,9 +30,10 @@ def confirm(it: Attack, operations: Iterable[Operation]) -> None:
     assert {label: names for label, names in missing.items() if names} == {}
 
 
-async def test_readers_change_nothing_whatever_they_send_over_rest(house: House, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["REST", "pages", "tools"])
+async def test_readers_change_nothing_whatever_they_send(house: House, tmp_path: Path, part: str) -> None:
     async with attacked(house, tmp_path / "guide") as it:
-        operations = rest_operations(it.doors.inner.openapi(), it.world)
+        operations = PARTS[part](it)
         before = stored(house)
         reading = [one for one in operations if one.scope in (None, "read")]
         await it.send_everything(reading, "read")
@@ -39,32 +43,49 @@ async def test_readers_change_nothing_whatever_they_send_over_rest(house: House,
 
     confirm(it, reading)
     assert [name for name in before if before[name] != after[name]] == []
+    # Most were asked something that they could answer well.
     assert sum(one.label in it.answered for one in reading) > len(reading) * 3 // 4
 
 
-async def test_every_documented_route_can_be_written_as_a_request(house: House, tmp_path: Path) -> None:
-    """Else there is no attack on it: say in `operations.py` which values lead to its depth."""
-    world = World(str(tmp_path), (tmp_path / "a.md").as_uri(), "https://192.0.2.1")
-    async with house.open() as rowen:
-        app = api_of(rowen)
-        operations = {one.label: one for one in rest_operations(app.openapi(), world)}
-    routes = {
-        f"{method} {route.path_format}": route
-        for route in iter_route_contexts(app.routes)
-        for method in route.methods or ()
-        if isinstance(route.original_route, APIRoute) and route.include_in_schema
-    }
-    unfilled = [label for label, one in operations.items() if "{" in one.request({}).target]
-
-    assert sorted(routes.keys() - operations.keys()) == []
-    assert unfilled == [], "give their parameters a value"
-
-
-async def test_writers_get_no_further_than_their_scope_over_rest(house: House, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ["REST", "pages", "tools"])
+async def test_writers_and_administrators_get_no_further_than_they_may(house: House, tmp_path: Path, part: str) -> None:
     async with attacked(house, tmp_path / "guide") as it:
-        operations = rest_operations(it.doors.inner.openapi(), it.world)
+        operations = PARTS[part](it)
         await it.refuse([one for one in operations if one.scope == "admin"], "write")
-        await it.send_everything([one for one in operations if one.scope == "write"], "write")
-        await it.send_everything([one for one in operations if one.scope == "admin"], "admin")
+        changing = [one for one in operations if one.scope in ("write", "admin")]
+        for one in changing:
+            await it.send_everything([one], one.scope)
 
-    confirm(it, [one for one in operations if one.scope in ("write", "admin")])
+    confirm(it, changing)
+    assert sum(one.label in it.answered for one in changing) > len(changing) // 2
+
+
+async def test_no_option_of_any_kind_lets_a_writer_further(house: House, tmp_path: Path) -> None:
+    async with attacked(house, tmp_path / "guide") as it:
+        await it.hold_each_kind()
+        operations = PARTS["options"](it)
+        await it.send_everything(operations, "write", most=OPTION_VALUES)
+
+    print(it.figures())
+    assert list(it.findings.values()) == []
+    assert {it.sent[one.label] for one in operations} == {OPTION_VALUES}
+
+
+async def test_nothing_that_is_declared_is_left_out(house: House, tmp_path: Path) -> None:
+    """A new operation for which no request can be written fails here: give it its values in `operations.py`."""
+    async with attacked(house, tmp_path / "guide") as it:
+        operations = {name: {one.label: one for one in made(it)} for name, made in PARTS.items()}
+        documented = it.doors.inner.openapi()["paths"]
+        routes = [one for one in it.doors.inner.router.routes if type(one) is Route]
+    rest = {f"{method.upper()} {path}" for path, methods in documented.items() for method in methods}
+    pages = {f"{method} {one.path}" for one in routes for method in (one.methods or set()) - {"HEAD"}}
+    options = {
+        f"option {kind}.{name}" for kind in registry.kinds() for name in registry.connector(kind).Options.model_fields
+    }
+    unfilled = [label for those in operations.values() for label, one in those.items() if "{" in one.request({}).target]
+
+    assert unfilled == [], "say in `operations.py` which value their parameters have"
+    assert operations["REST"].keys() == rest
+    assert operations["pages"].keys() == {one for one in pages if "/mcp" not in one}
+    assert {label.partition(" by ")[0] for label in operations["options"]} == options
+    assert len(operations["tools"]) > 20

@@ -1,6 +1,7 @@
 """What an assistant may do where it is allowed to, and what it may not even then."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -114,3 +115,22 @@ async def test_facts_are_read_from_a_page_now_and_kept_ones_with_their_history(h
     assert len(dear.structured_content["extractions"]) == 1
     assert cheap.structured_content["extractions"] == []
     assert f"<{site.url}/lamp> · barn · product@" in text_of(kept)
+
+
+async def test_a_sync_that_is_refused_after_the_answer_is_one_line_of_the_log(house, site, caplog):
+    unheard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    caplog.set_level("INFO", "rowen.mcp")
+    async with house.open() as rowen, asking(rowen, allow_writes=True) as assistant:
+        await rowen.add(f"{site.url}/", name="barn")
+        for _ in range(2):
+            await assistant.call_tool("sync_source", {"name": "barn", "wait_s": 0})
+        async with asyncio.timeout(20):
+            while (await rowen.source("barn")).items < 2 or not caplog.records:
+                await asyncio.sleep(0.01)
+    gc.collect()
+
+    [line] = [one for one in caplog.records if one.name == "rowen.mcp.tool"]
+    assert "barn" in line.getMessage()
+    assert line.exc_info is None
+    assert unheard == []

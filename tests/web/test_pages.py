@@ -272,6 +272,19 @@ async def test_changes_are_filtered_by_source_kind_words_and_field_with_their_fe
     assert len(first["changes"]) + len(second["changes"] if second else []) == 27
 
 
+async def test_a_filter_that_is_repeated_counts_once_and_too_many_are_refused(lived_in: House) -> None:
+    """Each has a link that names all others, so that what they cost grows with the square of their number."""
+    names = "&".join(f"tag=t{number}" for number in range(101))
+    async with lived_in.open() as rowen, served(rowen) as door:
+        repeated = await door.get("/search?q=hay" + "&source=docs" * 3_000)
+        too_many = await door.get(f"/search?q=hay&{names}")
+        kinds = await door.get("/changes?" + "&".join(["kind=created"] * 3_000))
+
+    assert (repeated.status, repeated.text.count('aria-current="true"')) == (200, 1)
+    assert (too_many.status, "at most 100 filters" in too_many.text) == (400, True)
+    assert kinds.text.count('name="kind" value="created"') == 1
+
+
 async def test_a_diff_shows_the_words_that_came_and_went(lived_in: House) -> None:
     async with lived_in.open() as rowen, served(rowen) as door:
         [url] = [one.url for one in await rowen.browse("valley", limit=100) if one.title.startswith("Footpaths")]

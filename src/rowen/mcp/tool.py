@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from rowen.errors import RowenError
 from rowen.model.access import Reach, Scope
 from rowen.model.outside import check_storable
 from rowen.model.scopes import scope_of
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from rowen.service import Rowen
 
 __all__ = ["Arguments", "ToolAnswer", "ToolCall", "ToolResult", "ToolSpec"]
+
+log = logging.getLogger(__name__)
 
 
 class Arguments(BaseModel):
@@ -50,8 +54,16 @@ class ToolCall:
         """Begin work that may outlive the call."""
         task = asyncio.ensure_future(work)
         self.background.add(task)
-        task.add_done_callback(self.background.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.background.discard(task)
+        problem = None if task.cancelled() else task.exception()
+        if isinstance(problem, RowenError):
+            log.info("work that an assistant began ended early: %s", problem)
+        elif problem is not None:
+            log.error("work that an assistant began ended over a bug", exc_info=problem)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ _ROWS = 50
 async def changes(rowen: Rowen, request: Request) -> View:
     """What changed, newest first."""
     chosen = {name: text(request, name) for name in ("source", "query", "field")}
-    kinds = [kind for kind in request.query_params.getlist("kind") if kind in get_args(ChangeKind)]
+    asked = set(request.query_params.getlist("kind"))
+    kinds = [kind for kind in get_args(ChangeKind) if kind in asked]
     found = await rowen.newest_changes(
         source=chosen["source"],
         query=chosen["query"],
