@@ -5,12 +5,14 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from rowen import Rowen
+from rowen.model.access import Credential
 from rowen.server import streams
 from tests.conftest import House
 from tests.server.test_serving import served
@@ -207,3 +209,18 @@ async def test_the_head_of_a_stream_is_answered_and_not_followed_by_anything(hou
 
     assert {answer.status_code for answer in answers} == {200}
     assert answers[0].headers["content-type"].startswith("text/event-stream")
+
+
+async def test_a_signed_token_holds_until_the_moment_that_its_provider_named(house: House) -> None:
+    noon = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    over, valid = Credential(expires_at=noon), Credential(expires_at=noon + timedelta(seconds=2))
+    async with house.open() as rowen:
+        made = await rowen.add_token("ann")
+        principal = await rowen.identify(made.secret)
+        assert principal is not None
+        assert principal.credential is not None
+        held = await rowen.valid_credentials(
+            {over, valid, principal.credential, Credential(b"unknown")}, now=noon + timedelta(seconds=1)
+        )
+
+    assert held == {valid, principal.credential}
