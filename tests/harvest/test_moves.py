@@ -248,6 +248,19 @@ async def test_a_dataset_moves_to_what_a_partial_run_stored_and_takes_its_versio
 
 
 @pytest.mark.usefixtures("_scripted")
+async def test_a_dataset_that_moved_keeps_as_many_earlier_versions_as_one_that_stayed(house: House) -> None:
+    async with house.open(revisions_kept=1) as r:
+        await listed(r, dataset(1, CITY), dataset(9, "Another"), Complete())
+        for text in (OTHER, LONG):
+            await listed(r, dataset(2, CITY, text))
+        run = await listed(r, dataset(2, CITY), dataset(9, "Another"), Complete())
+        versions = await r.history(page(2).url)
+
+    assert run.tally.moved == 1
+    assert [version.text for version in versions] == [OTHER, LONG]
+
+
+@pytest.mark.usefixtures("_scripted")
 async def test_pending_deletions_that_turn_out_to_be_moves_are_pending_no_longer(house: House) -> None:
     def some(first: int, count: int = 20) -> list[Observation]:
         return [dataset(first + n, f"Meadow number {n}") for n in range(count)]

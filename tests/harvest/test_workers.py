@@ -1,11 +1,13 @@
 """Worker processes: they pay off, and what kills one costs one item."""
 
 import asyncio
+import operator
 import pickle
 import signal
 from asyncio.subprocess import Process
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from rowen.content import chunks
 from rowen.harvest import prepare, worker
 from rowen.harvest.answers import unpickle
 from rowen.harvest.prepare import FactWorkers, Workers, _Worker
-from rowen.harvest.worker import HEAD, Answer, Call, Prepared, Raised, Refused, Result, Task, Text, Uncut
+from rowen.harvest.worker import HEAD, Answer, Call, Passages, Prepared, Raised, Refused, Result, Task, Text, Uncut
 from rowen.model.facts import FactsWanted
 from tests.cancelling import cancelled_at_each_wait, cancelled_at_wait
 from tests.conftest import House
@@ -277,6 +279,32 @@ async def test_another_number_of_answers_than_of_tasks_is_refused(
         await workers.close()
 
     assert [type(answer) for answer in refused] == [Refused, Refused]
+
+
+async def test_a_call_may_return_classes_of_its_own_package_and_of_no_other() -> None:
+    long, third = " " * 10_000, Fraction(1, 3)
+    workers = Workers(1)
+    try:
+        assert await workers.call(Fraction, long + "1/3") == third
+        with pytest.raises(ItemError, match="crashed"):
+            await workers.call(operator.getitem, [third, long], 0)
+    finally:
+        await workers.close()
+
+
+@pytest.mark.parametrize(("page", "answer"), [("1", Passages), ("other", Refused)])
+async def test_passages_of_another_page_are_refused(
+    page: str, answer: type[Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages = f"[worker.Passages('https://example.org/{page}', [])]"
+    monkeypatch.setattr(prepare, "COMMAND", MISCOUNTING.format(passages))
+    workers = Workers(1)
+    try:
+        answers = await workers.prepare([Text("https://example.org/1", "word " * 20_000)])
+    finally:
+        await workers.close()
+
+    assert [type(one) for one in answers] == [answer]
 
 
 async def test_an_answer_that_is_too_large_is_not_read(
