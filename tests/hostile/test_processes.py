@@ -9,18 +9,22 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rowen import programs
+from rowen.api.access import Requirement
 from rowen.connectors.packages.address import PackageAddress
 from rowen.connectors.packages.configured import registry_of
 from rowen.errors import ItemError, UsageError
 from rowen.harvest import answers, sandbox
 from rowen.harvest.prepare import Workers
 from rowen.harvest.system_calls import refused_on
+from rowen.harvest.worker import Passages
+from rowen.model.access import Scope
 from tests.conftest import House
 from tests.docs.markdown import ROOT
 from tests.hostile import inside
@@ -232,6 +236,39 @@ def test_only_facts_are_unpickled(name: str) -> None:
 
     with pytest.raises(pickle.UnpicklingError):
         answers.unpickle(evil, "rowen")
+
+
+def build(module: str, name: str, made_of: bytes, state: bytes) -> bytes:
+    """Return a pickle that names a class, makes something of it, and sets its attributes."""
+    return b"\x80\x04c" + f"{module}\n{name}\n".encode() + made_of + state + b"b."
+
+
+def text(value: str) -> bytes:
+    return b"X" + len(value).to_bytes(4, "little") + value.encode()
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        build("rowen.api.access", "Requirement", b"", b"N}" + text("check") + b"crowen.errors\nRowenError\ns\x86"),
+        build("rowen.harvest.worker", "Passages", b"", b"N}" + text("url") + b"K\x01s\x86"),
+        build("rowen.errors", "UsageError", b"", b"N}" + text("http_status") + b"K\xc8s\x86"),
+        build("rowen.model.access", "Scope", text("read") + b"\x85R", b"}" + text("_value_") + text("admin") + b"s"),
+        build("collections", "Counter", b"", b"N}" + text("update") + b"K\x01s\x86"),
+        b"\x80\x04crowen.settings\nSettings\n)R.",
+        b"\x80\x04crowen.service\nRowen\nN\x85R.",
+        b"\x80\x04crowen.harvest.prepare\nWorkers\n)R.",
+    ],
+)
+def test_no_answer_changes_what_the_parent_works_with(evil: bytes) -> None:
+    """A worker that sets attributes of a class would decide what the server does, such as whom it lets in."""
+    before = {one: dict(vars(one)) for one in (Requirement, Passages, UsageError, Scope, Scope.READ, Counter)}
+
+    with pytest.raises(pickle.UnpicklingError):
+        answers.unpickle(evil, "rowen")
+
+    assert {one: dict(vars(one)) for one in before} == before
+    assert answers.unpickle(pickle.dumps([Scope.READ, Counter("ab"), UsageError("no")]), "rowen")[0] is Scope.READ
 
 
 async def test_what_a_function_raises_on_purpose_comes_back_whole() -> None:
