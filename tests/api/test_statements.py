@@ -120,13 +120,14 @@ async def test_an_endpoint_is_kept_by_who_may_name_secrets_and_shown_to_all_who_
         kept = await it.http.post(where, json=told, headers=admin)
         clear = await it.http.post(where, json={**told, "headers": {"Authorization": "Bearer abc"}}, headers=admin)
         shown = await it.http.get(where, headers=reader)
-        gone = await it.http.delete(where, params={"endpoint": told["endpoint"]}, headers=writer)
-        twice = await it.http.delete(where, params={"endpoint": told["endpoint"]}, headers=writer)
+        forbidden = await it.http.delete(where, params={"endpoint": told["endpoint"]}, headers=writer)
+        gone = await it.http.delete(where, params={"endpoint": told["endpoint"]}, headers=admin)
+        twice = await it.http.delete(where, params={"endpoint": told["endpoint"]}, headers=admin)
 
     assert (refused.status_code, kept.status_code, clear.status_code) == (403, 201, 400)
     [one] = shown.json()["items"]
     assert (one["state"], one["waiting"], one["headers"]) == ("active", 1, told["headers"])
-    assert (gone.status_code, twice.status_code) == (204, 404)
+    assert (forbidden.status_code, gone.status_code, twice.status_code) == (403, 204, 404)
 
 
 async def test_a_dump_is_where_delta_files_lead_on_from_and_endpoints_that_are_kept_are_told_again(
