@@ -46,6 +46,10 @@ async def test_a_reader_never_sees_a_number_before_a_smaller_one(house: House) -
                 await changes.append(c, source, None, lines(writer, 1 + n % 3))
                 await asyncio.sleep(0.001 * (writer % 3))
 
+    async def write_all() -> None:
+        await asyncio.gather(*(write(writer) for writer in range(6)))
+        done.set()
+
     async def watch() -> list[int]:
         seen: list[int] = []
         while not done.is_set() or len(seen) < await _last(database):
@@ -55,13 +59,15 @@ async def test_a_reader_never_sees_a_number_before_a_smaller_one(house: House) -
                 seen.extend(change.number for change in found.lines)
         return seen
 
-    watching = asyncio.create_task(watch())
-    await asyncio.gather(*(write(writer) for writer in range(6)))
-    done.set()
-    seen = await watching
-    await database.close()
+    # Workers of a pool that nobody closes outlive the loop: a failure here would hang instead of being told.
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(watch())
+            tasks.create_task(write_all())
+    finally:
+        await database.close()
 
-    assert seen == list(range(1, 6 * 30 + 1))
+    assert watching.result() == list(range(1, 6 * 30 + 1))
 
 
 async def _last(database: Database) -> int:
