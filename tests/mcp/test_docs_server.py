@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR
 
 from tests.mcp.conftest import asking, text_of
 from tests.portals.site import Page, Site
@@ -143,3 +144,20 @@ async def test_libraries_versions_and_jobs_are_resources_at_the_addresses_that_c
     assert ([one["id"] for one in jobs["jobs"]], one["jobs"][0]["status"]) == ([str(job.id)], "queued")
     assert (len(refused), "docs://jobs" in seen, seen[0]) == (3, False, "docs://libraries")
     assert not any(uri.startswith("docs:") for uri in plain)
+
+
+@pytest.mark.parametrize("profile", ["rowen", "docs-server"])
+@pytest.mark.parametrize("uri", ["http://[::1", "docs://[", "rowen://[", f"rowen://diffs/x?older={'9' * 5_000}"])
+async def test_an_address_that_no_parser_reads_is_no_resource(house, profile, uri):
+    async with house.open() as rowen, asking(rowen, profile=profile) as assistant:
+        with pytest.raises(MCPError) as problem:
+            await assistant.read_resource(uri)
+
+    assert problem.value.error.code != INTERNAL_ERROR
+
+
+async def test_a_library_without_a_name_is_refused_as_such(house):
+    async with house.open() as rowen, asking(rowen, profile="docs-server") as assistant:
+        answer = await assistant.call_tool("find_version", {"library": ""})
+
+    assert (answer.is_error, answer.structured_content["code"]) == (True, "usage")

@@ -15,6 +15,9 @@ __all__ = ["SOURCES", "TEMPLATES", "ResourceAddress", "diff_uri", "item_uri", "s
 Room: TypeAlias = Literal["sources", "source", "item", "diff"]
 
 SOURCES = "rowen://sources"
+_SUCH = "Such as rowen://sources, or rowen://items/{url}."
+# No item has a billion texts.
+_DIGITS = 9
 TEMPLATES = {
     "rowen://sources/{name}": ("source", "How one source is doing: what it is, how much is held, how fresh it is."),
     "rowen://items/{url}": (
@@ -56,12 +59,19 @@ class ResourceAddress:
     @classmethod
     def parse(cls, uri: str) -> ResourceAddress:
         """Read an address; raises `NotFoundError` for one that names nothing here."""
-        parts = urlsplit(uri)
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH) from None
         name = unquote(parts.path.removeprefix("/"))
         room: Room | None = "sources" if uri.rstrip("/") == SOURCES else _SINGLE.get(parts.netloc)
         if parts.scheme != "rowen" or room is None or (room != "sources" and not name):
-            raise NotFoundError(f"{uri!r} is no resource.", hint="Such as rowen://sources, or rowen://items/{url}.")
-        asked = {field: int(value[0]) for field, value in parse_qs(parts.query).items() if value[0].isdecimal()}
+            raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH)
+        asked = {
+            field: int(value[0])
+            for field, value in parse_qs(parts.query).items()
+            if value[0].isdecimal() and len(value[0]) <= _DIGITS
+        }
         return cls(room, "" if room == "sources" else name, asked.get("older"), asked.get("newer"))
 
     @property

@@ -56,7 +56,10 @@ def docs_templates(*, jobs: bool) -> list[types.ResourceTemplate]:
 
 async def read_docs_resource(call: ToolCall, uri: str, *, jobs: bool) -> types.ReadResourceResult:
     """One of them, as the tool of the same purpose tells it."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise NotFoundError(f"{uri!r} is no resource.", hint=_SUCH) from None
     path = [unquote(part) for part in parts.path.strip("/").split("/") if part]
     told = await _read(call, parts.netloc, path, jobs=jobs)
     if told is None:

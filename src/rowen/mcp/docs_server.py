@@ -105,7 +105,7 @@ async def libraries_listed(call: ToolCall, _: ListLibrariesArguments) -> ToolAns
 class FindDocsVersionArguments(Arguments):
     """What `find_version` takes under these names."""
 
-    library: str = Field(description="Library name.")
+    library: str = Field(description="Library name.", min_length=1)
     target_version: str | None = Field(
         default=None, alias="targetVersion", description="Version to match, exact or a range; optional."
     )
