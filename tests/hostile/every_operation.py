@@ -247,7 +247,7 @@ class Attack:
             async with asyncio.timeout(ANSWER_S), asked as answer:
                 body = b"" if operation.endless and answer.status == 200 else await answer.read()
                 text, status, kind = body.decode("utf-8", "replace"), answer.status, answer.content_type
-                head = str(answer.headers)
+                head, leads_to = str(answer.headers), answer.headers.get("Location", "")
         except (TimeoutError, aiohttp.ClientError) as problem:
             self.found(operation, called, f"no answer: {problem!r}")
             return 0
@@ -260,6 +260,9 @@ class Attack:
             self.found(operation, called, f"{problem}: {status} {text[:300]}", request)
         if operation.writes == "tool" and ('"isError":true' in text or '"error":{' in text):
             return 403 if '"refused"' in text else 400
+        # Whoever asks for a page is led to where they can log in.
+        if status == 303 and leads_to.startswith("/login?next="):
+            return 401
         return status
 
     def _judge(
