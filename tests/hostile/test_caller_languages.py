@@ -10,7 +10,7 @@ import pytest
 
 from rowen.connectors.files.selection import FilesOptions, Selection
 from rowen.connectors.web.options import UrlPatterns, WebOptions
-from rowen.errors import RowenError
+from rowen.errors import RowenError, UsageError
 from rowen.formats.rdf.profile import profile_in
 from rowen.harvest.prepare import Workers
 from rowen.harvest.worker import Prepared, Refused
@@ -24,6 +24,7 @@ from rowen.model.since import parse_since
 from rowen.model.statements import StatementProfile
 from rowen.model.version import VersionSpec
 from rowen.service.paging import decoded
+from tests.conftest import House
 from tests.hostile.clock import at_most, cheapest_s, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES
 
@@ -185,3 +186,16 @@ async def test_a_small_page_is_read_apart_where_selectors_or_shapes_can_be_costl
 
     assert isinstance(answer, Prepared | Refused)
     assert is_apart
+
+
+async def test_many_conditions_are_refused_before_the_database_plans_them(house: House) -> None:
+    many = [f"price{number}<1" for number in range(200)]
+    async with house.open() as r:
+        for asked in (
+            r.search("hay", where=many),
+            r.extractions(where=many),
+            r.carry_schema("none", "product@1", conditions=many),
+        ):
+            with pytest.raises(UsageError, match="at most 10"):
+                await asked
+        assert len(await r.search("hay", where=many[:10])) == 0

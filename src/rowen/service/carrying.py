@@ -69,7 +69,7 @@ def _declared(entry: Any) -> DeclaredSchema:
         raise UsageError(" ".join(wrong))
     return DeclaredSchema(
         SchemaRef.parse(entry["schema"]),
-        tuple(str(Condition.parse(text)) for text in entry.get("when", ())),
+        tuple(map(str, Condition.parse_all(entry.get("when", ())))),
         tuple(url_patterns(entry.get("only_urls", ()))),
         checked_rules(entry.get("rules")),
         entry.get("learn", False),

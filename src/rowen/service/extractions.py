@@ -179,7 +179,7 @@ class Extractions:
         condition (`price<100`) is told of in the log when it comes true. `only_urls` are patterns of the items that
         are meant (`*/lamps/*`), where not all are. What is None stays as it was.
         """
-        told = None if conditions is None else [str(Condition.parse(text)) for text in conditions]
+        told = None if conditions is None else list(map(str, Condition.parse_all(conditions)))
         only = None if only_urls is None else url_patterns(only_urls)
         held = await self._source(source)
         async with self._database.transaction() as c:
@@ -223,7 +223,7 @@ class Extractions:
         after: str | None = None,
     ) -> Page[Extraction]:
         """The facts in force, by schema, source and address; `where` are conditions that they must satisfy."""
-        conditions = [Condition.parse(text) for text in where]
+        conditions = Condition.parse_all(where)
         name = None if schema is None else SchemaRef.parse(schema).name
         listing = ["extractions", name, sorted(sources), list(where)]
         place = decoded(after, listing, as_text, as_text, as_text)

@@ -29,7 +29,7 @@ async def filters_of(c: Connection, names: Sequence[str] | None, version: str | 
     """
     rest: dict[str, Any] = dict(narrowing)
     kinds = rest.pop("kinds", None)
-    rest["where"] = [Condition.parse(text) for text in rest.pop("where", ())]
+    rest["where"] = Condition.parse_all(rest.pop("where", ()))
     check_record_kinds(narrowing.get("record_kinds") or ())
     if narrowing.get("languages"):
         _check_languages(narrowing["languages"], await filter_store.languages(c))
