@@ -649,9 +649,8 @@ async def test_a_document_that_comes_without_its_former_validator_is_stored_with
         assert (await Scripted.known.look_up([before.url]))[before.url].etag is None
 
 
-async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def cut_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let parse workers refuse each text that they are to cut."""
     prepared = Workers.prepare
 
     async def prepare(workers: Workers, tasks: list[Task]) -> list[Answer]:
@@ -659,6 +658,12 @@ async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
         return [Refused("Too long.") if isinstance(task, Text) else answers[at] for at, task in enumerate(tasks)]
 
     monkeypatch.setattr(Workers, "prepare", prepare)
+
+
+async def test_a_text_that_cannot_be_cut_is_a_failure_and_not_created(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut_nothing(monkeypatch)
     async with house.open() as r:
         run = await sync(r, *fetched(1), Complete())
 
@@ -675,6 +680,41 @@ async def test_what_the_database_refuses_hides_no_other_failure_and_is_counted_o
 
         assert (run.tally.updated, run.tally.failed, run.tally.created) == (1, 2, 0)
         assert {case.url for case in await r.quarantine()} == {page(2).url, page(9).url}
+
+
+async def test_a_text_that_cannot_be_cut_stays_in_quarantine_and_keeps_its_former_validator(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with house.open() as r:
+        await sync(r, Fetched(page(1, validators=Validators("before"))), *fetched(2), Complete())
+        await sync(r, Failed(page(1).url, "Not JSON."))
+        cut_nothing(monkeypatch)
+        await sync(r, Fetched(page(1, "New.", validators=Validators("now"))), *fetched(2))
+
+        assert [(case.url, case.error) for case in await r.quarantine()] == [(page(1).url, "Too long.")]
+        assert (await Scripted.known.look_up([page(1).url]))[page(1).url].etag == "before"
+
+
+@pytest.mark.parametrize("refused", [1, 2, 3, 4])
+async def test_what_the_database_refuses_stays_in_quarantine_and_keeps_its_former_validator(
+    house: House, refused: int
+) -> None:
+    numbers = [1, 2, 3, 4]
+    async with house.open() as r:
+        await sync(r, *(Fetched(page(number, validators=Validators("before"))) for number in numbers), Complete())
+        await sync(r, *(Failed(page(number).url, "Not JSON.") for number in numbers))
+        house.execute("alter table item add constraint no_refused check (text <> 'Refused.')")
+        texts = {number: "Refused." if number == refused else "New." for number in numbers}
+        run = await sync(r, *(Fetched(page(one, texts[one], validators=Validators("now"))) for one in numbers))
+        urls = {number: page(number).url for number in numbers}
+        await sync(r)
+        known = await Scripted.known.look_up(list(urls.values()))
+
+        assert (run.tally.updated, run.tally.failed) == (3, 1)
+        assert [case.url for case in await r.quarantine()] == [urls[refused]]
+        assert {one: known[urls[one]].etag for one in numbers} == {
+            one: "before" if one == refused else "now" for one in numbers
+        }
 
 
 async def test_another_language_alone_has_the_passages_found_in_it(

@@ -250,16 +250,34 @@ def _statement_counts(lines: Iterable[changes.LogLine]) -> Counter[str]:
 
 
 def _parts(plan: Plan, refusal: StoreRejectedError) -> Iterator[Plan]:
-    """The plan in parts, one of which is to blame; a single document that is to blame becomes a failure."""
-    if len(plan.writes) == 1:
-        [write] = plan.writes
-        corrected: Counter[str] = Counter({write.verdict.outcome: -1, Outcome.FAILED: 1})
-        blamed = (write.key, Failed(write.document.url, str(refusal)))
-        yield replace(plan, writes=[], failed=[*plan.failed, blamed], counts=corrected)
-        return
+    """Split a plan in two; a single document becomes a failure.
+
+    What is noted of an item goes with its document: a document that is refused keeps its former validators and stays
+    in quarantine.
+    """
     middle = len(plan.writes) // 2
-    yield Plan(writes=plan.writes[:middle])
-    yield replace(plan, writes=plan.writes[middle:], counts=Counter())
+    first = plan.writes[: middle or 1]
+    keys = {write.key for write in first}
+    ids = {write.stored.id for write in first if write.stored is not None}
+    rest = replace(
+        plan,
+        writes=plan.writes[len(first) :],
+        checks=[check for check in plan.checks if check.item_id not in ids],
+        released=[key for key in plan.released if key not in keys],
+        counts=Counter(),
+    )
+    if not middle:
+        [write] = first
+        rest.counts = Counter({write.verdict.outcome: -1, Outcome.FAILED: 1})
+        rest.failed = [*plan.failed, (write.key, Failed(write.document.url, str(refusal)))]
+        yield rest
+        return
+    yield Plan(
+        writes=first,
+        checks=[check for check in plan.checks if check.item_id in ids],
+        released=[key for key in plan.released if key in keys],
+    )
+    yield rest
 
 
 def _later(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | None:

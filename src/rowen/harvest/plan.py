@@ -279,7 +279,6 @@ class Planner:
             plan.counts[verdict.outcome] += 1
             plan.counts["stopped_at_content"] += verdict.outcome is Outcome.UNCHANGED
             self._recover(key, plan)
-            self._release([key], plan)
             own = _own_check(document, row, self._recipes) if verdict.write_item and verdict.write_check else None
             if verdict.write_item:
                 write = Write(key, document, verdict, row, chunks or [], own)
@@ -289,12 +288,15 @@ class Planner:
             if verdict.write_check and row is not None and own is None:
                 plan.checks.append(check_of(row.id, document, self._recipes))
         texts = [Text(write.document.url, write.document.text) for write in uncut]
+        refused: set[Hash] = set()
         for write, answer in zip(uncut, await self._workers.prepare(texts), strict=True):
             if isinstance(answer, Refused):
+                refused.add(write.key)
                 self._refuse(write, answer, stored, plan)
             elif isinstance(answer, Passages):
                 check_url(answer.url, write.document.url)
                 write.chunks.extend(answer.chunks)
+        self._release([key for key, _, _ in documents if key not in refused], plan)
 
     async def _same_records(
         self, documents: list[tuple[Hash, Document, list[Chunk] | None]], stored: dict[Hash, Stored]
@@ -332,6 +334,8 @@ class Planner:
 
     def _refuse(self, write: Write, refused: Refused, stored: dict[Hash, Stored], plan: Plan) -> None:
         plan.writes.remove(write)
+        # With the new validators the next run would take the item for unchanged, and never try again.
+        plan.checks = [check for check in plan.checks if write.stored is None or check.item_id != write.stored.id]
         plan.counts[write.verdict.outcome] -= 1
         self._fail(write.key, Failed(write.document.url, refused.error, refused.hint), stored, plan)
 
