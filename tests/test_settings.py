@@ -76,3 +76,9 @@ def test_a_variable_that_is_nearly_a_setting_is_named(monkeypatch: pytest.Monkey
 
     assert misspelt()["ROWEN_HOST_DELAYS"] == "ROWEN_HOST_DELAY_S"
     assert "ROWEN_PORTAL_SECRET" not in misspelt()
+
+
+@pytest.mark.parametrize("name", ["Library/2\r\nX-Key: 1", "Library/2\n", "\x00"])
+def test_a_user_agent_with_control_characters_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="user_agent"):
+        load(user_agent=name)

@@ -219,7 +219,7 @@ def check_options(kind: str, options: dict[str, Any]) -> Options:
                 f"Kind {kind!r} has no option {name!r}.", hint=f"Its options: {', '.join(sorted(model.model_fields))}."
             ) from None
         raise UsageError(f"Option {name!r} of kind {kind!r}: {first['msg']}.") from None
-    _refuse_beyond_bounds(kind, checked)
+    _refuse_beyond_bounds(kind, {name: getattr(checked, name) for name in options})
     return checked
 
 
@@ -231,9 +231,8 @@ _LARGEST_BY_UNIT = {"_s": 86_400, "_h": 87_600, "_days": 36_500}
 _LARGEST = 2**53
 
 
-def _refuse_beyond_bounds(kind: str, checked: Options) -> None:
-    for name in type(checked).model_fields:
-        value = getattr(checked, name)
+def _refuse_beyond_bounds(kind: str, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
         if isinstance(value, int | float):
             largest = next((most for unit, most in _LARGEST_BY_UNIT.items() if name.endswith(unit)), _LARGEST)
             if not abs(value) <= largest:

@@ -19,6 +19,7 @@ __all__ = ["SecretStr", "Settings", "load", "misspelt", "variables"]
 
 # Of the letters: one or two that are wrong, missing or swapped. At 0.6, names of secrets look like settings.
 _ALIKE = 0.8
+_USER_AGENT = re.compile(r"^[^\x00-\x1f\x7f]+\Z")
 _LOG_FORM = re.compile("^(text|json)$")
 _AMOUNTS = r"\d++(?:\.\d++)?(?:/\d++(?:\.\d++)?)?"
 _PRICE = re.compile(rf"^(?:[^,=]++=)?{_AMOUNTS}(?:,(?:[^,=]++=)?\s*+{_AMOUNTS})*+$")
@@ -220,7 +221,7 @@ class Settings(_Declared):
     )
     user_agent: str | None = Field(
         default=None,
-        pattern=r"^[^\x00-\x1f\x7f]+$",
+        pattern=_USER_AGENT,
         description="how requests name themselves; default: Rowen/<version>",
     )
     host_delay_s: float = Field(
