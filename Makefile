@@ -72,7 +72,7 @@ soak: setup ## Compare refreshes with rebuilds for long, all kinds on all cores:
 fuzz: setup ## Feed every reader broken input for long: make fuzz FUZZ_SECONDS=3600
 	$(BIN)/python -m tests.hostile.fuzz --seconds $(FUZZ_SECONDS)
 	ROWEN_FUZZ_SECONDS=$(FUZZ_SECONDS) ROWEN_TEST_LIMIT_S=$$(( $(FUZZ_SECONDS) + 600 )) \
-	  $(BIN)/pytest -q tests/hostile/test_hostile_records.py tests/hostile/test_cursors.py tests/api/test_conformance.py
+	  $(BIN)/pytest -q tests/hostile/test_hostile_records.py tests/hostile/test_cursors.py tests/rest/test_conformance.py
 
 bench: setup ## Measure: costs as ratios and CPU per item
 	$(BIN)/python -m bench.startup

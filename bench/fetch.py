@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 import aiohttp
 
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from rowen.settings import Settings
 
 REQUESTS, CONCURRENCY, ROUNDS = 6000, 16, 5

@@ -22,10 +22,10 @@ from pyoxigraph import RdfFormat, parse
 
 from rowen.connectors import registry
 from rowen.connectors.base import Held, Meter, Tools
-from rowen.fetch.client import Client
-from rowen.fetch.exchange import Exchange
 from rowen.harvest.collector import seldom_collecting
 from rowen.model.item import Fetched, Unchanged
+from rowen.net.client import Client
+from rowen.net.exchange import Exchange
 from rowen.settings import Settings
 from tests.portals.arcgis import GeoPortal, HubSite
 from tests.portals.ckan import CkanPortal

@@ -29,10 +29,10 @@ from rowen.connectors.ldes import Ldes, walk
 from rowen.connectors.ldes.members import StreamMember
 from rowen.connectors.ldes.options import LdesOptions
 from rowen.connectors.ldes.versions import Decision, Versions
-from rowen.fetch.client import Client
 from rowen.harvest.collector import seldom_collecting
 from rowen.harvest.prepare import Workers
 from rowen.model.item import Checkpoint, Fetched
+from rowen.net.client import Client
 from rowen.settings import Settings
 
 PREFIXES = """@prefix ldes: <https://w3id.org/ldes#> .

@@ -22,12 +22,12 @@ import httpx
 import psutil
 
 import rowen
+from rowen.interfaces.web.routing import PAGES
 from rowen.model.twins import DATASET
 from rowen.server.app import assemble
 from rowen.settings import Settings
 from rowen.store import terms
 from rowen.store.database import Connection, Database
-from rowen.web.routing import PAGES
 
 HERE = "http://127.0.0.1:8400"
 LIMIT_MS = 100

@@ -264,7 +264,13 @@ def test_broad_excepts_stand_at_edges_only() -> None:
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
     ]
 
-    assert set(broad) <= {"harvest/run.py", "cli/app.py", "jobs/worker.py", "mcp/server.py", "model/outside.py"}
+    assert set(broad) <= {
+        "harvest/run.py",
+        "interfaces/cli/app.py",
+        "jobs/worker.py",
+        "interfaces/mcp/server.py",
+        "model/outside.py",
+    }
 
 
 def test_only_the_settings_referenced_secrets_and_child_processes_read_the_environment() -> None:
@@ -273,10 +279,10 @@ def test_only_the_settings_referenced_secrets_and_child_processes_read_the_envir
     assert readers <= {
         "settings/__init__.py",
         "settings/files.py",
-        "fetch/credentials.py",
+        "net/credentials.py",
         "tracing.py",  # the variables of OpenTelemetry, as its own packages read them
         "programs.py",
-        "cli/commands/db.py",
+        "interfaces/cli/commands/db.py",
     }
 
 
@@ -352,7 +358,7 @@ _EXAMPLE = "the assertions stand in the example of the page"
 WITHOUT_ASSERTION = {
     "docs/test_contributing.py::test_the_worked_example_passes_its_own_test": _EXAMPLE,
     "docs/test_readers.py::test_the_worked_example_of_a_reader_passes_its_own_test": _EXAMPLE,
-    "fetch/test_guard.py::test_other_names_are_left_to_the_proxy": _PASSES,
+    "net/test_guard.py::test_other_names_are_left_to_the_proxy": _PASSES,
     "hostile/test_addresses.py::test_public_names_pass": _PASSES,
 }
 

@@ -84,10 +84,10 @@ if TYPE_CHECKING:
     from rowen.model.statements import StatementFile, StatementReport, StatementSummary, StatementTarget
     from rowen.model.twins import TwinGroup, TwinItem
     from rowen.model.webhook import Delivery, Webhook, WebhookFilter
-    from rowen.service import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
-    from rowen.service.blocking import BlockingRowen, open_blocking
-    from rowen.service.discovery import Discovery, Unconfirmed
-    from rowen.service.facts import fact
+    from rowen.operations import Rowen, open  # noqa: A004 (rowen.open() is how it begins)
+    from rowen.operations.blocking import BlockingRowen, open_blocking
+    from rowen.operations.discovery import Discovery, Unconfirmed
+    from rowen.operations.facts import fact
 
 __all__ = [
     "AccessToken",
@@ -360,16 +360,16 @@ _HOME = {
         "TwinItem",
     ),
     "rowen.model.webhook": ("Delivery", "Webhook", "WebhookFilter"),
-    "rowen.service": (
+    "rowen.operations": (
         "Rowen",
         "open",
     ),
-    "rowen.service.blocking": (
+    "rowen.operations.blocking": (
         "BlockingRowen",
         "open_blocking",
     ),
-    "rowen.service.discovery": ("Discovery", "Unconfirmed"),
-    "rowen.service.facts": ("fact",),
+    "rowen.operations.discovery": ("Discovery", "Unconfirmed"),
+    "rowen.operations.facts": ("fact",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -7,6 +7,6 @@ if __name__ == "__main__":
     # plug-ins above all, must not come from it. Unless this very package does, in a checkout.
     if not sys.flags.safe_path and __file__ != f"{sys.path[0]}/rowen/__main__.py":
         del sys.path[0]
-    from rowen.cli import main
+    from rowen.interfaces.cli import main
 
     main()

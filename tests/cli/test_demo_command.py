@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rowen.cli.demo_field import CHANGES, lay_out, next_day
-from rowen.cli.demo_place import demo_world
-from rowen.cli.demo_story import side_by_side
+from rowen.interfaces.cli.demo_field import CHANGES, lay_out, next_day
+from rowen.interfaces.cli.demo_place import demo_world
+from rowen.interfaces.cli.demo_story import side_by_side
 from rowen.model.run import Tally
 from tests.cli.conftest import Cli
 from tests.conftest import House

@@ -8,11 +8,11 @@ import sys
 import click
 import pytest
 
-from rowen.cli.app import app
-from rowen.cli.completing import kind_names, option_names
-from rowen.cli.examples import EXAMPLES, FORMATS, KINDS
-from rowen.cli.invocation import Invocation
 from rowen.connectors import registry
+from rowen.interfaces.cli.app import app
+from rowen.interfaces.cli.completing import kind_names, option_names
+from rowen.interfaces.cli.examples import EXAMPLES, FORMATS, KINDS
+from rowen.interfaces.cli.invocation import Invocation
 from tests.cli.conftest import Cli
 from tests.docs.test_reference import COMMANDS
 

@@ -10,7 +10,7 @@ from tests.cli.conftest import PATIENCE_S, Cli
 
 KILLED_IN_THE_MIDDLE = """
 import os, signal, sys
-from rowen.cli import main
+from rowen.interfaces.cli import main
 from rowen.publish.lines import JsonLinesWriter
 
 write = JsonLinesWriter.write

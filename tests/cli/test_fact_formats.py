@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rowen.cli.fact_formats import FORMATS, print_facts
-from rowen.cli.output import Output
+from rowen.interfaces.cli.fact_formats import FORMATS, print_facts
+from rowen.interfaces.cli.output import Output
 from rowen.model.extraction import Extracted
 
 DATA = {"name": "Lamp\x9b2J", "offer": {"price": 10.5, "note": None}, "tags": ["a", "b"], "url": "/x"}

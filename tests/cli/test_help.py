@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from rowen.cli.app import app
+from rowen.interfaces.cli.app import app
 from rowen.version import __version__
 
 COMMANDS = app.list_commands(click.Context(app))
@@ -38,10 +38,10 @@ def test_help_appears_before_anybody_wonders() -> None:
 def test_no_help_page_imports_anything_heavy() -> None:
     script = (
         "import sys\n"
-        "from rowen.cli.app import app\n"
+        "from rowen.interfaces.cli.app import app\n"
         "for args in [['--help'], *([name, '--help'] for name in app.list_commands(None))]:\n"
         "    app.main(args, standalone_mode=False)\n"
-        "heavy = {'pydantic', 'psycopg', 'rich', 'rowen.service'} & set(sys.modules)\n"
+        "heavy = {'pydantic', 'psycopg', 'rich', 'rowen.operations'} & set(sys.modules)\n"
         "print('heavy:', sorted(heavy), file=sys.stderr)\n"
     )
 

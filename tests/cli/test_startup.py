@@ -11,8 +11,8 @@ from tests.portals.ckan import CkanPortal
 
 SCRIPT = (
     "import sys\n"
-    "from rowen.cli.app import app\n"
-    "from rowen.cli.invocation import Invocation\n"
+    "from rowen.interfaces.cli.app import app\n"
+    "from rowen.interfaces.cli.invocation import Invocation\n"
     "app.main(sys.argv[1:], standalone_mode=False, obj=Invocation())\n"
     "print(*sorted(sys.modules), file=sys.stderr)\n"
 )
@@ -52,7 +52,7 @@ def test_a_sync_of_what_did_not_change_imports_no_reader_and_nothing_that_extrac
     modules = imported(docs, "sync", "docs")
 
     assert modules & {"turbohtml", "pyoxigraph", "rowen.content.html", "rowen.content.documents.pdf"} == set()
-    assert modules & {"rowen.service.extractions", "rowen.harvest.extractor", "rowen.service.facts"} == set()
+    assert modules & {"rowen.operations.extractions", "rowen.harvest.extractor", "rowen.operations.facts"} == set()
     assert "rowen.harvest.run" in modules
 
 
@@ -74,20 +74,20 @@ def test_a_sync_of_a_catalog_that_did_not_change_imports_what_asks_and_compares_
         *("rowen.enrich.base", "rowen.enrich.ledger", "rowen.enrich.registry"),
     }
     assert modules & {f"rowen.model.{name}" for name in ("chunk", "extraction", "library", "query", "words")} == set()
-    assert modules & {"rowen.harvest.embed", "rowen.service.apply", "rowen.store.standing"} == set()
+    assert modules & {"rowen.harvest.embed", "rowen.operations.apply", "rowen.store.standing"} == set()
 
 
 def test_only_who_asks_for_json_imports_the_facts_of_everything(docs: Cli) -> None:
-    assert "rowen.service.facts" not in imported(docs, "sources")
-    assert "rowen.service.facts" in imported(docs, "sources", "--json")
+    assert "rowen.operations.facts" not in imported(docs, "sources")
+    assert "rowen.operations.facts" in imported(docs, "sources", "--json")
 
 
 def test_a_search_imports_no_more_of_the_service_than_it_needs(docs: Cli) -> None:
     modules = imported(docs, "search", "hay")
 
-    assert {name for name in modules if name.startswith("rowen.service.")} == {
-        *("rowen.service.items", "rowen.service.narrowing", "rowen.service.paging", "rowen.service.parts"),
-        *("rowen.service.question_vectors", "rowen.service.search"),
+    assert {name for name in modules if name.startswith("rowen.operations.")} == {
+        *("rowen.operations.items", "rowen.operations.narrowing", "rowen.operations.paging", "rowen.operations.parts"),
+        *("rowen.operations.question_vectors", "rowen.operations.search"),
     }
 
 
@@ -96,6 +96,12 @@ def test_the_help_needs_click_and_hardly_anything_of_ours(cli: Cli) -> None:
 
     assert modules & (HEAVY | {"psycopg", "asyncio", "tomllib"}) == set()
     assert {name for name in modules if name.startswith("rowen.")} == {
-        *("rowen.cli", "rowen.cli.app", "rowen.cli.command", "rowen.cli.invocation", "rowen.cli.output"),
-        *("rowen.cli.words", "rowen.errors", "rowen.hints", "rowen.version"),
+        *(
+            "rowen.interfaces.cli",
+            "rowen.interfaces.cli.app",
+            "rowen.interfaces.cli.command",
+            "rowen.interfaces.cli.invocation",
+            "rowen.interfaces.cli.output",
+        ),
+        *("rowen.interfaces.cli.words", "rowen.errors", "rowen.hints", "rowen.version"),
     }

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rowen.cli.tally import exit_code, plain, worst
+from rowen.interfaces.cli.tally import exit_code, plain, worst
 from rowen.model.run import Run, Tally
-from rowen.service.tally import remarks
+from rowen.operations.tally import remarks
 
 
 def run(status: str = "completed", *, kind: str = "files", error: str | None = None, **counts: Any) -> Run:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rowen.cli.app import _call
+from rowen.interfaces.cli.app import _call
 from tests.conftest import House
 
 
@@ -31,7 +31,10 @@ def test_tokens_are_made_listed_and_revoked_and_shown_once(
 
 
 def test_the_server_is_imported_by_nothing_but_serve() -> None:
-    code = "import sys, rowen.cli.app as app; app._call(['--help']); print([m for m in sys.modules if 'fastapi' in m])"
+    code = (
+        "import sys, rowen.interfaces.cli.app as app; app._call(['--help']);"
+        " print([m for m in sys.modules if 'fastapi' in m])"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert out.stdout.splitlines()[-1] == "[]"

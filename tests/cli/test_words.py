@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowen.cli.words import clean
+from rowen.interfaces.cli.words import clean
 from rowen.model.query import Query
 from rowen.model.since import parse_since as parse
 from rowen.model.snippet import marked, pattern, snippet

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from rowen.connectors.arcgis import ArcGis
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.portals.arcgis import GeoPortal, HubSite

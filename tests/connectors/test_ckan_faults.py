@@ -8,7 +8,7 @@ from aiohttp import web
 
 from rowen.connectors.catalog.portal_client import PortalClient, TooMuchError
 from rowen.errors import FetchTimeoutError
-from rowen.fetch.response import Response
+from rowen.net.response import Response
 from tests.conftest import House
 from tests.logical import contents
 from tests.portals.catalogs import keep

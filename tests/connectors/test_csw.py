@@ -7,7 +7,7 @@ import pytest
 from rowen.connectors.csw import Csw
 from rowen.connectors.csw.record import dataset_of
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep

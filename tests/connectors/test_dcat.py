@@ -6,7 +6,7 @@ import pytest
 
 from rowen.connectors.dcat import Dcat
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from rowen.settings import load
 from tests.conftest import House
 from tests.connectors.conftest import Opened

@@ -13,9 +13,9 @@ from rowen.connectors import registry
 from rowen.connectors.base import Options
 from rowen.connectors.probe import MOST_REQUESTS, Probe
 from rowen.errors import AddressRefusedError, ConnectError, SourceError, UsageError
-from rowen.fetch.client import Client
-from rowen.service import discovery
-from rowen.service.discovery import Discovery
+from rowen.net.client import Client
+from rowen.operations import discovery
+from rowen.operations.discovery import Discovery
 from rowen.settings import load
 from tests.conftest import House
 from tests.portals.arcgis import HubSite

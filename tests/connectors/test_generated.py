@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowen.model.generated import Built, is_copy, is_index
-from rowen.service.tally import remarks
+from rowen.operations.tally import remarks
 from tests.conftest import House
 from tests.portals.site import Page, Site, keep
 

@@ -4,7 +4,7 @@ import pytest
 
 from rowen.connectors.oai import Oai
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import titles

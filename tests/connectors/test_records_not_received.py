@@ -2,7 +2,7 @@
 
 import pytest
 
-from rowen.service.tally import remarks
+from rowen.operations.tally import remarks
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import titles

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from rowen.model.run import Tally
-from rowen.service.tally import remarks
+from rowen.operations.tally import remarks
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.logical import contents, index_of

@@ -6,7 +6,7 @@ from rowen.connectors.probe import Probe
 from rowen.connectors.registry import check_options
 from rowen.connectors.socrata import Socrata
 from rowen.errors import UsageError
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from tests.conftest import House
 from tests.connectors.conftest import Opened
 from tests.portals.catalogs import keep

@@ -12,11 +12,11 @@ from aiohttp import web
 
 from rowen import UsageError
 from rowen.connectors import registry
-from rowen.fetch.politeness import Throttle
-from rowen.service.tally import counts, remarks
+from rowen.net.politeness import Throttle
+from rowen.operations.tally import counts, remarks
 from tests.conftest import House
-from tests.fetch.world import FakeTime
 from tests.logical import contents, index_of
+from tests.net.world import FakeTime
 from tests.portals.site import Page, Site, html, keep
 
 

@@ -15,7 +15,7 @@ from rowen import Rowen, Run
 from rowen.model.library import Case
 from tests.conftest import House
 from tests.connectors.test_web import names, paths
-from tests.fetch.world import serve
+from tests.net.world import serve
 from tests.portals.site import Handler, Page, Site, keep
 
 __all__ = ["names"]

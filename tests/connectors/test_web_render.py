@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowen import Run, UsageError
-from rowen.fetch import rendering
+from rowen.net import rendering
 from tests.conftest import House
 from tests.logical import contents, index_of
 from tests.portals.app import App, needs_chromium

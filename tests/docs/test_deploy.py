@@ -10,7 +10,7 @@ import click
 import pytest
 import yaml
 
-from rowen.cli.app import app
+from rowen.interfaces.cli.app import app
 from rowen.settings import Settings, variables
 from tests.docs.markdown import ROOT, links
 

@@ -8,10 +8,10 @@ import click
 import pytest
 
 import rowen
-from rowen.cli.app import app
 from rowen.connectors.registry import connector
 from rowen.connectors.web.options import WebOptions
 from rowen.errors import RowenError
+from rowen.interfaces.cli.app import app
 from rowen.model.run import Outcome, Tally
 from rowen.settings import Settings, variables
 from tests.docs.markdown import PAGES, ROOT, links, rows

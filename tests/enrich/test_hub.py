@@ -16,7 +16,7 @@ from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.embedders.local import Local
 from rowen.enrich.hub import fetch_model
 from rowen.errors import AddressRefusedError, BadAnswerError, BodyTooLargeError, RowenError, TruncatedError
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from rowen.settings import Settings, load
 from tests.cli.conftest import Cli
 from tests.conftest import House

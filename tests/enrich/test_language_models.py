@@ -24,10 +24,10 @@ from rowen.errors import (
     ProviderDownError,
     ProviderKeyError,
 )
-from rowen.fetch.client import Client
 from rowen.model.schema import Schema
+from rowen.net.client import Client
 from tests.enrich.test_provider import KeptEntries
-from tests.fetch.world import settings
+from tests.net.world import settings
 from tests.portals.language_model import (
     Model,
     cut_off,

@@ -12,7 +12,7 @@ from rowen.enrich.prices import known_price, told_price
 from rowen.errors import ConfigurationError
 from rowen.model.ledger import Price
 from rowen.settings import load
-from tests.fetch.world import settings
+from tests.net.world import settings
 
 HOME = "https://api.openai.com/v1"
 

@@ -23,10 +23,10 @@ from rowen.errors import (
     SourceError,
     StoreUnavailableError,
 )
-from rowen.fetch.client import Client
 from rowen.model.ledger import Charge, LedgerEntry, Price, SpentUsd, TokenUsage
+from rowen.net.client import Client
 from tests.cancelling import cancelled_at_each_wait
-from tests.fetch.world import FakeTime, saying, serve, serve_raw, settings
+from tests.net.world import FakeTime, saying, serve, serve_raw, settings
 
 NOW = datetime(2026, 5, 4, 10, 30, tzinfo=UTC)
 CALL = PaidCall("extract", "m-1", inputs=2, expected=TokenUsage(1_000, 500), price=Price(1.0, 4.0))

@@ -13,7 +13,7 @@ from rowen.enrich.base import Embedded, EmbedderTools, Limits, Spec
 from rowen.errors import ConfigurationError, UsageError
 from rowen.harvest import embed as flow
 from rowen.model.database import Tidied
-from rowen.service.question_vectors import QuestionVectors
+from rowen.operations.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
 from tests.conftest import House
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of

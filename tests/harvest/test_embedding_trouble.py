@@ -11,7 +11,7 @@ import pytest
 from rowen import Complete, Fetched
 from rowen.errors import StoreError, StoreUnavailableError, UsageError
 from rowen.harvest import embed as flow
-from rowen.service.question_vectors import QuestionVectors
+from rowen.operations.question_vectors import QuestionVectors
 from rowen.store.embeddings import Claim
 from tests.conftest import House
 from tests.harvest.embedded import is_direction_of, pages, sync, untitled, vectors_of

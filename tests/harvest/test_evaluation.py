@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rowen.errors import NotFoundError, UsageError
 from rowen.model.evaluation import wrong_fields
-from rowen.service.facts import fact
+from rowen.operations.facts import fact
 from tests.conftest import House
 from tests.harvest.shop import LAMP
 from tests.portals.language_model import AskedModel, Model, Said

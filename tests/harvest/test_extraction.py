@@ -8,7 +8,7 @@ import pytest
 
 from rowen.errors import NotFoundError, StoreUnavailableError, UsageError
 from rowen.harvest import extraction
-from rowen.service.facts import fact
+from rowen.operations.facts import fact
 from rowen.store import extractions
 from tests.conftest import House
 from tests.harvest.shop import LAMP, market, stock

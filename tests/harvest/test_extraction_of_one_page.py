@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import AddressRefusedError, FetchTimeoutError, ProviderDownError, RowenError, UsageError
-from rowen.fetch import rendering
+from rowen.net import rendering
 from tests.conftest import House
 from tests.harvest.shop import LAMP, market
 from tests.portals.app import App, needs_chromium

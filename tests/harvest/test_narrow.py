@@ -9,7 +9,7 @@ import pytest
 import rowen
 from rowen import Fetched, NotFoundError, Unchanged, UsageError
 from rowen.model.item import Checkpoint, Complete, Observation
-from rowen.service.tally import remarks
+from rowen.operations.tally import remarks
 from tests.conftest import House
 from tests.logical import contents, index_of, titles
 from tests.portals.arcgis import GeoPortal, HubSite

@@ -9,7 +9,7 @@ import pytest
 from rowen import Complete, EmbeddingEstimate, Fetched, Gone
 from rowen.errors import StoreError
 from rowen.harvest import embed as flow
-from rowen.service.facts import fact
+from rowen.operations.facts import fact
 from rowen.store import embeddings
 from tests.conftest import House
 from tests.harvest.embedded import ADDRESS, is_direction_of, pages, sync, untitled, vectors_of

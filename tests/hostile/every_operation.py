@@ -30,7 +30,7 @@ from yarl import URL
 from rowen import Rowen
 from rowen.connectors import registry
 from rowen.errors import RowenError
-from rowen.mcp import http_app
+from rowen.interfaces.mcp import http_app
 from rowen.server.app import Doors, assemble
 from rowen.server.connections import OpenConnections, raise_file_limit
 from rowen.server.logs import JsonLine

@@ -15,11 +15,11 @@ from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 from rowen.connectors import registry
-from rowen.mcp.docs_server import DOCS_SERVER_TOOLS
-from rowen.mcp.tools import TOOLS
-from rowen.web.live import WATCHED
-from rowen.web.routing import DEEDS, PAGES, QUESTIONS
-from rowen.web.view import Guarded
+from rowen.interfaces.mcp.docs_server import DOCS_SERVER_TOOLS
+from rowen.interfaces.mcp.tools import TOOLS
+from rowen.interfaces.web.live import WATCHED
+from rowen.interfaces.web.routing import DEEDS, PAGES, QUESTIONS
+from rowen.interfaces.web.view import Guarded
 from tests.hostile.values import Verbatim, as_json, as_text
 
 __all__ = [

@@ -8,8 +8,8 @@ import pytest
 
 from rowen.connectors.git.remote import Remote, configuration
 from rowen.errors import AddressRefusedError, ConfigurationError, UsageError
-from rowen.fetch.client import Client
-from rowen.fetch.guard import AddressGuard
+from rowen.net.client import Client
+from rowen.net.guard import AddressGuard
 from rowen.settings import Settings, load
 from tests.conftest import House
 from tests.portals.site import Page, Site

@@ -10,12 +10,12 @@ import psutil
 import pytest
 
 from rowen.errors import ItemError
-from rowen.fetch import rendering
-from rowen.fetch.client import Client
-from rowen.fetch.render import Browser, Rendered
+from rowen.net import rendering
+from rowen.net.client import Client
+from rowen.net.render import Browser, Rendered
 from tests.conftest import House
-from tests.fetch.test_render import Trap
-from tests.fetch.world import Counts, settings
+from tests.net.test_render import Trap
+from tests.net.world import Counts, settings
 from tests.portals.app import App, needs_chromium
 
 pytestmark = needs_chromium

@@ -18,13 +18,13 @@ from typing import Any
 import httpx
 import pytest
 
-import rowen.web
+import rowen.interfaces.web
 from rowen import Rowen
 from rowen.content.rules import FieldRule
 from rowen.errors import ConfigurationError, RowenError
 from rowen.harvest.prepare import Workers
 from rowen.harvest.worker import Prepared, Refused
-from rowen.mcp.server import _tools
+from rowen.interfaces.mcp.server import _tools
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Raw
 from rowen.server.app import Doors, assemble
@@ -159,7 +159,7 @@ def test_each_language_is_taken_by_a_field_that_there_is() -> None:
 
 
 def _templates() -> str:
-    folder = Path(rowen.web.__file__).parent / "templates"
+    folder = Path(rowen.interfaces.web.__file__).parent / "templates"
     return "".join(path.read_text() for path in sorted(folder.rglob("*.html")))
 
 

@@ -23,7 +23,7 @@ from rowen.model.schedule import Schedule
 from rowen.model.since import parse_since
 from rowen.model.statements import StatementProfile
 from rowen.model.version import VersionSpec
-from rowen.service.paging import decoded
+from rowen.operations.paging import decoded
 from tests.conftest import House
 from tests.hostile.clock import at_most, cheapest_s, costs_at_most, slowness
 from tests.hostile.families import LANGUAGES

@@ -18,8 +18,6 @@ from rowen.connectors.web.sitemap import read_entries
 from rowen.content.chunks import split
 from rowen.content.read import read
 from rowen.errors import RowenError
-from rowen.fetch.response import Response, next_link
-from rowen.fetch.robots import read_rules
 from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json_records import Splitter
@@ -29,6 +27,8 @@ from rowen.model.query import Query
 from rowen.model.text import normalise
 from rowen.model.version import VersionSpec
 from rowen.model.words import words_of
+from rowen.net.response import Response, next_link
+from rowen.net.robots import read_rules
 from tests.hostile.clock import grows
 
 SIZES = (10_000, 20_000, 40_000, 80_000)

@@ -25,9 +25,9 @@ from mcp import Client
 from rowen import Rowen
 from rowen.connectors import registry
 from rowen.errors import RefusedError, RowenError, SourceError, UsageError
-from rowen.mcp.server import AssistantServer, _tools
+from rowen.interfaces.mcp.server import AssistantServer, _tools
 from rowen.model.access import Reach
-from rowen.service.runs import named
+from rowen.operations.runs import named
 from tests.conftest import TEST_TIME_LIMIT_S, House
 from tests.server.doors import Door, door
 

@@ -31,9 +31,9 @@ from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.llm import registry as language_models
 from rowen.enrich.llm.base import Message, ModelQuestion, ModelTools
 from rowen.errors import RowenError
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 from tests.conftest import House
-from tests.fetch.world import serve, settings
+from tests.net.world import serve, settings
 
 NAMES = (
     "x/../../../admin/delete?force=1#",

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from rowen import programs
-from rowen.api.access import Requirement
 from rowen.connectors.packages.address import PackageAddress
 from rowen.connectors.packages.configured import registry_of
 from rowen.errors import ItemError, UsageError
@@ -24,6 +23,7 @@ from rowen.harvest import answers, sandbox
 from rowen.harvest.prepare import Workers
 from rowen.harvest.system_calls import refused_on
 from rowen.harvest.worker import Passages
+from rowen.interfaces.rest.access import Requirement
 from rowen.model.access import Scope
 from tests.conftest import House
 from tests.docs.markdown import ROOT
@@ -228,7 +228,9 @@ async def test_a_worker_that_was_taken_over_does_not_get_out_through_its_answer(
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("name", ["rowen.programs.run", "builtins.eval", "subprocess.Popen", "rowen.cli.app.main"])
+@pytest.mark.parametrize(
+    "name", ["rowen.programs.run", "builtins.eval", "subprocess.Popen", "rowen.interfaces.cli.app.main"]
+)
 def test_only_facts_are_unpickled(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     evil = b"\x80\x04\x8c" + bytes([len(module)]) + module.encode()
@@ -250,7 +252,12 @@ def text(value: str) -> bytes:
 @pytest.mark.parametrize(
     "evil",
     [
-        build("rowen.api.access", "Requirement", b"", b"N}" + text("check") + b"crowen.errors\nRowenError\ns\x86"),
+        build(
+            "rowen.interfaces.rest.access",
+            "Requirement",
+            b"",
+            b"N}" + text("check") + b"crowen.errors\nRowenError\ns\x86",
+        ),
         build("rowen.harvest.worker", "Passages", b"", b"N}" + text("url") + b"K\x01s\x86"),
         build("rowen.errors", "UsageError", b"", b"N}" + text("http_status") + b"K\xc8s\x86"),
         build("rowen.model.access", "Scope", text("read") + b"\x85R", b"}" + text("_value_") + text("admin") + b"s"),

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from rowen.model.query import Answer, Hit, Passage, Twin
-from rowen.service.markdown import markdown
+from rowen.operations.markdown import markdown
 from tests.cli.conftest import Cli
 
 FORGED = """Hay is dry.

@@ -13,9 +13,9 @@ import pytest
 
 from rowen.connectors.registry import connector, kinds
 from rowen.errors import ConfigurationError, RefusedError, RowenError, UsageError
-from rowen.fetch.credentials import resolve
 from rowen.model.hashes import canonical_json
-from rowen.service import Rowen
+from rowen.net.credentials import resolve
+from rowen.operations import Rowen
 from tests.cli.conftest import Cli
 from tests.conftest import House
 from tests.harvest.embedded import pages, sync

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from rowen.cli.logs import start_logging
-from rowen.cli.output import Output
+from rowen.interfaces.cli.logs import start_logging
+from rowen.interfaces.cli.output import Output
 from tests.cli.conftest import Cli
 from tests.portals.site import Page, Site
 
@@ -53,7 +53,7 @@ def test_an_error_for_people_has_no_controls(capsys: pytest.CaptureFixture[str])
 
 def test_a_log_line_stays_one_line_without_controls(written: io.StringIO) -> None:
     logging.getLogger("rowen.test").error(
-        "asked %s", EVIL + "\n12:00:00 rowen.fetch: all is well", extra={"fields": {"url": EVIL + "\nforged"}}
+        "asked %s", EVIL + "\n12:00:00 rowen.net: all is well", extra={"fields": {"url": EVIL + "\nforged"}}
     )
 
     printed = written.getvalue()
@@ -63,7 +63,7 @@ def test_a_log_line_stays_one_line_without_controls(written: io.StringIO) -> Non
 
 def test_a_traceback_in_the_log_is_cleaned_and_set_in(written: io.StringIO) -> None:
     try:
-        raise ValueError(EVIL + "\n12:00:00 rowen.fetch: all is well")
+        raise ValueError(EVIL + "\n12:00:00 rowen.net: all is well")
     except ValueError:
         logging.getLogger("rowen.test").exception("broke off")
 

@@ -10,8 +10,8 @@ from rowen.connectors import registry
 from rowen.connectors.datajson.listing import _after
 from rowen.connectors.dcat.address import linked
 from rowen.connectors.dcat.hydra import paging_of
-from rowen.fetch.response import Response
 from rowen.formats.rdf.graph import Graph
+from rowen.net.response import Response
 from tests.conftest import House
 from tests.server.doors import door
 

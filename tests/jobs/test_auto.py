@@ -13,7 +13,7 @@ from rowen.jobs.auto import outlook
 from rowen.jobs.tasks import TASKS
 from rowen.jobs.ticks import tick
 from rowen.model.schedule import Schedule
-from rowen.service import counts
+from rowen.operations import counts
 from tests.conftest import House
 from tests.logical import index_of
 from tests.portals.scripted import Scripted, page, shows

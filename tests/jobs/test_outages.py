@@ -16,9 +16,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from rowen import Rowen
 from rowen.errors import NewerDatabaseError, StoreUnavailableError, StoreUnfitError
-from rowen.fetch import politeness
 from rowen.jobs.tasks import AtWork, Task
 from rowen.jobs.worker import Worker
+from rowen.net import politeness
 from rowen.store.database import Patience
 from rowen.store.migrate import latest
 from tests.cli.conftest import Cli

@@ -8,8 +8,8 @@ import pytest
 from mcp import Client
 
 from rowen import Complete, Fetched
-from rowen.mcp.server import AssistantServer
-from rowen.service import Rowen
+from rowen.interfaces.mcp.server import AssistantServer
+from rowen.operations import Rowen
 from tests.conftest import House
 from tests.portals.scripted import Scripted, page, shows
 

@@ -9,7 +9,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from rowen.mcp.addresses import item_uri
+from rowen.interfaces.mcp.addresses import item_uri
 from tests.mcp.conftest import HAY, small_library, text_of
 from tests.mcp.test_watching import LONG_S, changed
 from tests.server.doors import door

@@ -10,7 +10,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 
 import rowen
-from rowen.mcp.addresses import item_uri
+from rowen.interfaces.mcp.addresses import item_uri
 from tests.conftest import QUIET, House
 from tests.docs.markdown import ROOT
 from tests.mcp.conftest import text_of

@@ -1,7 +1,7 @@
 """What an assistant is told: passages with their addresses and their freshness, within its budget."""
 
 from rowen import Complete, Fetched
-from rowen.mcp.budget import tokens
+from rowen.interfaces.mcp.budget import tokens
 from tests.mcp.conftest import GOATS, HAY, asking, small_library, text_of
 from tests.portals.scripted import page, shows
 

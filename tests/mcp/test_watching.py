@@ -10,8 +10,8 @@ from mcp import MCPError
 from mcp.client.subscriptions import ResourceUpdated
 
 from rowen.errors import StoreUnavailableError
-from rowen.mcp.addresses import item_uri, source_uri
-from rowen.mcp.watching import ChangeWatch
+from rowen.interfaces.mcp.addresses import item_uri, source_uri
+from rowen.interfaces.mcp.watching import ChangeWatch
 from tests.mcp.conftest import HAY, asking, small_library
 
 # A bound against hanging, not a measure of speed.

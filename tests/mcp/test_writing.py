@@ -120,7 +120,7 @@ async def test_facts_are_read_from_a_page_now_and_kept_ones_with_their_history(h
 async def test_a_sync_that_is_refused_after_the_answer_is_one_line_of_the_log(house, site, caplog):
     unheard = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-    caplog.set_level("INFO", "rowen.mcp")
+    caplog.set_level("INFO", "rowen.interfaces.mcp")
     async with house.open() as rowen, asking(rowen, allow_writes=True) as assistant:
         await rowen.add(f"{site.url}/", name="barn")
         for _ in range(2):
@@ -130,7 +130,7 @@ async def test_a_sync_that_is_refused_after_the_answer_is_one_line_of_the_log(ho
                 await asyncio.sleep(0.01)
     gc.collect()
 
-    [line] = [one for one in caplog.records if one.name == "rowen.mcp.tool"]
+    [line] = [one for one in caplog.records if one.name == "rowen.interfaces.mcp.tool"]
     assert "barn" in line.getMessage()
     assert line.exc_info is None
     assert unheard == []

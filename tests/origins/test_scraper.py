@@ -10,14 +10,14 @@ import pytest
 from aiohttp import web
 
 from rowen.errors import CircuitOpenError
-from rowen.fetch.breaker import Breaker, CircuitLimits
 from rowen.jobs.tasks import TASKS, AtWork
 from rowen.model.hashes import canonical_json
+from rowen.net.breaker import Breaker, CircuitLimits
 from tests.cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from tests.conftest import House
-from tests.fetch.world import FakeTime
 from tests.harvest.shop import LAMP, market, stock
 from tests.jobs.conftest import Opened, yard  # noqa: F401 (a fixture)
+from tests.net.world import FakeTime
 from tests.portals.language_model import Model
 from tests.portals.site import Page, Site
 

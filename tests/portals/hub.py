@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from rowen.service.push import Push
+from rowen.operations.push import Push
 from tests.portals.site import Site
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rowen import Rowen, Run, UsageError
-from rowen.service import feeds
+from rowen.operations import feeds
 from tests.conftest import House
 from tests.portals.datajson import DataJsonSite
 from tests.portals.site import Page, Site

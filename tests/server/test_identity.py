@@ -15,8 +15,8 @@ from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OctKey
 
 from rowen.errors import ConfigurationError
+from rowen.operations import Rowen
 from rowen.server.app import assemble
-from rowen.service import Rowen
 from tests.conftest import House
 from tests.server.doors import Door, door
 

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from rowen.operations.rates import Buckets
 from rowen.server.logs import JsonLine
 from rowen.server.requests import place_of
-from rowen.service.rates import Buckets
 from tests.conftest import House
 from tests.server.doors import door
 
@@ -162,7 +162,9 @@ async def test_the_log_is_json_with_the_number_of_the_request_and_without_what_w
 async def test_below_a_base_path_all_addresses_have_it(house: House, path: str) -> None:
     async with door(house, public_url="https://example.org/rowen/") as it:
         for name in ("a", "b"):
-            await it.http.post("/rowen/api/v1/sources", json={"address": f"https://{name}.example", "kind": "web"})
+            await it.http.post(
+                "/rowen/api/v1/sources", json={"address": f"https://{name}.example", "kind": "web"}
+            )
         page = await it.http.get(path, params={"limit": 1})
         rest = await it.http.get(page.links["next"]["url"])
         made = await it.http.post(path, json={"address": "https://c.example", "kind": "web"})

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rowen.service.exports import Exports
+from rowen.operations.exports import Exports
 from tests.conftest import House
 from tests.server.doors import door
 from tests.server.test_serving import served

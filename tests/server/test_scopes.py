@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute, iter_route_contexts
 
-from rowen.api.app import api_of
-from rowen.api.document import OPEN, scope_of
-from rowen.mcp.docs_server import DOCS_SERVER_TOOLS
-from rowen.mcp.tools import TOOLS
+from rowen.interfaces.mcp.docs_server import DOCS_SERVER_TOOLS
+from rowen.interfaces.mcp.tools import TOOLS
+from rowen.interfaces.rest.app import api_of
+from rowen.interfaces.rest.document import OPEN, scope_of
+from rowen.interfaces.web.live import WATCHED
+from rowen.interfaces.web.routing import DEEDS, PAGES, QUESTIONS
+from rowen.interfaces.web.view import Guarded
 from rowen.model.access import Scope
 from rowen.model.scopes import SCOPES, SIGNED
 from rowen.model.scopes import scope_of as scope_of_operations
-from rowen.service import Rowen, _Asked
+from rowen.operations import Rowen, _Asked
 from rowen.settings import Settings
-from rowen.web.live import WATCHED
-from rowen.web.routing import DEEDS, PAGES, QUESTIONS
-from rowen.web.view import Guarded
 from tests.conftest import House
 from tests.server.doors import door
 
@@ -40,7 +40,9 @@ def called_by(function: Callable[..., Any], seen: set[object] | None = None) -> 
             found.add(node.attr)
         elif isinstance(node, ast.Name):
             named = function.__globals__.get(node.id)
-            of_ours = getattr(named, "__module__", "").startswith(("rowen.api", "rowen.web", "rowen.mcp"))
+            of_ours = getattr(named, "__module__", "").startswith(
+                ("rowen.interfaces.rest", "rowen.interfaces.web", "rowen.interfaces.mcp")
+            )
             # A table of functions, such as that of the tabs of a page.
             several = named.values() if isinstance(named, dict) else [named] if of_ours else []
             for one in several:

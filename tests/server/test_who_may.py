@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from rowen.api.document import OPEN
 from rowen.errors import RefusedError
+from rowen.interfaces.rest.document import OPEN
 from rowen.server.serving import serve
 from tests.conftest import House
 from tests.server.doors import Door, door

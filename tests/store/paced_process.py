@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 
-from rowen.fetch.shared_pace import SharedThrottle
+from rowen.net.shared_pace import SharedThrottle
 from rowen.settings import Settings
 from rowen.store.database import Database
 from rowen.store.host_slots import HostSlotTable

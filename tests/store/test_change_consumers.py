@@ -14,9 +14,9 @@ from mcp.shared.subscriptions import ResourceUpdated
 from pyoxigraph import NamedNode, RdfFormat, Store
 
 from rowen import Complete, Fetched, Rowen
+from rowen.interfaces.mcp.addresses import item_uri
+from rowen.interfaces.mcp.watching import ChangeWatch
 from rowen.jobs import deliveries
-from rowen.mcp.addresses import item_uri
-from rowen.mcp.watching import ChangeWatch
 from rowen.publish import event_stream
 from rowen.store import announcements, changes
 from tests.conftest import House

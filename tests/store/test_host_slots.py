@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from rowen.fetch.shared_pace import HostAnswer, HostNews, HostReport, SharedThrottle
+from rowen.net.shared_pace import HostAnswer, HostNews, HostReport, SharedThrottle
 from rowen.store.database import Database
 from rowen.store.host_slots import HostSlotTable, forget_idle
 from tests.cancelling import cancelled_at_each_wait

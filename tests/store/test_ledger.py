@@ -11,8 +11,8 @@ from rowen.enrich import registry
 from rowen.enrich.base import EmbedderTools, Spec
 from rowen.enrich.ledger import charged_to
 from rowen.errors import EmbeddingError
-from rowen.fetch.client import Client
 from rowen.model.ledger import Charge, LedgerEntry, SpentUsd, TokenUsage
+from rowen.net.client import Client
 from rowen.settings import Settings
 from rowen.store.ledger import ProviderLedger, prune
 from tests.conftest import House

@@ -22,7 +22,6 @@ from rowen.connectors.web import visit
 from rowen.content import chunks, readers
 from rowen.enrich.extract import identity, prompt
 from rowen.enrich.llm.base import ModelSpec
-from rowen.fetch.response import Response
 from rowen.harvest import recipes
 from rowen.jobs.websub import callback_hash
 from rowen.model import hashes, twins
@@ -31,8 +30,9 @@ from rowen.model.extraction import data_hash
 from rowen.model.hashes import body_hash, text_hash
 from rowen.model.schema import Schema
 from rowen.model.url import canonical, key
+from rowen.net.response import Response
+from rowen.operations.access import _digest as token_digest
 from rowen.publish.vocabulary import unnamed
-from rowen.service.access import _digest as token_digest
 from rowen.store import hash_versions, notes
 from rowen.store.hash_versions import PASSAGES
 from tests.conftest import House

@@ -9,7 +9,7 @@ from typing import Any
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from rowen.fetch.render import find_chromium
+from rowen.net.render import find_chromium
 
 # WCAG 2.2 at level AA, and what is good practice beyond it. What is in order need not be told, which takes long.
 RULES = {

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from rowen import Rowen
-from rowen.service import watches
-from rowen.web import live
+from rowen.interfaces.web import live
+from rowen.operations import watches
 from tests.conftest import House
 from tests.web.world import served, sites
 

@@ -9,11 +9,11 @@ from urllib.parse import quote
 import click
 import pytest
 
-from rowen.cli.app import app
+from rowen.interfaces.cli.app import app
+from rowen.interfaces.web.pages import upkeep
+from rowen.interfaces.web.routing import DEEDS, PAGES
+from rowen.interfaces.web.view import Guarded
 from rowen.model.access import Scope
-from rowen.web.pages import upkeep
-from rowen.web.routing import DEEDS, PAGES
-from rowen.web.view import Guarded
 from tests.conftest import House
 from tests.portals.site import Site
 from tests.web.world import Answer, addresses, served

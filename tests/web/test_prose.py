@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowen.errors import Hint, action
+from rowen.interfaces.web import charts, words
+from rowen.interfaces.web.addresses import PageAddresses, joined, local, outside
+from rowen.interfaces.web.prose import MOST_HTML, first_part, prose
 from rowen.model.library import Overview
 from rowen.model.run import Run, Status, Tally
-from rowen.web import charts, words
-from rowen.web.addresses import PageAddresses, joined, local, outside
-from rowen.web.prose import MOST_HTML, first_part, prose
 
 BASE = "https://example.org/docs/page"
 ALLOWED = {

@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from rowen import Rowen, web
+from rowen.interfaces.web.routing import PAGES
 from rowen.model.access import Principal, Scope
 from rowen.server.serving import serve
-from rowen.web.routing import PAGES
 from tests.portals.ckan import CkanPortal
 from tests.portals.ldes import LdesSite, Leaf
 from tests.portals.site import Page, Site, html

@@ -19,8 +19,8 @@ from rowen.settings import Settings, load
 
 if TYPE_CHECKING:
     from rowen.connectors.options import Options
-    from rowen.fetch.client import Client
     from rowen.model.announcement import Announcement
+    from rowen.net.client import Client
 
 __all__ = [
     "Confirms",

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rowen.errors import FetchError
-from rowen.fetch.client import Client
-from rowen.fetch.response import Response
+from rowen.net.client import Client
+from rowen.net.response import Response
 
 __all__ = ["Probe"]
 

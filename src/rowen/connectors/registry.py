@@ -13,9 +13,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from rowen.errors import RowenError, UsageError
-from rowen.fetch.credentials import exposed, exposed_in, troubles_with_headers
 from rowen.model.address import Address
 from rowen.model.url import canonical
+from rowen.net.credentials import exposed, exposed_in, troubles_with_headers
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Connector, Options

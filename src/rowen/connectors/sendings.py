@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from rowen.connectors import registry
-from rowen.fetch.credentials import leaves, references
+from rowen.net.credentials import leaves, references
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -13,7 +13,7 @@ from rowen.errors import Hint, action
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
-    from rowen.fetch.client import Client
+    from rowen.net.client import Client
 
 __all__ = ["WAITING", "Embedded", "Embedder", "EmbedderTools", "Limits", "Spec"]
 

@@ -42,8 +42,8 @@ from rowen.errors import (
 from rowen.model.embedding import FetchedModel
 
 if TYPE_CHECKING:
-    from rowen.fetch.client import Client
-    from rowen.fetch.response import Response, Stream
+    from rowen.net.client import Client
+    from rowen.net.response import Response, Stream
     from rowen.settings import Settings
 
 __all__ = ["fetch_model", "fetched_folder", "hub_address", "is_hub_name"]
@@ -85,7 +85,7 @@ class _HubName(NamedTuple):
 
 def hub_address(settings: Settings) -> str:
     """The address of the hub, which only the settings can name."""
-    from rowen.fetch.target import parse
+    from rowen.net.target import parse
 
     if not settings.model_hub:
         raise ConfigurationError(

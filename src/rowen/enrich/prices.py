@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from rowen.fetch.target import parse
 from rowen.model.ledger import Price
+from rowen.net.target import parse
 
 __all__ = ["known_price", "told_price"]
 

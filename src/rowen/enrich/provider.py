@@ -31,16 +31,16 @@ from rowen.errors import (
     StoreError,
     TruncatedError,
 )
-from rowen.fetch.breaker import State
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.politeness import backoff_s
-from rowen.fetch.target import parse
 from rowen.model.ledger import CallResult, Charge, LedgerEntry, Price, TokenUsage
+from rowen.net.breaker import State
+from rowen.net.credentials import Credentials
+from rowen.net.politeness import backoff_s
+from rowen.net.target import parse
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
-    from rowen.fetch.client import Client
-    from rowen.fetch.response import Response
+    from rowen.net.client import Client
+    from rowen.net.response import Response
 
 __all__ = ["Key", "PaidCall", "Provider"]
 

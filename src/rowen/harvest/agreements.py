@@ -14,9 +14,9 @@ from typing import Any
 
 from rowen.connectors.sendings import sendings, steering
 from rowen.errors import Hint, RefusedError, action
-from rowen.fetch.credentials import destinations, references
 from rowen.model.hashes import canonical_json
 from rowen.model.source import Source
+from rowen.net.credentials import destinations, references
 from rowen.settings import Settings
 
 __all__ = ["agree", "agree_again", "is_agreed", "refuse_strange"]

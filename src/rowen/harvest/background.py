@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rowen.enrich import registry
 from rowen.enrich.base import Embedder
 from rowen.errors import BudgetExceededError, ConfigurationError, EmbeddingError, RowenError
-from rowen.fetch.breaker import CircuitLimits
 from rowen.harvest.embedder import Embedders, wanted_spec
 from rowen.model.run import Run
+from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
 from rowen.store import embeddings, runs
 from rowen.store.database import Database

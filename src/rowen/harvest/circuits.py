@@ -15,8 +15,8 @@ from functools import partial
 from uuid import uuid4
 
 from rowen.errors import StoreError
-from rowen.fetch.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.model.circuit import CircuitKind
+from rowen.net.breaker import Breaker, Breakers, CircuitLimits, State
 from rowen.settings import Settings
 from rowen.store import circuits
 from rowen.store.circuits import CircuitKey

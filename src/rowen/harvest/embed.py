@@ -22,8 +22,8 @@ from rowen.errors import (
     StoreError,
     TextsRefusedError,
 )
-from rowen.fetch.breaker import CircuitLimits
 from rowen.harvest.embedder import EmbeddedTexts, Embedders
+from rowen.net.breaker import CircuitLimits
 from rowen.settings import Settings
 from rowen.store import embeddings, reembedding, vector_index, wanted
 from rowen.store.database import Connection, Database, in_our_words

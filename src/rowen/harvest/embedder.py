@@ -27,8 +27,8 @@ from rowen.settings import Settings
 from rowen.store.embeddings import Model
 
 if TYPE_CHECKING:
-    from rowen.fetch.breaker import Breakers, Stats
-    from rowen.fetch.client import Client
+    from rowen.net.breaker import Breakers, Stats
+    from rowen.net.client import Client
 
 __all__ = ["Choice", "EmbeddedTexts", "Embedders", "in_embedding_words", "spec_of", "wanted_spec"]
 
@@ -141,8 +141,8 @@ class Embedders:
 
     async def _opened_client(self) -> Client:
         if self._client is None:
-            from rowen.fetch.client import Client
-            from rowen.fetch.politeness import Throttle
+            from rowen.net.client import Client
+            from rowen.net.politeness import Throttle
 
             # A provider is asked as often as it allows; being polite is for those who did not invite us.
             throttle = Throttle(delay_s=0, concurrency=8, longest_s=self._settings.retry_after_limit_s)

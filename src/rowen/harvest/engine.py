@@ -22,8 +22,6 @@ from rowen.tracing import span
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Meter
-    from rowen.fetch.client import Client
-    from rowen.fetch.politeness import Throttle
     from rowen.harvest.assembly import Assembly
     from rowen.harvest.background import BackgroundEmbedding
     from rowen.harvest.circuits import CircuitReports
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from rowen.harvest.prepare import Workers
     from rowen.harvest.recut import Recut
     from rowen.harvest.run import Harvest, Order
+    from rowen.net.client import Client
+    from rowen.net.politeness import Throttle
     from rowen.store.listener import Listener
 
 __all__ = ["Engine", "Observer", "Work"]
@@ -245,7 +245,7 @@ class Engine:
 
     def client(self, meter: Meter, settings: Settings, *, proxy: str | None = None) -> Client:
         """A client for one piece of work; all keep one pace, with those of other processes, and one set of circuits."""
-        from rowen.fetch.client import Client
+        from rowen.net.client import Client
 
         breakers = self.circuits.breakers("host", settings)
         return Client(settings, meter=meter, throttle=self._shared_pace(), breakers=breakers, proxy=proxy)
@@ -256,7 +256,7 @@ class Engine:
 
     def _shared_pace(self) -> Throttle:
         if self._pace is None:
-            from rowen.fetch.shared_pace import SharedThrottle
+            from rowen.net.shared_pace import SharedThrottle
             from rowen.store.host_slots import HostSlotTable
 
             self._pace = SharedThrottle(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from rowen.enrich.extract.structured import wanted_names
 from rowen.enrich.ledger import Purse, charged_to, paid_from
 from rowen.errors import BusyError, Hint, NotFoundError, action
-from rowen.fetch.breaker import CircuitLimits
 from rowen.harvest.extraction import ExtractionOrder, ExtractionPass, Observe
 from rowen.harvest.page_facts import PageFacts, PageInput, PageReading
 from rowen.harvest.page_source import PageAccess, PageSource
 from rowen.harvest.rule_learning import RuleLearning
 from rowen.model.facts import FactsWanted
 from rowen.model.item import Document
+from rowen.net.breaker import CircuitLimits
 from rowen.store import carried_schemas
 from rowen.store.locks import Lock
 

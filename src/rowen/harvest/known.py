@@ -5,7 +5,6 @@ from typing import Any
 
 from rowen.connectors.base import FailedBefore, Held
 from rowen.errors import Hint, SourceError, action
-from rowen.fetch.target import redact
 from rowen.harvest.recipes import Recipes
 from rowen.harvest.seen import KnownIds
 from rowen.model.announcement import Announcement
@@ -13,6 +12,7 @@ from rowen.model.item import Cursor
 from rowen.model.run import Mode
 from rowen.model.source import Source
 from rowen.model.url import key
+from rowen.net.target import redact
 from rowen.store import announcements, items, notes
 from rowen.store.database import Database
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from rowen.enrich.ledger import Ledger
     from rowen.enrich.llm.base import LanguageModel
-    from rowen.fetch.breaker import Breakers
-    from rowen.fetch.client import Client
+    from rowen.net.breaker import Breakers
+    from rowen.net.client import Client
     from rowen.store.carried_schemas import Carried
 
 __all__ = ["LanguageModels", "facts_wanted"]
@@ -75,8 +75,8 @@ class LanguageModels:
 
     async def _opened_client(self, settings: Settings) -> Client:
         if settings.llm not in self._clients:
-            from rowen.fetch.client import Client
-            from rowen.fetch.politeness import Throttle
+            from rowen.net.client import Client
+            from rowen.net.politeness import Throttle
 
             # A provider is asked as often as it allows, and by as many at a time as the settings say.
             bound = settings.for_source(settings.llm_url or "")

@@ -14,12 +14,12 @@ from rowen.model.item import Raw
 from rowen.model.url import file_url
 
 if TYPE_CHECKING:
-    from rowen.fetch.client import Client
-    from rowen.fetch.response import Response
-    from rowen.fetch.robots import Robots
     from rowen.harvest.engine import Engine
     from rowen.model.address import Address
     from rowen.model.facts import FactsWanted
+    from rowen.net.client import Client
+    from rowen.net.response import Response
+    from rowen.net.robots import Robots
 
 __all__ = ["PageAccess", "PageSource"]
 
@@ -69,7 +69,7 @@ class PageSource:
         return decode(response.body, charset=response.charset, media_type=response.media_type or "text/html", name=url)
 
     async def _got(self, stack: AsyncExitStack, url: str, access: PageAccess) -> Response:
-        from rowen.fetch.robots import Robots
+        from rowen.net.robots import Robots
 
         proxy = None if access.proxy is None else checked_proxy(access.proxy)
         settings = self._engine.settings.for_source(url)
@@ -99,7 +99,7 @@ async def _rendered(
     """The page after its scripts have run; what is no page stays as it is."""
     from dataclasses import replace
 
-    from rowen.fetch.render import LIMIT_S, Browser
+    from rowen.net.render import LIMIT_S, Browser
 
     if (response.media_type or "").lower() not in ("text/html", "application/xhtml+xml"):
         return response
@@ -121,7 +121,7 @@ async def _rendered(
 def checked_proxy(proxy: str) -> str:
     """A proxy that can be asked; its password is never repeated."""
     from rowen.errors import BadUrlError
-    from rowen.fetch.target import parse
+    from rowen.net.target import parse
 
     try:
         parse(proxy)

@@ -15,7 +15,6 @@ from typing import Any
 
 from rowen.connectors.base import Connector, FailedBefore, Meter
 from rowen.errors import ItemError, PortionReadError, RowenError, SourceError
-from rowen.fetch.target import redact
 from rowen.harvest import narrow
 from rowen.harvest.collector import seldom_collecting
 from rowen.harvest.commit import Committer
@@ -49,6 +48,7 @@ from rowen.model.outside import message
 from rowen.model.run import Mode, Run, Status, Tally
 from rowen.model.source import Source
 from rowen.model.url import key as key_of
+from rowen.net.target import redact
 from rowen.settings import Settings
 from rowen.store import gone, items, quarantine, runs, sources, statements, twins, withdrawn
 from rowen.store import held as held_store

@@ -15,16 +15,16 @@ from random import Random
 from typing import Any, TypeAlias
 
 from rowen.errors import FetchError, RowenError
-from rowen.fetch.breaker import Breakers, CircuitLimits
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import resolve
-from rowen.fetch.politeness import Throttle
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import AtWork, JobReleasedError
 from rowen.model.run import Change
 from rowen.model.source import Source
 from rowen.model.webhook import Webhook
+from rowen.net.breaker import Breakers, CircuitLimits
+from rowen.net.client import Client
+from rowen.net.credentials import resolve
+from rowen.net.politeness import Throttle
 from rowen.publish.notices import MOST_IN_A_NOTICE, notice, send
 from rowen.publish.webhook import GIVE_UP, message, verdict, wait_s
 from rowen.store import publications, webhooks

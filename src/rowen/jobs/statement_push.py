@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from random import Random
 
 from rowen.errors import BusyError, ExportError, Hint, RefusedError, RowenError, StoreError, action
-from rowen.fetch.breaker import Breakers, CircuitLimits
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.politeness import Throttle
-from rowen.fetch.target import redact
 from rowen.harvest import agreements
 from rowen.harvest.engine import Engine
 from rowen.jobs.tasks import AtWork
 from rowen.model.source import Source
 from rowen.model.statements import StatementChange, StatementReport, StatementTarget
+from rowen.net.breaker import Breakers, CircuitLimits
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.politeness import Throttle
+from rowen.net.target import redact
 from rowen.publish.statements import SparqlUpdate, updates
 from rowen.publish.webhook import GIVE_UP, wait_s
 from rowen.store import changes, statement_targets, statements

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from rowen.errors import ConfigurationError, NotFoundError, SourceError, UsageError
-from rowen.fetch.credentials import resolve
-from rowen.fetch.target import redact
 from rowen.formats.feeds import FeedLink, header_links, link_tags
 from rowen.harvest.engine import Engine
 from rowen.model.hashes import Hash
@@ -26,13 +24,15 @@ from rowen.model.push import Subscription
 from rowen.model.signatures import derived
 from rowen.model.source import Source
 from rowen.model.url import joined
+from rowen.net.credentials import resolve
+from rowen.net.target import redact
 from rowen.settings import Settings
 from rowen.store import push, queue, sources
 from rowen.store.database import Connection
 
 if TYPE_CHECKING:
-    from rowen.fetch.client import Client
-    from rowen.fetch.response import Response
+    from rowen.net.client import Client
+    from rowen.net.response import Response
 
 __all__ = [
     "Topic",

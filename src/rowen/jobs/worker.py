@@ -20,7 +20,6 @@ from random import Random
 from procrastinate.manager import JobManager
 
 from rowen.errors import RowenError, StoreError
-from rowen.fetch.politeness import backoff_s
 from rowen.harvest.engine import Engine
 from rowen.jobs import schedule
 from rowen.jobs.limits import GRACE_S, LOOK_S, BlockedLoop, Watch
@@ -28,6 +27,7 @@ from rowen.jobs.policy import Again, JobTrouble, again
 from rowen.jobs.tasks import TASKS, AtWork, JobCancelledError, JobReleasedError, JobTroubledError, Task
 from rowen.jobs.ticks import tick, tidy
 from rowen.model.job import SIDE_PLACES, JobEnd, JobState
+from rowen.net.politeness import backoff_s
 from rowen.store import queue
 from rowen.store.database import Connection, in_our_words
 from rowen.store.queue import Ending, JobClaim

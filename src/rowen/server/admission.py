@@ -9,12 +9,14 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as Asked
 
-from rowen.api.access import Requirement
-from rowen.api.document import OPEN
-from rowen.api.problems import response_of
 from rowen.errors import RefusedError, RowenError, UnauthenticatedError, UsageError
 from rowen.hints import Hint, action
+from rowen.interfaces.rest.access import Requirement
+from rowen.interfaces.rest.document import OPEN
+from rowen.interfaces.rest.problems import response_of
 from rowen.model.access import Principal, Scope
+from rowen.operations import Rowen
+from rowen.operations.rates import Buckets
 from rowen.server.problem_pages import wants_page
 from rowen.server.requests import (
     SAFE,
@@ -29,8 +31,6 @@ from rowen.server.requests import (
     path_of,
     place_of,
 )
-from rowen.service import Rowen
-from rowen.service.rates import Buckets
 
 __all__ = ["LOCAL", "SESSION", "Admission", "caller_of"]
 

@@ -11,9 +11,10 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from rowen import web
-from rowen.api.app import api_of
 from rowen.errors import StoreError
+from rowen.interfaces import web
+from rowen.interfaces.rest.app import api_of
+from rowen.operations import Rowen
 from rowen.server.admission import Admission
 from rowen.server.assistants import Assistants
 from rowen.server.base_path import BasePath
@@ -24,7 +25,6 @@ from rowen.server.login import login_routes
 from rowen.server.problem_pages import ProblemPages
 from rowen.server.repeats import Repeats
 from rowen.server.streams import Streams
-from rowen.service import Rowen
 
 __all__ = ["Doors", "assemble"]
 

@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import BaseRoute, Route
 
-from rowen import mcp
-from rowen.mcp.http import McpApp
-from rowen.service import Rowen
+from rowen.interfaces import mcp
+from rowen.interfaces.mcp.http import McpApp
+from rowen.operations import Rowen
 
 __all__ = ["Assistants"]
 

@@ -7,11 +7,11 @@ import time
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rowen.api.document import OPEN
 from rowen.errors import StoreError
+from rowen.interfaces.rest.document import OPEN
 from rowen.model.access import Principal
+from rowen.operations import Rowen
 from rowen.server.requests import REQUEST_ID, SAFE, client_of, path_of
-from rowen.service import Rowen
 from rowen.tracing import span
 
 __all__ = ["Journal"]

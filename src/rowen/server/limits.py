@@ -4,8 +4,8 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rowen.api.problems import response_of
 from rowen.errors import RequestTooLargeError, RowenError, UsageError
+from rowen.interfaces.rest.problems import response_of
 from rowen.server.requests import SAFE, headers_of
 
 __all__ = ["BODY_S", "BodyLimit"]

@@ -9,10 +9,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rowen.model.access import NewSession
+from rowen.operations import Rowen
+from rowen.operations.rates import Buckets
 from rowen.server.admission import SESSION, allowed_next
 from rowen.server.requests import cookie_name, place_of
-from rowen.service import Rowen
-from rowen.service.rates import Buckets
 
 __all__ = ["login_routes"]
 

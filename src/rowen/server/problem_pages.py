@@ -3,8 +3,8 @@
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rowen import web
-from rowen.api.problems import MEDIA_TYPE_PROBLEM
+from rowen.interfaces import web
+from rowen.interfaces.rest.problems import MEDIA_TYPE_PROBLEM
 from rowen.server.requests import headers_of, path_of
 
 __all__ = ["ProblemPages", "wants_page"]

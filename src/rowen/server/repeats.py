@@ -5,11 +5,11 @@ from hashlib import sha256
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rowen.api.problems import response_of
 from rowen.errors import RowenError
+from rowen.interfaces.rest.problems import response_of
 from rowen.model.access import Principal, RepeatedAnswer
+from rowen.operations import Rowen
 from rowen.server.requests import headers_of, path_of
-from rowen.service import Rowen
 
 __all__ = ["Repeats"]
 

@@ -10,10 +10,10 @@ import uvicorn
 from rowen.concurrency import end
 from rowen.errors import ConfigurationError, RefusedError, StoreUnavailableError
 from rowen.hints import Hint, action
+from rowen.operations import Rowen
 from rowen.server.app import assemble
 from rowen.server.connections import ACCEPTED_AT_ONCE, OpenConnections, raise_file_limit
 from rowen.server.requests import is_loopback
-from rowen.service import Rowen
 from rowen.store.database import Patience
 
 __all__ = ["HttpServer", "serve"]

@@ -7,12 +7,12 @@ from typing import NoReturn
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rowen.api.problems import response_of
 from rowen.errors import OverloadedError, StoreError, TooManyRequestsError
+from rowen.interfaces.rest.problems import response_of
 from rowen.model.access import Credential
+from rowen.operations import Rowen
 from rowen.server.admission import caller_of
 from rowen.server.requests import headers_of
-from rowen.service import Rowen
 
 __all__ = ["Streams"]
 

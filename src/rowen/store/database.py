@@ -29,7 +29,7 @@ from rowen.errors import (
     StoreUnfitError,
     action,
 )
-from rowen.fetch.politeness import backoff_s
+from rowen.net.politeness import backoff_s
 from rowen.settings import Settings
 from rowen.store.embedded import EmbeddedServer
 from rowen.store.locks import Lock, release_at_end, try_session

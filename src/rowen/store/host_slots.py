@@ -7,7 +7,7 @@ under the lock of one row and by one clock.
 from collections.abc import Sequence
 from secrets import randbits
 
-from rowen.fetch.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
+from rowen.net.shared_pace import LEASE_S, HostAnswer, HostNews, HostReport
 from rowen.store.database import Connection, Database
 from rowen.store.rows import all_rows, one
 

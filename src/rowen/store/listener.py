@@ -14,8 +14,8 @@ from random import Random
 from typing import NamedTuple
 
 from rowen.errors import StoreError, StoreUnavailableError
-from rowen.fetch.politeness import backoff_s
 from rowen.model.run import Change
+from rowen.net.politeness import backoff_s
 from rowen.store import changes
 from rowen.store.database import Database, in_our_words
 

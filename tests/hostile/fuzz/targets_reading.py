@@ -16,16 +16,16 @@ from rowen.connectors.oai.answer import read as read_oai
 from rowen.connectors.web.hints import recommended
 from rowen.connectors.web.sitemap import read_entries
 from rowen.errors import RowenError
-from rowen.fetch.media import media_type, sniff
-from rowen.fetch.response import Response
-from rowen.fetch.robots import read_rules
-from rowen.fetch.target import join, parse, redact
 from rowen.formats.charset import XmlDecoder, declared
 from rowen.formats.json_records import Splitter
 from rowen.formats.rdf.syntax import RdfBody, format_of, read_graph
 from rowen.formats.xml import Reader, plain_tree, read_xml
 from rowen.formats.xml_records import cut_up
 from rowen.model.url import canonical, key
+from rowen.net.media import media_type, sniff
+from rowen.net.response import Response
+from rowen.net.robots import read_rules
+from rowen.net.target import join, parse, redact
 from tests.hostile.fuzz.harness import target
 
 _JSON = (

@@ -7,14 +7,14 @@ from rowen.connectors.announced.options import AnnouncedOptions
 from rowen.connectors.base import Held, Tools
 from rowen.connectors.profile import statement_profile
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response
-from rowen.fetch.robots import Robots
-from rowen.fetch.target import redact
 from rowen.model.hashes import body_hash
 from rowen.model.item import Document, Failed, Fetched, Gone, Observation, Raw, Skipped, Unchanged, Validators
 from rowen.model.statements import RDFA
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response
+from rowen.net.robots import Robots
+from rowen.net.target import redact
 
 __all__ = ["DocumentVisitor", "Visited"]
 

@@ -10,7 +10,7 @@ from rowen.connectors.catalog.connector import SingleRecords
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

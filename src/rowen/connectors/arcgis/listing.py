@@ -16,10 +16,10 @@ from rowen.connectors.catalog.portal_client import MOST_UNREAD, PortalClient, To
 from rowen.connectors.catalog.rows import one_by_one, row_of
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.model.item import Failed
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["ArcGisListing"]
 

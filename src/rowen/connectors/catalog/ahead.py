@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rowen.concurrency import end
 from rowen.errors import FetchError
-from rowen.fetch.response import Response
+from rowen.net.response import Response
 
 __all__ = ["Ahead", "PageRequest"]
 

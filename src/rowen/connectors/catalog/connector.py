@@ -8,8 +8,8 @@ from rowen.connectors.base import Known, Tools
 from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.records import records
 from rowen.connectors.catalog.refresh import Refresh
-from rowen.fetch.client import Client
 from rowen.model.item import Observation
+from rowen.net.client import Client
 
 __all__ = ["CatalogConnector", "SingleRecords"]
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rowen.connectors.catalog.landing_pages import check_template
 from rowen.connectors.plain_options import PlainOptions, option
 from rowen.errors import BadUrlError
-from rowen.fetch.target import parse
+from rowen.net.target import parse
 
 __all__ = ["CatalogOptions", "DocumentOptions", "web_url"]
 

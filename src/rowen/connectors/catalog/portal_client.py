@@ -10,12 +10,12 @@ from rowen.connectors.catalog.listing import Tokens
 from rowen.connectors.catalog.options import CatalogOptions
 from rowen.connectors.catalog.pages import FIRST_LIMIT_S, LEAST_ROWS, PageSize
 from rowen.errors import BodyTooLargeError, FetchError, FetchTimeoutError, SourceError, SourceGoneError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response, Stream
-from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.model.dates import http_date
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response, Stream
+from rowen.net.target import redact
 
 __all__ = ["MOST_UNREAD", "PortalClient", "SourceBusyError", "SourceRefusedError", "TooMuchError"]
 

@@ -9,7 +9,7 @@ from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.ckan.address import CkanAddress, CkanOptions, accept, recognise
 from rowen.connectors.ckan.listing import CkanListing
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

@@ -25,12 +25,12 @@ from rowen.connectors.ckan.lists import PackageLists, Unshown, is_disabled
 from rowen.connectors.ckan.record import dataset_of, steady
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import Hash
 from rowen.model.item import Failed, Gone
 from rowen.model.url import address, quoted
+from rowen.net.response import Response
 
 __all__ = ["CkanListing"]
 

@@ -23,10 +23,10 @@ from rowen.connectors.catalog.portal_client import (
     TooMuchError,
 )
 from rowen.errors import BodyTooLargeError, FetchError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.url import quoted
+from rowen.net.response import Response
 
 __all__ = ["ListPage", "PackageLists", "Unshown", "is_disabled"]
 

@@ -11,8 +11,8 @@ from rowen.connectors.csw.address import CswOptions, accept, capabilities_url, r
 from rowen.connectors.csw.capabilities import is_capabilities
 from rowen.connectors.csw.listing import Catalogue
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
 from rowen.model.item import Observation
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import Element, FoundElement, Reader, local, read_in_steps, said
 from rowen.formats.xml_records import CutRecord, cut_up
+from rowen.net.response import Response
 
 __all__ = ["CswAnswer", "CswRefusalError", "read", "read_one"]
 

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from rowen.connectors.csw import dcat
 from rowen.connectors.csw.address import Profile
 from rowen.connectors.csw.question import CswDialect
-from rowen.fetch.response import Response
 from rowen.formats.xml import Element, Reader, local, read_xml, said
+from rowen.net.response import Response
 
 __all__ = ["Capabilities", "is_capabilities"]
 

@@ -13,8 +13,8 @@ from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.catalog.options import web_url
 from rowen.connectors.datajson.listing import DataJsonListing, DataJsonOptions
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
-from rowen.fetch.target import parse
+from rowen.net.client import Client
+from rowen.net.target import parse
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

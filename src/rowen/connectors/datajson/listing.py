@@ -26,9 +26,6 @@ from rowen.connectors.datajson.spool import PutAside, Spool
 from rowen.connectors.plain_options import option
 from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response, Stream, next_link
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import MOST_RECORD_BYTES, Cut, Splitter
@@ -36,6 +33,9 @@ from rowen.model.hashes import Hash, body_hash, unmarked
 from rowen.model.item import Failed, Fetched, Unchanged, Validators
 from rowen.model.outside import attempt
 from rowen.model.url import address, joined
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response, Stream, next_link
 
 __all__ = ["DataJsonListing", "DataJsonOptions"]
 

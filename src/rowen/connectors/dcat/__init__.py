@@ -11,8 +11,8 @@ from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.dcat.address import DcatOptions, accept, is_catalog, linked, recognise
 from rowen.connectors.dcat.listing import RdfListing
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
 from rowen.formats.rdf.syntax import ACCEPT
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

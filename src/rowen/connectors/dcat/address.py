@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Literal
 
 from rowen.connectors.catalog.options import CatalogOptions, web_url
 from rowen.connectors.plain_options import option
-from rowen.fetch.response import Response
 from rowen.model.url import joined
+from rowen.net.response import Response
 
 __all__ = ["DcatOptions", "accept", "is_catalog", "linked", "recognise"]
 

@@ -4,9 +4,9 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from rowen.fetch.response import Response, next_link
 from rowen.formats.rdf.graph import Graph, Iri, Literal, Node
 from rowen.model.url import joined
+from rowen.net.response import Response, next_link
 
 __all__ = ["Paging", "paging_of", "with_parameters"]
 

@@ -19,10 +19,10 @@ from rowen.connectors.dcat.joining import Joining, RecordPart
 from rowen.connectors.dcat.reading import Contents, row_of, unread
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, ItemError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.rdf.syntax import ACCEPT, Packed, read_packed, unpacked
 from rowen.model.item import Document, Failed, Fetched
+from rowen.net.response import Response
 
 __all__ = ["RdfListing"]
 

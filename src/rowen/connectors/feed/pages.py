@@ -6,10 +6,10 @@ from rowen.connectors.base import Tools
 from rowen.connectors.feed.entry import FeedEntry
 from rowen.connectors.feed.options import FeedOptions
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError
-from rowen.fetch.client import Client
-from rowen.fetch.robots import Robots
-from rowen.fetch.target import redact
 from rowen.model.item import Failed, Fetched, Raw, Skipped, Validators
+from rowen.net.client import Client
+from rowen.net.robots import Robots
+from rowen.net.target import redact
 
 __all__ = ["LinkedPages"]
 

@@ -13,11 +13,11 @@ from rowen.connectors.feed.options import FeedOptions
 from rowen.connectors.feed.pages import LinkedPages
 from rowen.connectors.feed.xml_feed import read_xml_feed
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.model.item import Checkpoint, Complete, Fetched, Gone, Incomplete, Observation, Skipped, Unchanged
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["FeedWalk"]
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.sessions import USER_AGENT
+from rowen.net.sessions import USER_AGENT
 from rowen.programs import NEUTRAL_FOLDER, end, environment, find, start
 
 __all__ = ["MOST_MIRROR_BYTES", "Program", "folder_bytes"]

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from rowen.errors import BadUrlError, ConnectError, UsageError
-from rowen.fetch.credentials import resolve
-from rowen.fetch.guard import AddressGuard, address_refused, plain_name, refusal
 from rowen.model.address import Address
 from rowen.model.url import file_url
+from rowen.net.credentials import resolve
+from rowen.net.guard import AddressGuard, address_refused, plain_name, refusal
 from rowen.settings import Settings
 
 __all__ = ["Remote", "configuration", "recognise"]

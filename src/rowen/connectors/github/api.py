@@ -8,12 +8,12 @@ from typing import Any
 from rowen.connectors.github.address import RepositoryAddress
 from rowen.connectors.github.options import GitHubOptions
 from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.formats.json import read_json
 from rowen.model.url import segment
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["RAW", "SHA", "GitHubApi", "RateLimitedError", "decoded"]
 

@@ -14,9 +14,9 @@ from rowen.connectors.github.api import AT_ONCE, RAW, SHA, GitHubApi, RateLimite
 from rowen.connectors.github.options import GitHubOptions
 from rowen.connectors.github.trees import Trees
 from rowen.errors import BodyTooLargeError, CircuitOpenError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
 from rowen.model.item import Checkpoint, Failed, Incomplete, Observation, Skipped
 from rowen.model.url import segment
+from rowen.net.response import Response
 
 __all__ = ["RepositoryFiles"]
 

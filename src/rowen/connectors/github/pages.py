@@ -12,9 +12,9 @@ from rowen.connectors.github.api import GitHubApi, decoded
 from rowen.connectors.github.rows import ApiRows, number_of, read_rows
 from rowen.connectors.remembered import remembered
 from rowen.errors import SourceError
-from rowen.fetch.response import Response
 from rowen.model.item import Checkpoint, Document, Fetched, Incomplete, Observation, Unchanged
 from rowen.model.url import SEGMENT, quoted
+from rowen.net.response import Response
 
 __all__ = ["MOST_PAGES", "Pages", "issues", "releases"]
 

@@ -8,11 +8,11 @@ from rowen.connectors.base import Tools
 from rowen.connectors.ldes.options import LdesOptions
 from rowen.connectors.ldes.page import StreamBody, contexts_of
 from rowen.errors import FetchError, SourceError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response
-from rowen.fetch.target import join, parse, redact
 from rowen.formats.json import read_json
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response
+from rowen.net.target import join, parse, redact
 
 __all__ = ["StreamClient", "body_of"]
 

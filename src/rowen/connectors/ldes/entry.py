@@ -14,8 +14,8 @@ from rowen.connectors.ldes.shapes import Topology
 from rowen.connectors.ldes.stream import EventStream
 from rowen.connectors.opening import read_regular
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["Entered", "enter", "shape_in_file"]
 

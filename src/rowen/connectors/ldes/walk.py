@@ -25,10 +25,10 @@ from rowen.connectors.ldes.times import microseconds, moment_of
 from rowen.connectors.ldes.versions import Versions
 from rowen.connectors.unread import is_unread, unread_url
 from rowen.errors import FetchError, ItemError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.model.dates import in_utc
 from rowen.model.item import Checkpoint, Complete, Failed, Gone, Incomplete, NoteName, Observation
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["LdesWalk"]
 

@@ -12,8 +12,8 @@ from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.oai.address import OaiOptions, accept, ask, recognise
 from rowen.connectors.oai.listing import Repository
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
 from rowen.model.item import Observation
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from rowen.connectors.catalog.dates import moment
 from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.response import Response, Stream
 from rowen.formats.charset import XmlDecoder
 from rowen.formats.errors import UnreadableError
 from rowen.formats.xml import (
@@ -27,6 +26,7 @@ from rowen.formats.xml import (
     spaced,
 )
 from rowen.formats.xml_records import CutRecord, cut_text, cut_up
+from rowen.net.response import Response, Stream
 
 __all__ = [
     "BadTokenError",

@@ -9,7 +9,7 @@ from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataSoftOptions, accept, is_root, recognise
 from rowen.connectors.opendatasoft.listing import OpenDataSoftListing
 from rowen.connectors.probe import Probe
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

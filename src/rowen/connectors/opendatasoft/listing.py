@@ -15,11 +15,11 @@ from rowen.connectors.opendatasoft.address import OpenDataSoftAddress, OpenDataS
 from rowen.connectors.opendatasoft.record import dataset_of, identifier_of, metas_of, steady, unwrapped
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError, SourceGoneError
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.item import Failed
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["OpenDataSoftListing"]
 

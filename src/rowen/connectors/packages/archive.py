@@ -11,9 +11,9 @@ from typing import BinaryIO, NamedTuple
 from rowen.connectors.base import Parse
 from rowen.connectors.files.headers import MemberHeader
 from rowen.errors import BodyTooLargeError, FetchError, ItemError, SourceError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.target import redact
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.target import redact
 
 __all__ = ["File", "PackageFiles", "download", "unpacked"]
 

@@ -7,12 +7,12 @@ from rowen.connectors.packages.address import PackageAddress
 from rowen.connectors.packages.memory import PackageCursor
 from rowen.connectors.packages.release import Offer, Release, plain_text, table
 from rowen.errors import SourceError, SourceGoneError, UsageError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.model.hashes import body_hash
 from rowen.model.version import VersionSpec
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["FoundRelease", "Index", "Lookup"]
 

@@ -16,11 +16,11 @@ from rowen.connectors.packages.options import PackageOptions
 from rowen.connectors.packages.release import Release, page
 from rowen.connectors.packages.sites import DocsSite, settle
 from rowen.errors import ItemError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.target import parse
 from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Raw, Unchanged
 from rowen.model.media import media_type_of
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.target import parse
 
 __all__ = ["Package"]
 

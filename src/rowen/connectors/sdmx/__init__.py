@@ -9,7 +9,7 @@ from rowen.connectors.catalog.listing import Listing
 from rowen.connectors.probe import Probe
 from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions, accept, is_sdmx, recognise
 from rowen.connectors.sdmx.listing import Dataflows
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

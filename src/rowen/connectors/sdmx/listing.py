@@ -10,9 +10,6 @@ from rowen.connectors.sdmx.address import SdmxAddress, SdmxOptions
 from rowen.connectors.sdmx.record import Flow, dataset_of, flow_of_json, flow_of_tree
 from rowen.connectors.unread import unread_url
 from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response, Stream
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.formats.json_records import Cut, Splitter
@@ -21,6 +18,9 @@ from rowen.model.hashes import Hash, body_hash, canonical_json
 from rowen.model.item import Failed, Fetched, Validators
 from rowen.model.outside import attempt
 from rowen.model.url import address
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response, Stream
 
 __all__ = ["Dataflows"]
 

@@ -9,7 +9,7 @@ from rowen.connectors.catalog.portal_client import PortalClient
 from rowen.connectors.probe import Probe
 from rowen.connectors.socrata.address import SocrataOptions, accept, domain_of, recognise
 from rowen.connectors.socrata.listing import SocrataListing
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

@@ -17,10 +17,10 @@ from rowen.connectors.socrata.address import SocrataOptions, domain_of, identifi
 from rowen.connectors.socrata.record import dataset_of, identifier_of, modified_of, steady
 from rowen.connectors.unread import unread_url
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
-from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
 from rowen.model.item import Failed
+from rowen.net.target import redact
 
 __all__ = ["SocrataListing"]
 

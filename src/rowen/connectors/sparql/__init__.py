@@ -13,7 +13,7 @@ from rowen.connectors.probe import Probe
 from rowen.connectors.sparql.catalogues import asked_of, page_of
 from rowen.connectors.sparql.endpoint import FORM, RESULTS, Endpoint
 from rowen.connectors.sparql.listing import Identified, SparqlOptions
-from rowen.fetch.client import Client
+from rowen.net.client import Client
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

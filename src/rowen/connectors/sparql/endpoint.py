@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from rowen.connectors.catalog.portal_client import PortalClient
-from rowen.fetch.response import Response
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import read_json
 from rowen.formats.rdf.graph import Blank, Iri, Literal, Term, short
+from rowen.net.response import Response
 
 __all__ = ["FORM", "RESULTS", "Endpoint", "Rows", "read_rows"]
 

@@ -12,10 +12,10 @@ from rowen.connectors.stac.address import StacOptions, accept, is_stac, listing_
 from rowen.connectors.stac.listing import Collections
 from rowen.connectors.stac.tree import Tree, kind_of
 from rowen.errors import SourceError
-from rowen.fetch.client import Client
-from rowen.fetch.response import Response
 from rowen.formats.json import read_json
 from rowen.model.item import Observation
+from rowen.net.client import Client
+from rowen.net.response import Response
 
 if TYPE_CHECKING:
     from rowen.connectors.base import Options

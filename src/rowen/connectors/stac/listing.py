@@ -14,12 +14,12 @@ from rowen.connectors.catalog.rows import one_by_one, unread
 from rowen.connectors.stac.address import StacOptions, item_url
 from rowen.connectors.stac.record import asset_names, dataset_of, joined, links_of
 from rowen.errors import BodyTooLargeError, FetchTimeoutError, SourceError
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.formats.errors import UnreadableError
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
 from rowen.model.item import Failed
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["Collections"]
 

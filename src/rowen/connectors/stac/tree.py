@@ -18,14 +18,14 @@ from rowen.connectors.remembered import remembered
 from rowen.connectors.stac.address import StacOptions
 from rowen.connectors.stac.record import dataset_of, joined, links_of
 from rowen.errors import SourceError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response
-from rowen.fetch.target import redact
 from rowen.formats.json import payload_of, read_json
 from rowen.model.hashes import body_hash
 from rowen.model.item import Checkpoint, Complete, Failed, Fetched, Incomplete, Observation, Unchanged, Validators
 from rowen.model.outside import attempt, header
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response
+from rowen.net.target import redact
 
 __all__ = ["Tree", "kind_of"]
 

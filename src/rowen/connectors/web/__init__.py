@@ -15,13 +15,13 @@ from rowen.connectors.web.render import Renderer
 from rowen.connectors.web.scope import SiteScope
 from rowen.connectors.web.visit import Visitor
 from rowen.errors import SourceError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.robots import Robots, RobotsRules
 from rowen.model.address import Address
 from rowen.model.dates import http_date
 from rowen.model.item import Checkpoint, Complete, Incomplete, Observation, Skipped
 from rowen.model.url import canonical
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.robots import Robots, RobotsRules
 
 __all__ = ["Web"]
 

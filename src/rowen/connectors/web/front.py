@@ -9,9 +9,9 @@ from rowen.connectors.web.interstitial import LEAST, PERHAPS, PageMark, mark_of
 from rowen.connectors.web.memory import SiteCursor
 from rowen.connectors.web.study import MOST_HOPS, Ask
 from rowen.connectors.web.visit import Answer, FetchedPage, Moved, Same
-from rowen.fetch.target import redact
 from rowen.model.hashes import Hash
 from rowen.model.url import canonical
+from rowen.net.target import redact
 
 __all__ = ["Front", "hides"]
 

@@ -11,11 +11,11 @@ from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.scope import SiteScope
 from rowen.connectors.web.sitemap import MOST_BYTES, SitemapEntry, read_entries, sitemap_entries
 from rowen.errors import CircuitOpenError, FetchError, ItemError
-from rowen.fetch.client import Client
-from rowen.fetch.response import Response
-from rowen.fetch.robots import RobotsRules
-from rowen.fetch.target import join, parse
 from rowen.model.url import canonical
+from rowen.net.client import Client
+from rowen.net.response import Response
+from rowen.net.robots import RobotsRules
+from rowen.net.target import join, parse
 
 __all__ = ["Hints", "gather", "recommended"]
 

@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from rowen.connectors.base import Held
-from rowen.fetch.target import redact
 from rowen.model.hashes import Hash, content_hash
 from rowen.model.item import Document
+from rowen.net.target import redact
 
 __all__ = ["LEAST", "PERHAPS", "Interstitials", "Member", "PageMark", "mark_of"]
 

@@ -29,9 +29,9 @@ from rowen.connectors.web.visit import (
     told,
 )
 from rowen.errors import SourceError, SourceGoneError
-from rowen.fetch.robots import Robots
 from rowen.model.item import Document, Fetched, Gone, Observation, Skipped, Unchanged
 from rowen.model.url import canonical
+from rowen.net.robots import Robots
 
 __all__ = ["PageLook"]
 

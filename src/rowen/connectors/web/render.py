@@ -12,13 +12,13 @@ from typing import Self
 
 from rowen.connectors.base import Tools
 from rowen.connectors.web.options import WebOptions
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.render import Browser
-from rowen.fetch.response import Response
-from rowen.fetch.robots import Robots
 from rowen.model.hashes import Hash, body_hash, canonical_json
 from rowen.model.item import Document, Raw
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.render import Browser
+from rowen.net.response import Response
+from rowen.net.robots import Robots
 
 __all__ = ["Renderer", "rendered_hash"]
 

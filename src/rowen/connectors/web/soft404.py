@@ -7,8 +7,8 @@ from difflib import SequenceMatcher
 from hashlib import sha256
 
 from rowen.concurrency import end
-from rowen.fetch.target import parse
 from rowen.model.item import Document
+from rowen.net.target import parse
 
 __all__ = ["SoftMissing"]
 

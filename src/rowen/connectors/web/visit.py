@@ -13,16 +13,16 @@ from rowen.connectors.web.options import WebOptions
 from rowen.connectors.web.render import Renderer, rendered_hash
 from rowen.connectors.web.soft404 import SoftMissing
 from rowen.errors import BodyTooLargeError, CircuitOpenError, FetchError, ItemError, RowenError
-from rowen.fetch.client import Client
-from rowen.fetch.credentials import Credentials
-from rowen.fetch.response import Response
-from rowen.fetch.robots import PRODUCT, Robots
-from rowen.fetch.target import join, parse, redact
 from rowen.model.hashes import Hash, body_hash
 from rowen.model.item import Document, Failed, Observation, Raw, Skipped, Validators
 from rowen.model.media import can_be_read, media_type_of
 from rowen.model.outside import UNREADABLE
 from rowen.model.statements import RDFA
+from rowen.net.client import Client
+from rowen.net.credentials import Credentials
+from rowen.net.response import Response
+from rowen.net.robots import PRODUCT, Robots
+from rowen.net.target import join, parse, redact
 
 __all__ = [
     "NOT_FOLLOWED",

@@ -19,8 +19,8 @@ from rowen.errors import (
     ProviderRefusedError,
     TextsRefusedError,
 )
-from rowen.fetch.target import parse, redact
 from rowen.model.ledger import Price, TokenUsage
+from rowen.net.target import parse, redact
 from rowen.settings import Settings
 
 __all__ = ["RemoteModel", "base_url", "embedder_key", "embedder_price", "guessed_tokens"]

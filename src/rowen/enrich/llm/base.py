@@ -14,7 +14,7 @@ from rowen.model.ledger import Price, TokenUsage
 from rowen.settings import Settings
 
 if TYPE_CHECKING:
-    from rowen.fetch.client import Client
+    from rowen.net.client import Client
 
 __all__ = ["Finish", "LanguageModel", "Message", "ModelQuestion", "ModelReply", "ModelSpec", "ModelTools", "Role"]
 

@@ -7,9 +7,9 @@ from rowen.enrich.llm.base import ModelQuestion, ModelReply, ModelSpec, ModelToo
 from rowen.enrich.llm.remote import RemoteLanguageModel, with_schema
 from rowen.enrich.schemas.derivation import lenient, strict
 from rowen.errors import ConfigurationError
-from rowen.fetch.target import redact
 from rowen.model.ledger import TokenUsage
 from rowen.model.numbers import tokens
+from rowen.net.target import redact
 
 __all__ = ["OpenAIChat"]
 

@@ -1,5 +1,0 @@
-"""The terminal door: stdout is data, stderr is talk. Command bodies are imported when they are called."""
-
-from rowen.cli.app import main
-
-__all__ = ["main"]

@@ -1,0 +1,1 @@
+"""The interfaces: command line, REST, web pages and tools for assistants."""

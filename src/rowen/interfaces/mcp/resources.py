@@ -1,0 +1,91 @@
+"""Resources: sources, items and differences, to be read and watched, each with how long it may be kept."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import mcp_types as types
+
+from rowen.interfaces.mcp.addresses import SOURCES, TEMPLATES, ResourceAddress, source_uri
+from rowen.interfaces.mcp.budget import MOST_TOKENS
+from rowen.interfaces.mcp.tool import ToolAnswer, ToolCall
+from rowen.interfaces.mcp.tools.changing import GetDiffArguments, compared
+from rowen.interfaces.mcp.tools.finding import FetchArguments, fetched
+from rowen.interfaces.mcp.tools.listing import ListSourcesArguments, held_source, listed, source_line
+from rowen.interfaces.mcp.words import next_look
+from rowen.model.wording import count
+
+if TYPE_CHECKING:
+    from rowen.model.source import Source
+
+__all__ = ["lasts_ms", "list_resources", "list_templates", "read_resource"]
+
+MARKDOWN = "text/markdown"
+# A page of a list that a person scrolls through.
+_PAGE = 100
+# Without a plan somebody may sync at any time; at an hour, a client would miss that for as long.
+_UNPLANNED_MS = 60_000
+# A source may be synced by hand before its time: a day is the longest that anybody should rely on a plan.
+_LONGEST_MS = 86_400_000
+
+
+async def list_resources(call: ToolCall, cursor: str | None) -> types.ListResourcesResult:
+    """All sources; items are too many to be listed, and found by search."""
+    page = await call.rowen.sources(limit=_PAGE, after=cursor)
+    listed = [_resource(source) for source in page]
+    if cursor is None:
+        everything = "How all sources are doing."
+        listed.insert(
+            0, types.Resource(uri=SOURCES, name="sources", title="Sources", description=everything, mime_type=MARKDOWN)
+        )
+    return types.ListResourcesResult(resources=listed, next_cursor=page.next, ttl_ms=_UNPLANNED_MS)
+
+
+def _resource(source: Source) -> types.Resource:
+    told = f"{source.kind}, {count(source.items, 'item')}, {source.url}"
+    return types.Resource(
+        uri=source_uri(source.name), name=source.name, description=told, mime_type=MARKDOWN, size=None
+    )
+
+
+def list_templates() -> types.ListResourceTemplatesResult:
+    """How items and differences are addressed."""
+    made = [
+        types.ResourceTemplate(uri_template=template, name=name, description=words, mime_type=MARKDOWN)
+        for template, (name, words) in TEMPLATES.items()
+    ]
+    return types.ListResourceTemplatesResult(resource_templates=made, ttl_ms=_LONGEST_MS)
+
+
+async def read_resource(call: ToolCall, uri: str) -> types.ReadResourceResult:
+    """One resource as Markdown, others' text quoted; fresh until its source is looked at again."""
+    where = ResourceAddress.parse(uri)
+    answer, source = await _read(call, where)
+    contents = types.TextResourceContents(uri=uri, mime_type=MARKDOWN, text=answer.markdown)
+    return types.ReadResourceResult(contents=[contents], ttl_ms=lasts_ms(source, call.now))
+
+
+async def _read(call: ToolCall, where: ResourceAddress) -> tuple[ToolAnswer, Source | None]:
+    match where.room:
+        case "sources":
+            return await listed(call, ListSourcesArguments(limit=500, budget=MOST_TOKENS)), None
+        case "source":
+            source = await call.rowen.source(where.name)
+            known = held_source(source, call.now)
+            return ToolAnswer(source_line(known, call.now), known), source
+        case "diff":
+            asked = GetDiffArguments(id=where.name, older=where.older, newer=where.newer, budget=MOST_TOKENS)
+            answer = await compared(call, asked)
+        case _:
+            answer = await fetched(call, FetchArguments(id=where.name, budget=MOST_TOKENS))
+    name: str = getattr(answer.result, "source", "")
+    return answer, await call.rowen.source(name)
+
+
+def lasts_ms(source: Source | None, now: datetime) -> int:
+    """How long what was read may be kept: until its source is looked at again."""
+    planned = next_look(source, now)
+    if planned is None:
+        return _UNPLANNED_MS
+    return min(_LONGEST_MS, max(0, int((planned - now).total_seconds() * 1000)))

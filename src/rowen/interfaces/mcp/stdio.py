@@ -1,0 +1,109 @@
+"""The door on standard input and output: one client, which started this process and ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.stdio import stdio_server
+
+from rowen.interfaces.mcp.server import AssistantServer, Profile
+
+if TYPE_CHECKING:
+    from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+
+    from rowen.operations import Rowen
+    from rowen.settings import Settings
+
+__all__ = ["serve"]
+
+# Writing an answer to a pipe takes a millisecond; ten are noticed by nobody.
+_ANSWER_IS_OUT_S = 0.01
+# 128 and the number of SIGINT, as shells have it.
+_INTERRUPTED = 130
+
+
+class Opening:
+    """Rowen, opened while the first answers are given; what failed is tried again when it is needed next."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._task: asyncio.Task[Rowen] | None = None
+
+    def begin(self) -> None:
+        """Open it, unless that was begun."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._open())
+            # Who needs it is told; until then a failure is nobody's.
+            self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def __call__(self) -> Rowen:
+        """Rowen, as soon as it is there."""
+        if self._task is not None and self._task.done() and self._task.exception():
+            self._task = None
+        self.begin()
+        assert self._task is not None  # noqa: S101 (it was begun)
+        return await asyncio.shield(self._task)
+
+    async def close(self) -> None:
+        """Close it, or leave off opening it."""
+        if self._task is None:
+            return
+        if not self._task.done():
+            self._task.cancel()
+        [found] = await asyncio.gather(self._task, return_exceptions=True)
+        if not isinstance(found, BaseException):
+            await found.close()
+
+    async def _open(self) -> Rowen:
+        # Half a second of imports: meanwhile the client is told what there is to call.
+        try:
+            service = await asyncio.to_thread(import_module, "rowen.operations")
+        finally:
+            gc.freeze()
+            gc.enable()
+        rowen: Rowen = service.Rowen(self._settings)
+        await rowen.start()
+        return rowen
+
+
+def _then(begin: Callable[[], object]) -> ServerMiddleware[Any]:
+    """What is begun once the first question is answered: both at once would make the client wait twice as long."""
+
+    async def answered(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        try:
+            return await call_next(ctx)
+        finally:
+            # The answer is written by another task, in the next turns of the loop.
+            asyncio.get_running_loop().call_later(_ANSWER_IS_OUT_S, begin)
+
+    return answered
+
+
+async def serve(settings: Settings, *, allow_writes: bool, local_files: bool, profile: Profile) -> None:
+    """Answer until the client closes its end; a signal ends the process, since nothing wakes a reader of its input."""
+    opening = Opening(settings)
+    server = AssistantServer(opening, allow_writes=allow_writes, local_files=local_files, profile=profile)
+    server.protocol.middleware.append(_then(opening.begin))
+    answering = asyncio.create_task(_answer(server))
+    try:
+        await asyncio.shield(answering)
+    except asyncio.CancelledError:
+        await _close(server, opening)
+        os._exit(_INTERRUPTED)
+    finally:
+        await _close(server, opening)
+
+
+async def _answer(server: AssistantServer) -> None:
+    async with stdio_server() as (read, write):
+        await server.protocol.run(read, write, server.protocol.create_initialization_options())
+
+
+async def _close(server: AssistantServer, opening: Opening) -> None:
+    await server.close()
+    await opening.close()

@@ -1,0 +1,78 @@
+"""The application of the REST door: all routes, its errors, its document."""
+
+import asyncio
+from functools import partial
+
+from fastapi import APIRouter, FastAPI, Request
+from starlette.responses import HTMLResponse, Response
+
+from rowen.interfaces.rest import (
+    care,
+    changes,
+    declarations,
+    exports,
+    extractions,
+    items,
+    jobs,
+    probes,
+    publications,
+    push,
+    receivers,
+    runs,
+    saved,
+    schemas,
+    search,
+    sources,
+    statements,
+    tokens,
+)
+from rowen.interfaces.rest.answers import JSON, validated
+from rowen.interfaces.rest.docs_page import docs_page
+from rowen.interfaces.rest.document import document
+from rowen.interfaces.rest.encoding import encoded
+from rowen.interfaces.rest.problems import install
+from rowen.operations import Rowen
+
+__all__ = ["PREFIX", "api_of"]
+
+PREFIX = "/api/v1"
+# Routes are tried in order: what is asked most stands first.
+_RESOURCES = (
+    *(search, items, sources, changes, runs, jobs, schemas, extractions, receivers, saved, exports),
+    *(statements, care, declarations, push, tokens),
+)
+
+pages = APIRouter(include_in_schema=False)
+
+
+def api_of(rowen: Rowen) -> FastAPI:
+    """The application; who serves it says who is asking, as `request.state.principal`."""
+    app = FastAPI(title="Rowen", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.rowen, app.state.closing = rowen, asyncio.Event()
+    app.include_router(probes.router)
+    for resource in _RESOURCES:
+        app.include_router(resource.router, prefix=PREFIX)
+    app.include_router(statements.dumps, prefix=PREFIX)
+    for others in (publications.router, changes.lines, push.hooks, pages):
+        app.include_router(others)
+    install(app)
+    app.openapi = partial(document, app)  # type: ignore[method-assign]
+    return app
+
+
+@pages.get("/api/openapi.json")
+async def get_document(request: Request) -> Response:
+    """The OpenAPI document."""
+    return validated(request, await asyncio.to_thread(_encoded_document, request.app), JSON)
+
+
+@pages.get("/api/docs")
+async def get_docs(request: Request) -> Response:
+    """The same as a page."""
+    described = await asyncio.to_thread(request.app.openapi)
+    return HTMLResponse(docs_page(described, base=request.scope.get("root_path", "")))
+
+
+def _encoded_document(app: FastAPI) -> bytes:
+    """The document in JSON: to make it takes a third of a second, once."""
+    return encoded(app.openapi())

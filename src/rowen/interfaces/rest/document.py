@@ -1,0 +1,125 @@
+"""The OpenAPI document: who may call what, and that every error is a problem."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
+
+from rowen.errors import (
+    BusyError,
+    ConfigurationError,
+    NotFoundError,
+    RefusedError,
+    RequestTooLargeError,
+    RowenError,
+    StoreRejectedError,
+    StoreUnavailableError,
+    TooManyRequestsError,
+    UnauthenticatedError,
+    UsageError,
+)
+from rowen.interfaces.rest.access import Requirement
+from rowen.interfaces.rest.problems import ProblemDetails, described
+from rowen.model.access import Scope
+from rowen.version import __version__
+
+__all__ = ["OPEN", "document"]
+
+OPEN = ("/healthz", "/readyz", "/push/")
+"""What is answered without a token: probes, and messages that are signed."""
+
+# What is sent while it is made has no validator, and what is asked for to be measured differs each time.
+_UNVALIDATED = ("/events", "/exports/", "/dump", "/catalog/data.json", "/metrics")
+
+_ABOUT = """
+Rowen keeps a searchable copy of other people's catalogs, sites, repositories and feeds fresh.
+
+Errors are RFC 9457 problems. Lists have opaque cursors: `next` in the answer, and a `Link` header. Answers have an
+`ETag`; `If-None-Match` gets status 304. A `POST` with an `Idempotency-Key` may be repeated. What is below `/api/v1`
+only grows; see the page on stability.
+"""
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "the same request with the same key is done once, and answered again for a day",
+    "schema": {"type": "string", "maxLength": 200},
+    "example": "5f2b9c1d-e04a-4788-9c1d-0b1f6a1c2d3e",
+}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The whole document, made once."""
+    if app.openapi_schema is None:
+        app.openapi_schema = _made(app)
+    return app.openapi_schema
+
+
+def _made(app: FastAPI) -> dict[str, Any]:
+    made = get_openapi(
+        title="Rowen", version=__version__, openapi_version="3.1.0", description=_ABOUT, routes=app.routes
+    )
+    if address := app.state.rowen.settings.public_url:
+        made["servers"] = [{"url": address.rstrip("/")}]
+    parts = made.setdefault("components", {})
+    parts.setdefault("schemas", {})["Problem"] = ProblemDetails.model_json_schema()
+    for name in ("HTTPValidationError", "ValidationError"):
+        parts["schemas"].pop(name, None)
+    parts["securitySchemes"] = {
+        "token": {"type": "http", "scheme": "bearer", "description": "a token of `rowen token add`, or of OIDC"},
+        "session": {"type": "apiKey", "in": "cookie", "name": "rowen_session"},
+    }
+    for route in iter_route_contexts(app.routes):
+        if isinstance(route.original_route, APIRoute) and route.include_in_schema:
+            for method in route.methods or ():
+                _finish(made["paths"][route.path_format][method.lower()], route, method)
+    return made
+
+
+def _finish(operation: dict[str, Any], route: RouteContext, method: str) -> None:
+    scope, path = scope_of(route), route.path or ""
+    is_open = path.startswith(OPEN)
+    operation["security"] = [] if is_open else [{"token": []}, {"session": []}]
+    if not is_open:
+        operation["x-scope"] = str(scope)
+        operation["description"] = f"{operation.get('description', '')}\n\nNeeds the scope `{scope}`.".strip()
+    if method == "POST" and path.startswith("/api/") and path != "/api/v1/tokens":
+        operation.setdefault("parameters", []).append(_KEY)
+    answers = operation["responses"]
+    answers.pop("422", None)
+    for kind in _problems(route, method, is_open=is_open):
+        answer = answers.setdefault(str(kind.http_status), {})
+        told = described(kind)
+        answer["description"] = answer.get("description") or told["description"]
+        answer.setdefault("content", {}).update(told["content"])
+    answers["default"] = described(RowenError) | {"description": "Any other error, by its own status."}
+    if method == "GET" and not is_open and not any(part in path for part in _UNVALIDATED):
+        answers["304"] = {"description": "It is what the client has already."}
+
+
+def _problems(route: RouteContext, method: str, *, is_open: bool) -> Iterator[type[RowenError]]:
+    yield from (UsageError, TooManyRequestsError, StoreRejectedError, StoreUnavailableError)
+    if not is_open:
+        yield from (UnauthenticatedError, RefusedError)
+    if "{" in (route.path or "") or route.dependant.query_params or route.dependant.body_params:
+        yield NotFoundError
+    if method in ("POST", "PUT", "PATCH"):
+        yield RequestTooLargeError
+    if method != "GET" and not is_open:
+        yield from (BusyError, ConfigurationError)
+
+
+def scope_of(route: RouteContext) -> Scope:
+    """What a route asks for."""
+    found = [one.scope for one in _requirements(route.dependant)]
+    return max(found, key=list(Scope).index, default=Scope.READ)
+
+
+def _requirements(dependant: Dependant) -> Iterator[Requirement]:
+    for one in dependant.dependencies:
+        if isinstance(one.call, Requirement):
+            yield one.call
+        yield from _requirements(one)

@@ -1,0 +1,161 @@
+"""Errors as RFC 9457 problems: the words, the code and the status of the one error tree."""
+
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from rowen.errors import FetchTimeoutError, NotFoundError, RefusedError, RowenError, SourceError, UsageError
+from rowen.hints import Action, Hint
+from rowen.interfaces.rest.encoding import encoded
+
+__all__ = [
+    "ELSEWHERE",
+    "MEDIA_TYPE_PROBLEM",
+    "ProblemDetails",
+    "described",
+    "failing",
+    "install",
+    "problem_of",
+    "response_of",
+]
+
+MEDIA_TYPE_PROBLEM = "application/problem+json"
+
+_NOWHERE = "The page at / leads to all others; /api/docs lists what programs can ask for."
+
+# What an action is over HTTP, where that is one request; other actions keep the words of the command line.
+_REQUESTS = {
+    "cancel": "POST /api/v1/runs/{}/cancel",
+    "held": "GET /api/v1/sources/{}/held",
+    "pause": "POST /api/v1/sources/{}/pause",
+    "resume": "POST /api/v1/sources/{}/resume",
+    "saved": "GET /api/v1/saved-searches",
+    "schema list": "GET /api/v1/schemas",
+    "search": "GET /api/v1/search",
+    "sources": "GET /api/v1/sources",
+    "status": "GET /api/v1/health",
+    "sync": "POST /api/v1/sources/{}/sync",
+    "token list": "GET /api/v1/tokens",
+    "webhooks": "GET /api/v1/webhooks",
+}
+
+
+class ProblemDetails(BaseModel):
+    """What went wrong, as RFC 9457 has it, with what a program can do about it."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
+
+    type: str = Field(description="the kind of problem, as a URN; the same for the same code")
+    title: str = Field(description="the kind of problem, in words")
+    status: int = Field(description="the status of HTTP")
+    detail: str = Field(description="what happened, to what, and what was left untouched")
+    code: str = Field(description="the name of the error, which stays the same", examples=["not_found"])
+    hint: str | None = Field(default=None, description="what to do next")
+    actions: list[dict[str, Any]] = Field(default=[], description="the same as values")
+    retryable: bool = Field(default=False, description="whether trying again can help")
+    errors: list[dict[str, Any]] | None = Field(default=None, description="which parts of a request are wrong")
+
+
+def problem_of(problem: RowenError) -> dict[str, Any]:
+    """An error as a problem."""
+    told = problem.to_json()
+    hint = problem.hint.worded(_request) if isinstance(problem.hint, Hint) else problem.hint
+    return {
+        "type": f"urn:rowen:problem:{problem.code}",
+        "title": (type(problem).__doc__ or "").partition("\n")[0].partition(";")[0].rstrip("."),
+        "status": problem.http_status,
+        "detail": told["error"],
+        "code": problem.code,
+        "hint": hint,
+        "actions": told["actions"],
+        "retryable": problem.retryable,
+    }
+
+
+def _request(action: Action) -> str:
+    form = _REQUESTS.get(action.name)
+    if form is None or ("{}" in form and not action.target):
+        return f"`{action.command}`"
+    return f"`{form.format(quote(action.target or '', safe=''))}`"
+
+
+def described(kind: type[RowenError]) -> dict[str, Any]:
+    """A kind of error, as the OpenAPI document has it."""
+    told = problem_of(kind())
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": told["title"], "content": {MEDIA_TYPE_PROBLEM: {"schema": schema, "example": told}}}
+
+
+def failing(*kinds: type[RowenError]) -> dict[int | str, dict[str, Any]]:
+    """How a route may fail beside what all may: a part of its `responses`."""
+    return {kind.http_status: described(kind) for kind in kinds}
+
+
+ELSEWHERE = failing(SourceError, FetchTimeoutError)
+"""How a route may fail that asks another server."""
+
+
+def response_of(problem: RowenError, **more: Any) -> Response:
+    """The answer to who asked for it."""
+    told = problem_of(problem) | more
+    headers = {"Cache-Control": "no-store"}
+    if told["status"] == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="rowen"'
+    wait_s = getattr(problem, "retry_in_s", None)
+    if wait_s:
+        headers["Retry-After"] = str(max(1, round(wait_s)))
+    return Response(encoded(told), told["status"], headers, MEDIA_TYPE_PROBLEM)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of an application this way."""
+    app.add_exception_handler(RowenError, _rowen_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _bug)
+
+
+async def _rowen_error(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, RowenError)  # noqa: S101 (what it was registered for)
+    return response_of(problem)
+
+
+async def _invalid(_: Request, problem: Exception) -> Response:
+    assert isinstance(problem, RequestValidationError)  # noqa: S101 (what it was registered for)
+    wrong = [{"where": ".".join(map(str, one["loc"])), "what": one["msg"]} for one in problem.errors()]
+    first = f"{wrong[0]['where']}: {wrong[0]['what']}" if wrong else "it cannot be read"
+    told = UsageError(f"The request is wrong: {first}. Nothing was done.", hint="/api/docs shows what is expected.")
+    return response_of(told, errors=wrong)
+
+
+class _MethodError(UsageError):
+    """There is something here, but it cannot be done to it."""
+
+    http_status = 405
+
+
+async def _http_error(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)  # noqa: S101 (what it was registered for)
+    match problem.status_code:
+        case 404:
+            told: RowenError = NotFoundError(f"There is nothing at {request.url.path}.", hint=_NOWHERE)
+        case 405:
+            told = _MethodError(f"{request.method} is not for {request.url.path}.", hint="/api/docs lists what is.")
+        case 400:
+            told = UsageError(f"The request cannot be read: {problem.detail}.")
+        case _:
+            told = RefusedError(str(problem.detail))
+    answer = response_of(told, status=problem.status_code)
+    answer.headers.update(problem.headers or {})
+    return answer
+
+
+async def _bug(_: Request, problem: Exception) -> Response:
+    """What nobody foresaw: its words may hold anything, and stay in the log."""
+    told = RowenError("Something unexpected happened. What was committed is kept.", hint="The server's log has more.")
+    return response_of(told)

@@ -1,0 +1,64 @@
+"""Runs: all of them, and one as it goes on."""
+
+from starlette.requests import Request
+
+from rowen.interfaces.web.live import glance_at_run
+from rowen.interfaces.web.view import Goto, View, goto, takes, text
+from rowen.model.run import Run
+from rowen.operations import Rowen
+from rowen.operations.tally import cost, counts, noun, remarks, spared
+
+__all__ = ["cancel", "listing", "run"]
+
+_ROWS = 40
+_CHANGES = 20
+
+
+async def listing(rowen: Rowen, request: Request) -> View:
+    """The last runs, newest first."""
+    source = text(request, "source")
+    found = await rowen.runs(source, limit=_ROWS, after=text(request, "after"))
+    context = {"runs": found, "source": source, "next": found.next}
+    return View("runs.html", "Runs", context, {"runs": found, "next": found.next}, ("rowen runs",))
+
+
+async def run(rowen: Rowen, request: Request) -> View:
+    """One run: how far it is, what became of the items, what went wrong."""
+    held = await rowen.run(int(request.path_params["number"]))
+    before = await _held_before(rowen, held)
+    troubles = await rowen.troubles(held.id) if held.tally.failed else []
+    changes = await rowen.newest_changes(run=held.id, limit=_CHANGES)
+    context = {
+        "run": held,
+        "expected": max(before, held.tally.seen) if before else 0,
+        "counts": counts(held.tally),
+        "cost": cost(held.tally),
+        "spared": spared(held.tally, noun(held.kind)),
+        "remarks": list(remarks(held)),
+        "troubles": troubles,
+        "changes": changes,
+        "rungs": _rungs(held),
+        "seen": glance_at_run(held).mark,
+    }
+    facts = {"run": held, "troubles": troubles, "changes": changes}
+    return View("run.html", f"Run {held.id} of {held.source}", context, facts, (f"rowen run {held.id}",))
+
+
+async def _held_before(rowen: Rowen, run: Run) -> int:
+    """How many items its source had when a run began: about as many as it will see. Nothing for a first harvest."""
+    items = await rowen.items_of((await rowen.source(run.source, counted=False)).id)
+    return max(0, items - run.tally.created + run.tally.deleted)
+
+
+def _rungs(held: Run) -> list[tuple[str, int]]:
+    tally = held.tally
+    paid = tally.created + tally.updated + tally.amended
+    known = (tally.not_asked, tally.stopped_at_validator, tally.stopped_at_body, tally.stopped_at_content, paid)
+    return list(zip(("listing", "validator", "body", "content", "paid"), known, strict=True))
+
+
+@takes("cancel_run")
+async def cancel(rowen: Rowen, request: Request) -> Goto:
+    """Ask a live run to end; what it read is kept."""
+    await rowen.cancel_run(int(request.path_params["number"]))
+    return goto("runs", request.path_params["number"])

@@ -1,0 +1,343 @@
+"""The one HTTP client: conditional, polite, bounded, and never led to a private address."""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+
+from yarl import URL
+
+from rowen.errors import AddressRefusedError, BadAnswerError, FetchError, RedirectError
+from rowen.net.breaker import Breaker, Breakers, CircuitLimits, State
+from rowen.net.exchange import TRANSPORT_ERRORS, Exchange, translated
+from rowen.net.guard import is_own
+from rowen.net.lru import LruCache
+from rowen.net.politeness import Pace, Permit, Throttle, backoff_s
+from rowen.net.request import Defaults, Request, RequestOptions, prepare
+from rowen.net.response import Hop, RequestMeter, Response, Stream, respond
+from rowen.net.sessions import Sessions
+from rowen.net.target import join, parse, redact
+from rowen.net.tls import aiohttp
+from rowen.settings import Settings
+from rowen.tracing import span
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractResolver
+
+__all__ = ["Client"]
+
+_log = logging.getLogger(__name__)
+# Browsers follow 20. A chain that leads somewhere has two or three: http to https, to www, to a language.
+_MOST_REDIRECTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+# Hosts that one client asks in turn; what is forgotten costs a look at a name.
+_OWN_KEPT = 1_000
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Unread:
+    """A meter that nobody reads."""
+
+    requests: int = 0
+    not_modified: int = 0
+    bytes: int = 0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Client:
+    """Sends HTTP requests, as an async context manager.
+
+    Every status comes back as a `Response`; a `FetchError` is raised if there is none. Clients of one process
+    share the pace and the circuit of each host. A `proxy` is used instead of that of the settings, and must be at an
+    address that may be reached. Clock, sleep and randomness can be injected.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        meter: RequestMeter | None = None,
+        throttle: Pace | None = None,
+        breakers: Breakers | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], datetime] = _utc_now,
+        random: Random | None = None,
+        proxy: str | None = None,
+        resolver: "AbstractResolver | None" = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._settings = settings
+        self._meter = meter or _Unread()
+        self._clock = clock
+        self._sleep = sleep
+        self._now = now
+        self._random = random or Random()  # noqa: S311 - jitter, not a secret
+        self.throttle: Pace = (
+            throttle
+            if throttle is not None
+            else Throttle(
+                delay_s=settings.host_delay_s,
+                concurrency=settings.host_concurrency,
+                longest_s=settings.retry_after_limit_s,
+                clock=clock,
+                sleep=sleep,
+                random=self._random,
+            )
+        )
+        self.breakers = breakers if breakers is not None else Breakers(CircuitLimits.of(settings), clock=clock)
+        self._defaults = Defaults(settings.body_limit_bytes, settings.total_limit_s, settings.fetch_tries)
+        self._usual_timeout = _timeout(settings, settings.total_limit_s)
+        # Hosts of one's own need no pause, unless one was set by hand: for all of them, or for the source.
+        self._spares_own = "host_delay_s" not in settings.model_fields_set
+        self._paced: set[str] = set()
+        self._own: LruCache[bool] = LruCache(_OWN_KEPT)
+        self._proxy = proxy
+        self._resolver = resolver
+        self._tls = tls
+        self._open_sessions: Sessions | None = None
+
+    async def __aenter__(self) -> Self:
+        self._open_sessions = Sessions(self._settings, proxy=self._proxy, resolver=self._resolver, tls=self._tls)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._sessions.close()
+        self._open_sessions = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that it was opened with."""
+        return self._settings
+
+    @property
+    def _sessions(self) -> Sessions:
+        if self._open_sessions is None:
+            raise RuntimeError("A client is used inside `async with`.")
+        return self._open_sessions
+
+    def pace(
+        self,
+        url: str,
+        *,
+        delay_s: float | None = None,
+        concurrency: int | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> None:
+        """Set the pace of the host of a URL."""
+        host = parse(url).host
+        if delay_s is not None:
+            self._paced.add(host)
+        self.throttle.pace(host, delay_s=delay_s, concurrency=concurrency, crawl_delay_s=crawl_delay_s)
+
+    async def get(self, url: str, **options: Unpack[RequestOptions]) -> Response:
+        """Fetch a URL; with validators, `not_modified` tells that it is unchanged."""
+        return await self._persist(self._prepare("GET", url, options), self._read)
+
+    async def request(self, method: str, url: str, **options: Unpack[RequestOptions]) -> Response:
+        """Send a request with any method. It is retried, so it must be safe to repeat."""
+        return await self._persist(self._prepare(method, url, options), self._read)
+
+    @asynccontextmanager
+    async def stream(
+        self, url: str, *, method: str = "GET", **options: Unpack[RequestOptions]
+    ) -> AsyncIterator[Stream]:
+        """Fetch a body that is too large to hold; it is not retried once the body has begun."""
+        wanted = self._prepare(method, url, options)
+        answer = await self._persist(wanted, self._begin)
+        if isinstance(answer, Response):
+            yield Stream(replace(answer, body=b""), _once(answer.body))
+            return
+        with answer as exchange:
+            pieces = exchange.pieces(wanted.limit_bytes)
+            try:
+                yield Stream(self._respond(exchange, b""), pieces)
+            finally:
+                await pieces.aclose()
+
+    def _prepare(self, method: str, url: str, options: RequestOptions) -> Request:
+        return prepare(method, url, options, self._defaults)
+
+    async def _persist(self, wanted: Request, attempt: Callable[[Request], Awaitable[T]]) -> T:
+        """Retry until there is an answer worth keeping, or retrying cannot help."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                result = await attempt(wanted)
+            except FetchError as error:
+                if not (error.retryable and self._may_retry(wanted, tried)):
+                    raise
+                wait_s, why = backoff_s(tried, self._random), type(error).__name__
+            else:
+                if not (isinstance(result, Response) and result.status in _RETRIED):
+                    return result
+                wanted_s = await self._wait_s(result, tried)
+                if wanted_s is None or not self._may_retry(wanted, tried):
+                    return result
+                wait_s, why = wanted_s, f"status {result.status}"
+            await self._sleep(wait_s)
+            _log.info("waited %.1f s to ask %s again after %s", wait_s, redact(wanted.target.url), why)
+
+    def _may_retry(self, wanted: Request, tried: int) -> bool:
+        return tried < wanted.tries and self.breakers.of(wanted.target.host).state() is not State.OPEN
+
+    async def _wait_s(self, response: Response, tried: int) -> float | None:
+        """How long to wait before the next try; None if the server asks for more than the limit."""
+        asked_s = response.retry_after_s
+        if not asked_s:
+            return backoff_s(tried, self._random)
+        await self.throttle.hold(parse(response.url).host, asked_s)
+        if asked_s <= self._settings.retry_after_limit_s:
+            return asked_s
+        _log.warning(
+            "gave up on %s: it asked to wait %.0f s, the limit (ROWEN_RETRY_AFTER_LIMIT_S) is %.0f s",
+            redact(response.url),
+            asked_s,
+            self._settings.retry_after_limit_s,
+        )
+        return None
+
+    async def _read(self, wanted: Request) -> Response:
+        with await self._arrive(wanted) as exchange:
+            return self._respond(exchange, await exchange.read(wanted.limit_bytes))
+
+    async def _begin(self, wanted: Request) -> Response | Exchange:
+        """An open exchange, or an error page as a whole."""
+        exchange = await self._arrive(wanted)
+        if exchange.status < 400:
+            return exchange
+        with exchange:
+            return self._respond(exchange, await exchange.read(wanted.limit_bytes))
+
+    def _respond(self, exchange: Exchange, body: bytes) -> Response:
+        return respond(
+            exchange.target.url,
+            exchange.status,
+            exchange.headers,
+            body=body,
+            redirects=exchange.hops,
+            elapsed_s=self._clock() - exchange.started,
+            now=self._now,
+        )
+
+    async def _arrive(self, wanted: Request) -> Exchange:
+        """Follow redirects, hop by hop, to the final answer."""
+        hops: tuple[Hop, ...] = ()
+        while True:
+            exchange = await self._open(wanted, hops)
+            location = exchange.headers.get("Location")
+            if not wanted.follow or exchange.status not in _REDIRECTS or not location:
+                return exchange
+            with exchange:
+                await exchange.drain()
+                target = join(wanted.target, location)
+                hops = (*hops, Hop(wanted.target.url, exchange.status, target.url, exchange.headers))
+                _check(hops)
+            wanted = wanted.redirected(exchange.status, target, self._clock() - exchange.started)
+
+    async def _open(self, wanted: Request, hops: tuple[Hop, ...]) -> Exchange:
+        """Send one request when its host may be asked, and wait for the head of the answer."""
+        host = wanted.target.host
+        breaker = self.breakers.of(host)
+        breaker.admit()
+        if self._spares_own and host not in self._paced and self._is_own(host):
+            self.throttle.pace(host, delay_s=0.0)
+        permit = await self.throttle.enter(host)
+        try:
+            # While this request waited for its turn, others may have opened the circuit.
+            ticket = breaker.admit()
+            started = self._clock()
+            answer = await self._send(wanted, breaker, ticket, permit)
+        except BaseException:
+            permit.release()
+            raise
+        self._meter.requests += 1
+        exchange = Exchange(
+            answer,
+            wanted.target,
+            permit=permit,
+            breaker=breaker,
+            ticket=ticket,
+            meter=self._meter,
+            hops=hops,
+            started=started,
+        )
+        if exchange.status == 304:
+            self._check_asked(wanted, exchange)
+        return exchange
+
+    def _is_own(self, host: str) -> bool:
+        """Whether a host is one of the user's own network; what its name says is looked at once."""
+        known = self._own.get(host)
+        return self._own.put(host, is_own(host, self._settings)) if known is None else known
+
+    async def _send(self, wanted: Request, breaker: Breaker, ticket: int, permit: Permit) -> aiohttp.ClientResponse:
+        target = wanted.target
+        try:
+            with span(
+                wanted.method, {"http.request.method": wanted.method, "server.address": target.host}, is_client=True
+            ) as note:
+                answer = await self._sessions.of(target).request(
+                    wanted.method,
+                    URL(target.url, encoded=True),
+                    headers=wanted.wire_headers(),
+                    data=wanted.body,
+                    allow_redirects=False,
+                    timeout=self._timeout(wanted.limit_s, wanted.idle_s),
+                    trace_request_ctx=permit,
+                )
+                note({"http.response.status_code": answer.status})
+                return answer
+        except (*TRANSPORT_ERRORS, ValueError) as problem:
+            error = translated(problem, target)
+        if error.trips_circuit:
+            breaker.fail(ticket)
+        self._meter.requests += not isinstance(error, AddressRefusedError)
+        raise error
+
+    def _check_asked(self, wanted: Request, exchange: Exchange) -> None:
+        if wanted.conditional:
+            self._meter.not_modified += 1
+            return
+        with exchange:
+            raise BadAnswerError(f"{redact(wanted.target.url)} answered 304 although nothing was said to be held.")
+
+    def _timeout(self, limit_s: float, idle_s: float | None) -> aiohttp.ClientTimeout:
+        if limit_s == self._usual_timeout.total and idle_s is None:
+            return self._usual_timeout
+        return _timeout(self._settings, limit_s, idle_s)
+
+
+def _timeout(settings: Settings, total_s: float, idle_s: float | None = None) -> aiohttp.ClientTimeout:
+    idle_s = settings.idle_limit_s if idle_s is None else idle_s
+    return aiohttp.ClientTimeout(total=total_s, sock_connect=settings.connect_limit_s, sock_read=idle_s)
+
+
+def _check(hops: tuple[Hop, ...]) -> None:
+    """Refuse redirect loops, and chains that are too long."""
+    start, last = redact(hops[0].url), hops[-1]
+    if any(last.to == hop.url for hop in hops):
+        raise RedirectError(f"{start} redirects in a circle, back to {redact(last.to)}.")
+    if len(hops) > _MOST_REDIRECTS:
+        raise RedirectError(f"{start} redirects more than {_MOST_REDIRECTS} times.")
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    if body:
+        yield body

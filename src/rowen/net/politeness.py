@@ -1,0 +1,207 @@
+"""How often a host may be asked: pace, concurrency, and Retry-After."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Protocol
+
+from rowen.model.dates import http_date
+from rowen.net.lru import LruCache
+
+__all__ = ["Lane", "Pace", "Permit", "Throttle", "backoff_s", "retry_after_s"]
+
+# Up to half of a delay is added to it (the setting says so): at 0 two processes keep step for hours, at 1 a crawl takes
+# half again as long as its delay suggests.
+_JITTER = 0.5
+# The first wait after a failure: restarts of a server take seconds. The waits of three tries are 1 and 2 s.
+_BACKOFF_BASE_S = 1.0
+# Reached from the sixth try on, which only a raised ROWEN_FETCH_TRIES gets to; beyond, waiting is the circuit's part.
+_BACKOFF_MOST_S = 30.0
+# 300 bytes each, so 3 MB. A host that is forgotten has been idle while ten thousand others were asked.
+_MOST_HOSTS = 10_000
+
+
+class Permit(Protocol):
+    """The permission to have one exchange with a host."""
+
+    def sent(self) -> None:
+        """Note that the request has left: the gap to the next one counts from here."""
+        ...
+
+    def release(self) -> None:
+        """End the exchange; the next one may start."""
+        ...
+
+
+class Pace(Protocol):
+    """Decides when a request to a host may start.
+
+    `Throttle` decides for one process, `SharedThrottle` for all that share a database: whatever may have to wait for it
+    is awaited, and what `release` does may be told to others later.
+    """
+
+    def pace(
+        self,
+        host: str,
+        *,
+        delay_s: float | None = None,
+        concurrency: int | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> None:
+        """Set the pace of one host."""
+        ...
+
+    async def hold(self, host: str, wait_s: float) -> None:
+        """Start no request to a host for so long."""
+        ...
+
+    async def enter(self, host: str) -> Permit:
+        """Wait until a request to a host may start."""
+        ...
+
+
+@dataclass(slots=True)
+class Lane:
+    """The pace of one host, and who uses it: `users` wait for it or have an exchange with it."""
+
+    concurrency: int
+    gate: asyncio.Semaphore
+    delay_s: float
+    crawl_delay_s: float = 0.0
+    free_at: float = float("-inf")
+    users: int = 0
+
+    @property
+    def least_gap_s(self) -> float:
+        """The least time between the starts of two requests."""
+        return max(self.delay_s, self.crawl_delay_s)
+
+    def gap_s(self, random: Random) -> float:
+        """The time from a start to the next one, never the same."""
+        if not self.delay_s:
+            return self.crawl_delay_s
+        return max(self.delay_s * (1 + _JITTER * random.random()), self.crawl_delay_s)
+
+
+@dataclass(slots=True)
+class _HostPermit:
+    """A permit of a lane; it goes back to the gate that it came from, whatever the lane's gate is by then."""
+
+    lane: Lane
+    gate: asyncio.Semaphore
+    clock: Callable[[], float]
+
+    def sent(self) -> None:
+        if gap_s := self.lane.least_gap_s:
+            self.lane.free_at = max(self.lane.free_at, self.clock() + gap_s)
+
+    def release(self) -> None:
+        self.lane.users -= 1
+        self.gate.release()
+
+
+class Throttle:
+    """Paces the requests of one process: spaces them out by host, and bounds how many run at the same time."""
+
+    def __init__(
+        self,
+        *,
+        delay_s: float = 1.0,
+        concurrency: int = 3,
+        longest_s: float = 120.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+        most_hosts: int = _MOST_HOSTS,
+    ) -> None:
+        self._delay_s = delay_s
+        self._concurrency = concurrency
+        self._longest_s = longest_s
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random or Random()  # noqa: S311 - jitter, not a secret
+        self._lanes = LruCache[Lane](most_hosts, self._is_idle)
+
+    @property
+    def remembered(self) -> int:
+        """How many hosts are held."""
+        return len(self._lanes)
+
+    def pace(
+        self,
+        host: str,
+        *,
+        delay_s: float | None = None,
+        concurrency: int | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> None:
+        """Set the pace of one host; a crawl delay is kept up to the longest wait that a host may ask for."""
+        lane = self._lane(host)
+        if delay_s is not None:
+            lane.delay_s = delay_s
+        if concurrency is not None and concurrency != lane.concurrency:
+            lane.concurrency, lane.gate = concurrency, asyncio.Semaphore(concurrency)
+        if crawl_delay_s is not None:
+            lane.crawl_delay_s = min(crawl_delay_s, self._longest_s)
+
+    async def hold(self, host: str, wait_s: float) -> None:
+        """Start no request to a host for so long, within the longest wait that it may ask for."""
+        lane = self._lane(host)
+        lane.free_at = max(lane.free_at, self._clock() + min(wait_s, self._longest_s))
+
+    async def enter(self, host: str) -> Permit:
+        """Wait for the host's turn; the caller releases the permit when its exchange is over."""
+        lane = self._lane(host)
+        permit = _HostPermit(lane, lane.gate, self._clock)
+        lane.users += 1
+        try:
+            await permit.gate.acquire()
+        except BaseException:
+            lane.users -= 1
+            raise
+        try:
+            await self._turn(host, lane)
+        except BaseException:
+            permit.release()
+            raise
+        return permit
+
+    async def close(self) -> None:
+        """Nobody else is to be told."""
+
+    async def _turn(self, host: str, lane: Lane) -> None:
+        """Wait until one of those that were let in may start."""
+        while (wait_s := lane.free_at - self._clock()) > 0:
+            await self._sleep(wait_s)
+        self._note_start(lane)
+
+    def _note_start(self, lane: Lane, *, times: int = 1) -> None:
+        if gap_s := lane.gap_s(self._random) * times:
+            lane.free_at = self._clock() + gap_s
+
+    def _lane(self, host: str) -> Lane:
+        return self._lanes.get(host) or self._lanes.put(host, self._new_lane())
+
+    def _new_lane(self) -> Lane:
+        return Lane(self._concurrency, asyncio.Semaphore(self._concurrency), self._delay_s)
+
+    def _is_idle(self, lane: Lane) -> bool:
+        return not lane.users and lane.free_at <= self._clock()
+
+
+def retry_after_s(value: str | None, now: datetime) -> float | None:
+    """The wait that a Retry-After header asks for, given as seconds or as a date; None if it says nothing."""
+    value = (value or "").strip()
+    if value.isdecimal() and value.isascii():
+        return float(value[:15])
+    when = http_date(value)
+    return None if when is None else max(0.0, (when - now).total_seconds())
+
+
+def backoff_s(tried: int, random: Random) -> float:
+    """The wait after so many tries: twice as long each time, and never the same for two callers."""
+    most_s: float = min(_BACKOFF_MOST_S, _BACKOFF_BASE_S * 2 ** (tried - 1))
+    return most_s * (0.5 + 0.5 * random.random())

@@ -1,0 +1,372 @@
+"""The pace of hosts that all processes of a database keep together.
+
+A hundred workers on many machines must be as polite to one host as a single one, and the usual case, one process that
+asks a host alone, must not pay for that. So a process that comes to a host says so. If it is the only one there it is
+told that it is alone, and paces itself as `Throttle` does; once a second it tells, in one statement for all its hosts,
+how far it is. When another one comes, that one waits until the first has been told, and from then on every request is
+started by the database, by its clock: one statement a request, another when it leaves, and one more where others may
+need the place before the next request of ours. Why this is safe:
+
+- Alone is who was told so when nobody else was there, and only as long as a lease lasts, counted from before the
+  question was sent. A process that was stopped for longer asks again before it starts anything.
+- While a process tells how far it is, it starts nothing, so that no start is missing from what others go by.
+- A start is given out for a moment, and the process that has it may wake up late or wait for its connection. So it
+  tells when the request leaves, and until then the database gives out no other start: the gap counts from what was
+  really sent. That is a second statement a request, which nobody waits for.
+- Who dies frees its places with its lease. Who is late to ask for its start is not waited for.
+- When the database is away, each goes on for itself: as one of as many as there were at that host when it last
+  answered, with its share of the places and as many times the gap. That neither stops requests nor doubles them, and
+  lasts no longer than a run does without its database. After a crash of the server nobody is known; within a second
+  all are.
+
+Circuits are not shared: each process finds out for itself that a host fails, with a few requests at the shared pace.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+from rowen.errors import StoreError
+from rowen.net.politeness import Lane, Permit, Throttle
+
+__all__ = ["LEASE_S", "HostAnswer", "HostNews", "HostReport", "HostSlots", "SharedThrottle"]
+
+log = logging.getLogger(__name__)
+
+LEASE_S = 5.0
+"""How long places stay taken by a process that is silent: five times of telling. At half of it a machine that swaps
+would lose its places; at twice, those that a killed process leaves behind stand empty for ten seconds."""
+
+# How often a process tells how far it is, and so how long a second one waits at first. A statement costs half a
+# millisecond; at a tenth of the time a crawl of an unchanged site would notice.
+_TELL_S = 1.0
+# A host that was not asked for so long is left, so that its next visitor is alone. Between two pages of a catalog lies
+# the time to read one.
+_LINGER_S = 2.0
+# How long freed places are used again and again, without a question, while others wait for one: handing one over costs
+# the time until they ask again, some 20 ms, which is a twelfth of it. At twice, each of four would wait for 1.5 s.
+_TURN_S = 0.25
+# What is over is told with the next request, if that comes so soon; others wait for a place no longer than that.
+_SOON_S = 0.02
+# How long an answer of the database is waited for, and how long it is left alone after that: a server that is busy
+# answers in less, and one that is restarted is back in about so much.
+_PATIENCE_S = 2.0
+_AWAY_S = 5.0
+# A process that was stopped with a start in its hands asks again, as the database waits a second for it to be used.
+_LATEST_S = 0.5
+_NEVER = float("-inf")
+
+
+class HostReport(NamedTuple):
+    """What a process tells of a host: how many requests are under way, and in how many seconds the next would start."""
+
+    host: str
+    active: int
+    free_s: float = 0.0
+    leaves: bool = False
+
+
+class HostNews(NamedTuple):
+    """What it is told: whether it is alone there, how long to leave the host alone, how many others there are.
+
+    `since_s` is how long ago the last request was started, by whomever.
+    """
+
+    host: str
+    alone: bool
+    wait_s: float
+    others: int
+    since_s: float
+
+
+class HostAnswer(NamedTuple):
+    """The answer to one that wants to start a request: it paces itself, it may start, or it has to ask again.
+
+    `wait_s` is when the host may be asked, `next_s` when it is worth asking for another start.
+    """
+
+    verdict: Literal["alone", "start", "wait"]
+    wait_s: float
+    next_s: float
+    others: int
+
+
+class HostSlots(Protocol):
+    """Where processes meet: raises `StoreError` when it cannot be reached. Places are kept for `lease_s` of silence."""
+
+    lease_s: float
+
+    async def take(self, host: str, *, active: int, more: bool, most: int, gap_s: float) -> HostAnswer:
+        """Ask for a place beside `active` ones that we have; there are `most` for all processes together."""
+        ...
+
+    async def sent(self, host: str) -> None:
+        """Tell that the request which we were to start has left."""
+        ...
+
+    async def tell(self, reports: Sequence[HostReport]) -> list[HostNews]:
+        """Tell how far we are at some hosts, and hear of others there."""
+        ...
+
+
+@dataclass(slots=True)
+class _Post:
+    """What this process has to do with a host. `active` requests are under way, of `told` others know.
+
+    It paces itself there until `alone_until`, as one of `crowd` where the database cannot be asked. Otherwise it comes
+    for the next start at `next_at`; where there is no gap to keep, it uses the places that it has until `turn_until`.
+    """
+
+    active: int = 0
+    told: int = 0
+    next_at: float = _NEVER
+    turn_until: float = _NEVER
+    alone_until: float = _NEVER
+    others: int = 0
+    crowd: int = 1
+    used_at: float = _NEVER
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class _SharedPermit:
+    """A permit whose start and end are told to other processes."""
+
+    permit: Permit
+    host: str
+    lane: Lane
+    post: _Post
+    pace: "SharedThrottle"
+    is_sent: bool = False
+
+    def sent(self) -> None:
+        self.is_sent = True
+        self.permit.sent()
+        self.pace.depart(self.host, self.lane, self.post)
+
+    def release(self) -> None:
+        if not self.is_sent:
+            self.sent()
+        self.permit.release()
+        self.pace.end(self.lane, self.post)
+
+
+class SharedThrottle(Throttle):
+    """Paces the requests of this process together with those of all others that meet in the same slots."""
+
+    def __init__(self, slots: HostSlots, **own: Any) -> None:
+        super().__init__(**own)
+        self._slots = slots
+        self._posts: dict[str, _Post] = {}
+        # One statement at a time: what is told and what is answered must not overtake each other.
+        self._speaking = asyncio.Lock()
+        self._keeper: asyncio.Task[None] | None = None
+        self._departures: set[asyncio.Task[None]] = set()
+        self._has_news = asyncio.Event()
+        self._away_until = _NEVER
+
+    async def close(self) -> None:
+        """Leave all hosts."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        async with self._speaking:
+            keeper.cancel()
+        await asyncio.gather(keeper, *self._departures, return_exceptions=True)
+        await self._tell(leaving=True)
+
+    async def hold(self, host: str, wait_s: float) -> None:
+        """Start no request to a host for so long, in no process."""
+        await super().hold(host, wait_s)
+        self._post(host)
+        await self._tell(host, held=True)
+
+    async def enter(self, host: str) -> Permit:
+        """Wait for the host's turn among all processes."""
+        permit = await super().enter(host)
+        return _SharedPermit(permit, host, self._lane(host), self._post(host), self)
+
+    def depart(self, host: str, lane: Lane, post: _Post) -> None:
+        """Note that a request has left. It is told by a task of its own, which nobody waits for."""
+        if lane.least_gap_s and not self._is_alone(post):
+            task = asyncio.create_task(self._tell_departure(host))
+            self._departures.add(task)
+            task.add_done_callback(self._departures.discard)
+
+    async def _tell_departure(self, host: str) -> None:
+        # Who is not told waits a second for it, and then goes on.
+        with suppress(StoreError, TimeoutError):
+            async with self._patience():
+                await self._slots.sent(host)
+
+    def end(self, lane: Lane, post: _Post) -> None:
+        """Note that a request is over. Others are told soon if they may need the place before we ask again."""
+        post.active -= 1
+        post.used_at = self._clock()
+        post.freed.set()
+        if post.others and (post.others + 1 >= lane.concurrency or not lane.users):
+            self._has_news.set()
+
+    def _post(self, host: str) -> _Post:
+        post = self._posts.get(host)
+        if post is None:
+            post = self._posts[host] = _Post(used_at=self._clock())
+            if self._keeper is None or self._keeper.done():
+                self._keeper = asyncio.create_task(self._keep())
+        return post
+
+    def _is_alone(self, post: _Post) -> bool:
+        return post.alone_until > self._clock()
+
+    async def _turn(self, host: str, lane: Lane) -> None:
+        post = self._post(host)
+        while True:
+            if not self._is_alone(post):
+                if await self._is_started(host, lane, post):
+                    return
+            elif (wait_s := lane.free_at - self._clock()) > 0:
+                await self._sleep(wait_s)
+            elif post.active >= max(1, lane.concurrency // post.crowd):
+                post.freed.clear()
+                await post.freed.wait()
+            else:
+                post.active += 1
+                self._note_start(lane, times=post.crowd)
+                return
+
+    async def _is_started(self, host: str, lane: Lane, post: _Post) -> bool:
+        """Ask until a request may start, one task at a time; False where this process is to pace itself."""
+        async with post.asking:
+            while not self._is_alone(post):
+                if post.told > post.active and post.turn_until > self._clock():
+                    post.active += 1
+                    return True
+                if (wait_s := post.next_at - self._clock()) > 0:
+                    await self._sleep(wait_s)
+                elif await self._is_given(host, lane, post):
+                    return True
+        return False
+
+    async def _is_given(self, host: str, lane: Lane, post: _Post) -> bool:
+        """Ask once, and wait for the start if there is one; one that was missed by far is given back."""
+        start_s = await self._take(host, lane, post)
+        if start_s is None:
+            return False
+        starts_at = self._clock() + start_s
+        try:
+            if start_s > 0:
+                await self._sleep(start_s)
+        except BaseException:
+            self.depart(host, lane, post)
+            self.end(lane, post)
+            raise
+        if self._clock() > starts_at + _LATEST_S:
+            self.end(lane, post)
+            return False
+        self._note_start(lane)
+        return True
+
+    async def _take(self, host: str, lane: Lane, post: _Post) -> float | None:
+        """In how many seconds a request may start, if that is known."""
+        async with self._speaking:
+            sent_at = self._clock()
+            more = lane.users > post.active + 1
+            try:
+                async with self._patience():
+                    answer = await self._slots.take(
+                        host, active=post.active, more=more, most=lane.concurrency, gap_s=lane.least_gap_s
+                    )
+            except (StoreError, TimeoutError) as problem:
+                self._go_on([post], problem)
+                return None
+            return self._taken(lane, post, answer, sent_at)
+
+    def _taken(self, lane: Lane, post: _Post, answer: HostAnswer, sent_at: float) -> float | None:
+        post.others = answer.others
+        if answer.verdict == "alone":
+            self._be_alone(lane, post, sent_at, answer.wait_s)
+            return None
+        post.next_at = self._clock() + answer.next_s
+        post.active += answer.verdict == "start"
+        post.told = post.active
+        if answer.verdict == "wait":
+            return None
+        if not lane.least_gap_s:
+            post.turn_until = sent_at + _TURN_S
+        return answer.wait_s
+
+    async def _keep(self) -> None:
+        """Tell how far we are, as long as there are hosts that we ask."""
+        while self._posts:
+            untold = await self._untold()
+            if untold is None or untold:
+                await self._tell(*(untold or ()))
+
+    async def _untold(self) -> list[str] | None:
+        """Hosts whose places others wait for, as soon as some are free; None when all are to be told of again."""
+        try:
+            await asyncio.wait_for(self._has_news.wait(), _TELL_S)
+        except TimeoutError:
+            return None
+        self._has_news.clear()
+        await asyncio.sleep(_SOON_S)
+        return [host for host, post in self._posts.items() if post.others and post.told > post.active]
+
+    async def _tell(self, *only: str, leaving: bool = False, held: bool = False) -> None:
+        async with self._speaking:
+            told = self._reports(only or tuple(self._posts), leaving=leaving, held=held)
+            posts = {host: self._posts[host] for host in told if host in self._posts}
+            for post in posts.values():
+                post.alone_until = post.turn_until = _NEVER
+            sent_at = self._clock()
+            try:
+                async with self._patience():
+                    news = await self._slots.tell(list(told.values())) if told else []
+            except (StoreError, TimeoutError) as problem:
+                return self._go_on(posts.values(), problem)
+            for host, alone, wait_s, others, since_s in news:
+                if (one := posts.get(host)) is not None:
+                    one.others, one.told = others, told[host].active
+                    if alone:
+                        lane = self._lane(host)
+                        self._be_alone(lane, one, sent_at, max(wait_s, lane.least_gap_s - since_s))
+        return None
+
+    def _reports(self, hosts: Sequence[str], *, leaving: bool, held: bool) -> dict[str, HostReport]:
+        """What is to be told of some hosts; those that were not asked for a while are left."""
+        told: dict[str, HostReport] = {}
+        for host in hosts:
+            post, lane = self._posts[host], self._lane(host)
+            is_idle = not lane.users and self._clock() - post.used_at > _LINGER_S
+            is_own = self._is_alone(post) or held
+            free_s = max(0.0, lane.free_at - self._clock()) if is_own else 0.0
+            told[host] = HostReport(host, post.active, free_s, leaving or is_idle)
+            if leaving or is_idle:
+                del self._posts[host]
+        return told
+
+    def _be_alone(self, lane: Lane, post: _Post, sent_at: float, wait_s: float) -> None:
+        post.alone_until, post.crowd = sent_at + self._slots.lease_s, 1
+        if wait_s > 0:
+            lane.free_at = max(lane.free_at, self._clock() + wait_s)
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        """Wait for an answer for a while, and not at all shortly after there was none."""
+        if self._clock() < self._away_until:
+            raise TimeoutError
+        async with asyncio.timeout(_PATIENCE_S):
+            yield
+
+    def _go_on(self, posts: Iterable[_Post], problem: Exception) -> None:
+        """Pace ourselves as one of those that were there when the database was last heard of."""
+        now = self._clock()
+        if now >= self._away_until:
+            self._away_until = now + _AWAY_S
+            log.warning("the pace of hosts cannot be shared for now: %s", problem or "no answer in time")
+        for post in posts:
+            post.alone_until, post.crowd = self._away_until, post.others + 1

@@ -1,0 +1,231 @@
+"""Who may ask: tokens and sessions, people named by an identity provider, and the log of what they changed."""
+
+import re
+import secrets
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+from rowen.errors import BusyError, NotFoundError, TooManyRequestsError, UsageError
+from rowen.harvest.engine import Engine
+from rowen.model.access import (
+    AccessToken,
+    AuditLine,
+    Credential,
+    NewSession,
+    NewToken,
+    Principal,
+    RepeatedAnswer,
+    Scope,
+)
+from rowen.model.page import Page
+from rowen.operations.identity import IdentityProvider
+from rowen.operations.paging import as_number, decoded, page_of
+from rowen.store import access
+
+__all__ = ["TOKEN_PREFIX", "Access"]
+
+TOKEN_PREFIX = "rowen_"  # noqa: S105 (what tokens begin with, so that scanners for leaked secrets find them)
+TOKEN_DAYS = 90
+"""How long a token holds unless somebody says otherwise: long enough for a quarter, too short to be forgotten."""
+# 256 bits: nobody guesses one, so that a plain hash is enough.
+_SECRET_BYTES = 32
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}")
+# Who repeats a request does so within minutes, a queue that was stopped over night within a day.
+_ANSWERS_KEPT_H = 24
+# Longer than any request takes: what was begun before has died.
+_LONGEST_REQUEST_S = 3600.0
+# Those of clients are UUIDs; more than this is no key.
+_LONGEST_KEY = 200
+# One in nine seconds, all day long: a job that writes so often repeats itself within minutes, not within a day. Answers
+# have a kilobyte; ten times as many with the longest answers would take the disk.
+_MOST_ANSWERS = 10_000
+_FULL_RETRY_S = 600.0
+
+
+class Access:
+    """Who may ask, and what they did."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._session_hours = engine.settings.session_hours
+        self._audit_days = engine.settings.audit_kept_days
+        self._people = IdentityProvider(engine) if engine.settings.oidc_issuer else None
+
+    async def tokens(self) -> list[AccessToken]:
+        """All tokens, by name."""
+        async with self._database.connection() as c:
+            return await access.tokens(c)
+
+    async def add_token(
+        self, name: str, *, scope: str = Scope.READ, days: float | None = TOKEN_DAYS, now: datetime | None = None
+    ) -> NewToken:
+        """Make a token; its secret is returned this once and stored nowhere. Without days it holds for ever."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{name!r} is no name for a token.", hint="Letters, digits and . _ @ -, a hundred at most."
+            )
+        expires_at = None if days is None else (now or datetime.now(UTC)) + _days(days)
+        secret = TOKEN_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+        async with self._database.connection() as c:
+            made = await access.add_token(c, name, digest=_digest(secret), scope=_scope(scope), expires_at=expires_at)
+        return NewToken(made, secret)
+
+    async def revoke_token(self, name: str) -> None:
+        """Take a token back, with all sessions that were made from it; it is refused from now on."""
+        async with self._database.connection() as c:
+            await access.remove_token(c, name)
+
+    async def identify(self, secret: str) -> Principal | None:
+        """Who a token or a signed word of the identity provider names; None if it names nobody."""
+        if not secret.startswith(TOKEN_PREFIX):
+            named = await self._people.identify(secret) if self._people is not None else None
+            return named[0] if named else None
+        async with self._database.connection() as c:
+            found = await access.of_token(c, _digest(secret))
+        return found[0] if found else None
+
+    async def open_session(self, secret: str, *, now: datetime | None = None) -> NewSession | None:
+        """A session for who has this token; it ends no later than that. None for one that names nobody."""
+        ends = (now or datetime.now(UTC)) + timedelta(hours=self._session_hours)
+        cookie = secrets.token_urlsafe(_SECRET_BYTES)
+        async with self._database.connection() as c:
+            if secret.startswith(TOKEN_PREFIX):
+                held = await access.of_token(c, _digest(secret))
+                if held is None:
+                    return None
+                principal, token_id = held
+                ends = await access.add_session(
+                    c, principal, digest=_digest(cookie), token_id=token_id, expires_at=ends
+                )
+                return NewSession(cookie, ends)
+        named = await self._people.identify(secret) if self._people is not None else None
+        return await self._person_session(named, ends)
+
+    async def begin_login(self, back_to: str) -> tuple[str, str]:
+        """Where a person logs in at the identity provider, and what the browser keeps until it is back."""
+        return await self._provider().begin(back_to)
+
+    async def finish_login(self, *, code: str, state: str, kept: str, back_to: str) -> NewSession | None:
+        """A session for the person who came back from there; None for nobody of ours."""
+        named = await self._provider().finish(code=code, state=state, kept=kept, back_to=back_to)
+        return await self._person_session(named, datetime.now(UTC) + timedelta(hours=self._session_hours))
+
+    def _provider(self) -> IdentityProvider:
+        if self._people is None:
+            raise NotFoundError("No identity provider is set.", hint="ROWEN_OIDC_ISSUER names one.")
+        return self._people
+
+    async def _person_session(self, named: tuple[Principal, datetime] | None, ends: datetime) -> NewSession | None:
+        """A session that ends no later than the word of the provider."""
+        if named is None:
+            return None
+        cookie = secrets.token_urlsafe(_SECRET_BYTES)
+        async with self._database.connection() as c:
+            until = await access.add_session(
+                c, named[0], digest=_digest(cookie), token_id=None, expires_at=min(ends, named[1])
+            )
+        return NewSession(cookie, until)
+
+    async def of_session(self, cookie: str) -> Principal | None:
+        """Whose session this is; None if it is over."""
+        async with self._database.connection() as c:
+            return await access.of_session(c, _digest(cookie))
+
+    async def valid_credentials(
+        self, credentials: Collection[Credential], *, now: datetime | None = None
+    ) -> set[Credential]:
+        """Return the credentials that still hold: not revoked, not expired."""
+        digests = [one.digest for one in credentials if one.digest is not None]
+        held: set[bytes] = set()
+        if digests:
+            async with self._database.connection() as c:
+                held = await access.valid_digests(c, digests)
+        moment = now or datetime.now(UTC)
+        return {one for one in credentials if one.digest in held or (one.expires_at and one.expires_at > moment)}
+
+    async def close_session(self, cookie: str) -> None:
+        """End a session."""
+        async with self._database.connection() as c:
+            await access.drop_session(c, _digest(cookie))
+
+    async def note_write(
+        self, principal: Principal, *, address: str | None, method: str, path: str, status: int, request: str
+    ) -> None:
+        """Write down what somebody did, and what was answered."""
+        async with self._database.connection() as c:
+            await access.audit(c, [principal.name, address, method, path, status, request])
+
+    async def audit_log(
+        self, *, principal: str | None = None, limit: int = 100, after: str | None = None
+    ) -> Page[AuditLine]:
+        """What was written through the server, newest first; `after` is the `next` of the page before."""
+        listing = ["audit", principal]
+        place = decoded(after, listing, as_number)
+        async with self._database.connection() as c:
+            found = await access.audit_lines(
+                c, limit=limit + 1, before=place[0] if place else None, principal=principal
+            )
+        return page_of(found, limit, listing, lambda line: [line.id])
+
+    async def answer_once(self, principal: str, key: str, fingerprint: bytes) -> RepeatedAnswer | None:
+        """The answer to a request that was sent before under this key; None for a new one, which is begun.
+
+        Who uses a key for something else is told so, and who comes while the first is under way as well.
+        """
+        if not key.strip() or len(key) > _LONGEST_KEY or not key.isprintable():
+            raise UsageError("The idempotency key is no key.", hint="A UUID, or up to 200 printable letters.")
+        async with self._database.connection() as c:
+            if await access.is_full(c, principal, key, most=_MOST_ANSWERS):
+                raise TooManyRequestsError(
+                    f"{_MOST_ANSWERS:,} idempotency keys of this caller are kept. Nothing was done.",
+                    retry_in_s=_FULL_RETRY_S,
+                    hint="They are kept for a day. A request without a key is taken.",
+                )
+            held = await access.claim_answer(
+                *(c, principal, key),
+                fingerprint=fingerprint,
+                kept_h=_ANSWERS_KEPT_H,
+                longest_s=_LONGEST_REQUEST_S,
+            )
+        if held is None:
+            return None
+        if held[0] != fingerprint:
+            raise UsageError(
+                "The idempotency key was used for another request. Nothing was done.",
+                hint="Take a new key for each request, and the same one only to repeat it.",
+            )
+        if held[1] is None:
+            raise BusyError("The same request is under way. Nothing was done.", hint="Ask again in a moment.")
+        return held[1]
+
+    async def keep_answer(self, principal: str, key: str, answer: RepeatedAnswer | None) -> None:
+        """Keep the answer to what was begun; None if it came to nothing, and may be tried again."""
+        async with self._database.connection() as c:
+            if answer is None:
+                await access.drop_answer(c, principal, key)
+            else:
+                await access.keep_answer(c, principal, key, answer)
+
+    async def tidy_access(self) -> None:
+        """Forget sessions, answers and lines of the log that are over."""
+        async with self._database.connection() as c:
+            await access.forget_over(c, kept_h=_ANSWERS_KEPT_H, audit_days=self._audit_days)
+
+
+def _digest(secret: str) -> bytes:
+    return sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def _scope(name: str) -> Scope:
+    try:
+        return Scope(name)
+    except ValueError:
+        raise UsageError(f"There is no scope {name!r}.", hint=f"The scopes are: {', '.join(Scope)}.") from None
+
+
+def _days(days: float) -> timedelta:
+    # A hundred years: more is no date that anybody means.
+    if not 0 < days <= 36_500:
+        raise UsageError(f"{days:g} days is no time for a token to hold.")
+    return timedelta(days=days)

@@ -1,0 +1,104 @@
+"""The change log: reading it from a number on, and following it."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rowen.errors import NotFoundError
+from rowen.harvest.engine import Engine
+from rowen.model.page import Page
+from rowen.model.run import Change
+from rowen.operations.paging import as_number, decoded, page_of
+from rowen.store import changes, runs
+
+__all__ = ["Changes"]
+
+# What a run changed is logged before it is closed; facts that are extracted for it follow within the hour.
+_SETTLING = timedelta(hours=1)
+
+
+class Changes:
+    """What changed, in order."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._listener = engine.listener
+
+    async def read(
+        self,
+        *,
+        since: int | datetime | timedelta = 0,
+        source: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Page[Change]:
+        """The lines of the change log after a number, or since a moment; `after` is the `next` of the page before."""
+        listing = ["changes", source]
+        place = decoded(after, listing, as_number)
+        async with self._database.connection() as c:
+            number = place[0] if place else await self._number(c, since)
+            more = None if limit is None else limit + 1
+            where, values = changes.of_source(source)
+            found = await changes.read_after(c, number, limit=more, where=where, values=values)
+        return page_of(found.lines, limit, listing, lambda change: [change.number])
+
+    async def newest(
+        self,
+        *,
+        source: str | None = None,
+        kinds: Sequence[str] = (),
+        run: int | None = None,
+        query: str | None = None,
+        field: str | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> Page[Change]:
+        """The newest lines of the change log first: of a source, of some kinds, of a run.
+
+        With a query, those about items that have its words; with a field, those in which that field of facts differs.
+        """
+        listing = ["newest", source, sorted(kinds), run, query, field]
+        place = decoded(after, listing, as_number)
+        how: dict[str, Any] = {"source": source, "kinds": kinds, "run": run, "query": query or None, "field": field}
+        async with self._database.connection() as c:
+            forgotten: NotFoundError | None = None
+            if run is not None:
+                try:
+                    of = await runs.get(c, run)
+                    how |= {"since": of.started_at, "until": of.finished_at and of.finished_at + _SETTLING}
+                except NotFoundError as problem:
+                    forgotten = problem
+            found = await changes.newest(c, before=place[0] if place else None, limit=limit + 1, **how)
+            if forgotten is not None and not found and not await changes.has_run(c, run):
+                # The lines of a run stay longer than the run.
+                raise forgotten
+        return page_of(found, limit, listing, lambda change: [change.number])
+
+    async def follow(
+        self, *, since: int | datetime | timedelta = 0, source: str | None = None
+    ) -> AsyncGenerator[Change]:
+        """The lines of the change log, and then each new one as it is committed; never ends."""
+        async with self._database.connection() as c:
+            after = await self._number(c, since)
+        async with aclosing(self._listener.follow(after, source=source)) as batches:
+            async for batch in batches:
+                for change in batch:
+                    yield change
+
+    async def _number(self, c: changes.Connection, since: int | datetime | timedelta) -> int:
+        return since if isinstance(since, int) else await changes.number_before(c, _moment(since))
+
+    async def last(self) -> int:
+        """The number of the newest line of the change log."""
+        async with self._database.connection() as c:
+            return await changes.last_number(c)
+
+    async def start_of_last(self, count: int, *, source: str | None = None) -> int:
+        """The number after which the newest lines begin, so many of them."""
+        async with self._database.connection() as c:
+            return await changes.number_of_last(c, count, source=source)
+
+
+def _moment(since: datetime | timedelta) -> datetime:
+    return datetime.now(UTC) - since if isinstance(since, timedelta) else since

@@ -1,0 +1,74 @@
+"""Circuits: which services are not called at the moment, in any process, and how to have them called again."""
+
+from contextlib import suppress
+
+from rowen.enrich import registry
+from rowen.enrich.base import Spec
+from rowen.errors import Hint, NotFoundError, RowenError, action
+from rowen.harvest.circuits import BEAT_S
+from rowen.harvest.embedder import spec_of, wanted_spec
+from rowen.harvest.engine import Engine
+from rowen.model.circuit import CircuitKind, CircuitStatus
+from rowen.net.target import parse
+from rowen.store import circuits, embeddings, queue
+from rowen.store.database import Connection
+
+__all__ = ["Circuits"]
+
+# The kinds of embedders that call nobody.
+_LOCAL = frozenset({registry.NONE, "local"})
+
+
+class Circuits:
+    """The circuits of all processes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def every(self) -> list[CircuitStatus]:
+        """Return the circuits that are not closed in any process, and those of the providers that the settings name."""
+        async with self._engine.database.connection() as c:
+            found = await circuits.every(c)
+            named = await self._named(c)
+        shown = {(one.kind, one.name) for one in found}
+        return sorted(
+            [*found, *(CircuitStatus(*one) for one in named if one not in shown)],
+            key=lambda one: (one.kind, one.name, one.process or ""),
+        )
+
+    async def reset(self, name: str | None = None) -> list[CircuitStatus]:
+        """Close a circuit by its name, or all, in every process; jobs that wait for one begin again. Return them.
+
+        Another process hears of it within seconds.
+        """
+        known = await self.every()
+        found = [one for one in known if name in (None, one.name)]
+        if name is not None and not found:
+            raise NotFoundError(
+                f"There is no circuit {name!r} that is open.", hint=Hint(action("circuits"), " lists them.")
+            )
+        self._engine.circuits.reset(name)
+        async with self._engine.database.transaction() as c:
+            await circuits.reset(c, name)
+            # Jobs begin only after every process has closed the circuit; before that they would fail again.
+            await queue.hasten_held_up(c, wait_s=2 * BEAT_S)
+        return [one for one in found if one.state != "closed"]
+
+    async def _named(self, c: Connection) -> list[tuple[CircuitKind, str]]:
+        """The providers that the settings or the database name."""
+        found: list[tuple[CircuitKind, str]] = []
+        model = await embeddings.active(c)
+        spec = wanted_spec(self._engine.settings) or (spec_of(model) if model is not None else None)
+        if spec is not None and spec.kind not in _LOCAL and (host := self._embedder_host(spec)):
+            found.append(("embedder", host))
+        with suppress(RowenError):
+            if self._engine.language_models.has():
+                found.append(("model", parse(self._engine.language_models.of().spec.url).host))
+        return found
+
+    def _embedder_host(self, spec: Spec) -> str | None:
+        try:
+            url = self._engine.embedders.of(spec).spec.url
+            return parse(url).host if url else None
+        except RowenError:
+            return None

@@ -1,0 +1,66 @@
+"""Deletions that were held back: looking at them, and deciding about them one by one."""
+
+from collections.abc import Collection, Sequence
+
+from rowen.errors import Hint, NotFoundError, action
+from rowen.harvest.engine import Engine
+from rowen.model.hashes import Hash
+from rowen.model.library import HeldDeletion
+from rowen.model.page import Page
+from rowen.operations.items import key_of
+from rowen.operations.paging import as_text, decoded, page_of
+from rowen.store import changes, held, missing, runs, sources, terms
+
+__all__ = ["Deletions"]
+
+
+class Deletions:
+    """Deciding about what sources no longer show."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._copies = engine.settings.withdrawn_kept_days > 0
+
+    async def held(
+        self, source: str | None = None, *, limit: int = 100, after: str | None = None
+    ) -> Page[HeldDeletion]:
+        """What is held back, by source and URL; `after` is the `next` of the page before."""
+        listing = ["held", source]
+        place = decoded(after, listing, as_text, as_text)
+        async with self._database.connection() as c:
+            if source is not None:
+                await sources.need(c, source)
+            start = (place[0], place[1]) if place else None
+            found = await held.read(c, source=source, limit=limit + 1, after=start)
+        return page_of(found, limit, listing, lambda one: [one.source, one.url])
+
+    async def keep(self, source: str, urls: Sequence[str]) -> int:
+        """Keep items that a source no longer shows until it shows them again, or they are accepted; all or none."""
+        wanted = {key_of(url): url for url in urls}
+        async with self._database.transaction() as c:
+            of = await sources.get(c, source)
+            _need(wanted, await held.keep(c, of.id, list(wanted)), source)
+        return len(wanted)
+
+    async def accept(self, source: str, urls: Sequence[str]) -> int:
+        """Delete items that were held back, all or none; refused while a run of the source is live."""
+        wanted = {key_of(url): url for url in urls}
+        async with self._database.transaction() as c:
+            of = await sources.get(c, source)
+            await runs.refuse_live(c, of)
+            await missing.begin(c)
+            _need(wanted, await held.take(c, of.id, list(wanted)), source)
+            await missing.delete(c, copies=self._copies)
+            async for dropped in missing.deleted(c):
+                await changes.append(c, of, None, [item.line for item in dropped])
+        await terms.note(self._database)
+        return len(wanted)
+
+
+def _need(wanted: dict[Hash, str], found: Collection[Hash], source: str) -> None:
+    for key, url in wanted.items():
+        if key not in found:
+            raise NotFoundError(
+                f"No deletion of {url!r} is held back in {source!r}. Nothing was changed.",
+                hint=Hint(action("held", source), " lists those that are."),
+            )

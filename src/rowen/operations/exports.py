@@ -1,0 +1,326 @@
+"""A snapshot of the index in files: everything in it was true at the same moment."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from rowen.errors import UsageError
+from rowen.harvest.engine import Engine
+from rowen.model.export import Export
+from rowen.model.record_kinds import check_record_kinds
+from rowen.model.source import one_or_more
+from rowen.store import sources as source_store
+
+if TYPE_CHECKING:
+    from rowen.operations.snapshot_facts import SnapshotWork, WrittenSource
+    from rowen.publish.changelog import Change
+    from rowen.publish.formats import Format
+    from rowen.publish.lines import Streamed
+    from rowen.publish.row import Identity
+    from rowen.store.exports import Exported, Snapshot
+
+__all__ = ["Exports"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A page's facts have a kilobyte: as many as a statement fetches at no noticeable cost.
+_FACTS_AT_ONCE = 1_000
+_RESERVED = frozenset({"identity", "manifest", "coverage", "changes", "items", "withdrawn"})
+
+
+class Exports:
+    """Taking the index elsewhere."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+        self._withdrawn_days = engine.settings.withdrawn_kept_days
+
+    async def export(
+        self,
+        form: Format,
+        to: Path,
+        *,
+        sources: Sequence[str] = (),
+        previous: Path | None = None,
+        since: int | None = None,
+        limit: int | None = None,
+        joint: bool = False,
+        excel: bool = False,
+        withdrawn: bool = False,
+        record_kinds: Sequence[str] = (),
+        now: datetime | None = None,
+    ) -> Export:
+        """Write all items, or those of some sources, into a new folder, which is there whole or not at all.
+
+        What changed is written as well, since `previous`, the folder of an earlier export, or after the number `since`
+        of the change log. At most `limit` items are taken. `joint` adds one Parquet file of all sources to those of
+        each. `excel` makes CSV safe for spreadsheets. With `withdrawn`, the last copies of items that were deleted not
+        long ago are written into a file of their own. With `record_kinds`, only records of catalogs that describe one
+        of these are written.
+        """
+        from rowen.operations.snapshot_facts import SnapshotWork, finish
+        from rowen.publish.changelog import ChangeFiles
+        from rowen.publish.folder import new_folder
+        from rowen.publish.formats import writer
+        from rowen.publish.lines import WithdrawnLines
+        from rowen.publish.manifest import checked
+
+        _check(form, excel=excel, joint=joint)
+        check_record_kinds(record_kinds := one_or_more(record_kinds))
+        _check_comparison(previous=previous, since=since, is_part=limit is not None or bool(record_kinds))
+        if record_kinds and withdrawn:
+            raise UsageError("What is gone is not told by what it described.", hint="Leave out one of the two.")
+        sources = one_or_more(sources)
+        await self._need(sources)
+        earlier = await asyncio.to_thread(checked, previous) if previous is not None else None
+        with new_folder(to) as folder:
+            work = SnapshotWork(form, folder, writer(form, folder, excel=excel, joint=joint), now or datetime.now(UTC))
+            work.chosen, work.earlier, work.since, work.limit = frozenset(sources), earlier, since, limit
+            work.record_kinds = record_kinds
+            work.withdrawn = WithdrawnLines(folder) if withdrawn else None
+            work.changes = ChangeFiles(folder) if earlier is not None or since is not None else None
+            try:
+                await self._fill(work)
+                return await _in_thread(finish, work, to)
+            except BaseException:
+                work.writer.abandon()
+                raise
+            finally:
+                work.close()
+
+    async def export_extractions(
+        self, form: str, to: Path, *, schema: str | None = None, sources: Sequence[str] = (), excel: bool = False
+    ) -> Export:
+        """Write the facts in force into a new folder, a file for each schema: as JSON lines, CSV or Parquet."""
+        from rowen.model.schema import SchemaRef
+        from rowen.publish.facts import FactFiles
+        from rowen.publish.folder import new_folder
+        from rowen.store import changes
+        from rowen.store.extractions import current_in_batches
+
+        sources = one_or_more(sources)
+        await self._need(sources)
+        name = None if schema is None else SchemaRef.parse(schema).name
+        with new_folder(to) as folder:
+            files = FactFiles(form, folder, excel=excel)
+            async with self._database.transaction() as c:
+                last = await changes.last_number(c)
+                batches = current_in_batches(c, name=name, sources=list(sources), size=_FACTS_AT_ONCE)
+                async with aclosing(batches) as found:
+                    async for batch in found:
+                        await _in_thread(files.write, batch)
+            await _in_thread(files.close)
+            size_bytes = sum(path.stat().st_size for path in folder.iterdir())
+        return Export(to, form, files.rows, 0, len(sources), size_bytes, last)
+
+    async def lines(
+        self,
+        *,
+        form: Streamed = "jsonl",
+        sources: str | Sequence[str] = (),
+        limit: int | None = None,
+        record_kinds: Sequence[str] = (),
+        excel: bool = False,
+    ) -> AsyncGenerator[bytes]:
+        """Items as text, as they are read, at most so many: a snapshot that needs no room on any disk."""
+        from rowen.publish.lines import STREAMED, text_stream
+        from rowen.publish.row import StoredRow, row_of
+        from rowen.store.exports import snapshot
+
+        if form not in STREAMED:
+            raise UsageError(f"{form} cannot be sent while it is read.", hint=f"These can: {', '.join(STREAMED)}.")
+        _check(form, excel=excel, joint=False)
+        check_record_kinds(record_kinds := one_or_more(record_kinds))
+        names, stream = one_or_more(sources), text_stream(form, excel=excel)
+        await self._need(names)
+        yield stream.begin()
+        async with snapshot(self._database) as index:
+            await index.find_twins()
+            async with aclosing(_rows(index, names, limit, record_kinds)) as batches:
+                async for source, rows in batches:
+                    made = [row_of(StoredRow(*row), source.name, source.kind) for row in rows]
+                    yield stream.rows(made)
+        yield stream.end()
+
+    async def _need(self, names: Sequence[str]) -> None:
+        async with self._database.connection() as c:
+            for name in names:
+                await source_store.get(c, name)
+
+    async def _fill(self, work: SnapshotWork) -> None:
+        from rowen.operations.snapshot_facts import WrittenSource
+        from rowen.store.exports import snapshot
+
+        async with snapshot(self._database) as index:
+            work.last_change = await index.last_change()
+            await _write_changes(work, index)
+            await index.find_twins()
+            taken: set[str] = set(_RESERVED)
+            left = work.limit
+            for source in await index.sources():
+                if work.chosen and source.name not in work.chosen:
+                    continue
+                written = WrittenSource(source, work.writer.begin(source.name, _file_name(source.name, taken)))
+                work.written.append(written)
+                async with aclosing(
+                    _ahead(_some(index.rows(source.id, record_kinds=work.record_kinds), left))
+                ) as ahead:
+                    async for rows in ahead:
+                        await _in_thread(_write, work, written, rows)
+                left = None if left is None else left - written.coverage.items
+                await _write_withdrawn(work, index.withdrawn(source.id, days=self._withdrawn_days), source)
+        await _in_thread(work.writer.close)
+
+
+def _check(form: str, *, excel: bool, joint: bool) -> None:
+    from rowen.publish.formats import FORMATS
+
+    if form not in FORMATS:
+        raise UsageError(f"There is no format {form!r}.", hint=f"The formats are: {', '.join(FORMATS)}.")
+    if excel and form != "csv":
+        raise UsageError(f"{form} needs no care for spreadsheets.", hint="--excel goes with csv.")
+    if joint and form != "parquet":
+        raise UsageError(
+            f"{form} has no joint file beside those of each source.",
+            hint="--joint goes with parquet; sqlite is one file anyway, and --to - writes all sources in a row.",
+        )
+
+
+def _check_comparison(*, previous: Path | None, since: int | None, is_part: bool) -> None:
+    if previous is not None and since is not None:
+        raise UsageError("What changed is told since one moment.", hint="Give --previous or --since, not both.")
+    if is_part and (previous is not None or since is not None):
+        raise UsageError(
+            "A part of the items cannot be compared with an earlier export.",
+            hint="Leave --limit and --record-kind out, or --previous and --since.",
+        )
+
+
+async def _rows(
+    index: Snapshot, names: Sequence[str], limit: int | None, record_kinds: Sequence[str]
+) -> AsyncGenerator[tuple[Exported, list[tuple[Any, ...]]]]:
+    """The rows of all sources, or of those, at most so many."""
+    left = limit
+    for source in await index.sources():
+        if names and source.name not in names:
+            continue
+        async with aclosing(_some(index.rows(source.id, record_kinds=record_kinds), left)) as batches:
+            async for rows in batches:
+                yield source, rows
+                left = None if left is None else left - len(rows)
+
+
+async def _some(
+    batches: AsyncGenerator[list[tuple[Any, ...]]], limit: int | None
+) -> AsyncGenerator[list[tuple[Any, ...]]]:
+    """The first rows, at most so many."""
+    left = limit
+    async with aclosing(batches):
+        while left != 0 and (rows := await anext(batches, None)) is not None:
+            yield rows[:left]
+            left = None if left is None else max(0, left - len(rows))
+
+
+async def _write_changes(work: SnapshotWork, index: Snapshot) -> None:
+    """What the log says since a number; of an earlier folder it is found out in the end."""
+    if work.changes is None or work.since is None:
+        return
+    if work.since > work.last_change:
+        raise UsageError(
+            f"There is no change {work.since:,} yet: the last one is {work.last_change:,}. Nothing was written.",
+            hint="The manifest of an export says its number, as last_change.",
+        )
+    async with aclosing(index.changes(work.since)) as batches:
+        async for rows in batches:
+            changes = [_change(*row) for row in rows if not work.chosen or row[0] in work.chosen]
+            await _in_thread(work.changes.write, changes)
+
+
+def _change(
+    source: str,
+    key: bytes,
+    url: str,
+    title: str,
+    content_hash: bytes,
+    record_hash: bytes,
+    is_new: bool,
+    is_there: bool,
+    says_other: bool,
+) -> tuple[Change, Identity]:
+    from rowen.publish.row import Identity
+
+    identity = Identity(source, key.hex(), url, content_hash.hex(), record_hash.hex(), title)
+    if not is_there:
+        return "deleted", identity
+    if is_new:
+        return "created", identity
+    return "updated" if says_other else "amended", identity
+
+
+async def _write_withdrawn(work: SnapshotWork, copies: AsyncGenerator[list[tuple[Any, ...]]], source: Exported) -> None:
+    from rowen.publish.row import StoredRow, row_of
+
+    if work.withdrawn is None:
+        return
+    async with aclosing(copies) as batches:
+        async for rows in batches:
+            made = [(row_of(StoredRow(*row[:-1]), source.name, source.kind), row[-1]) for row in rows]
+            await _in_thread(work.withdrawn.write, made)
+
+
+def _write(work: SnapshotWork, written: WrittenSource, rows: list[tuple[Any, ...]]) -> None:
+    from rowen.publish.row import Identity, StoredRow, row_of
+
+    name, kind, writer = written.source.name, written.source.kind, work.writer
+    stored = [StoredRow(*row) for row in rows]
+    made = [row_of(one, name, kind) for one in stored]
+    writer.write(made)
+    writer.identify(
+        [
+            Identity(name, one.key.hex(), one.url, row["content_hash"], row["record_hash"], one.title)
+            for one, row in zip(stored, made, strict=True)
+        ]
+    )
+    written.coverage.add(made)
+    work.spread.add(made)
+
+
+async def _ahead(batches: AsyncGenerator[list[tuple[Any, ...]]]) -> AsyncGenerator[list[tuple[Any, ...]]]:
+    """The same batches, the next of which is fetched while one is being written.
+
+    A fetch that is on its way is awaited, never cancelled: that would break the connection, and leave its cursor open.
+    """
+    coming = asyncio.ensure_future(anext(batches, None))
+    try:
+        while (batch := await asyncio.shield(coming)) is not None:
+            coming = asyncio.ensure_future(anext(batches, None))
+            yield batch
+    finally:
+        await asyncio.gather(coming, return_exceptions=True)
+
+
+async def _in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Do something beside the event loop; who is cancelled waits until it is done, so that no file is in use."""
+    task = asyncio.ensure_future(asyncio.to_thread(function, *arguments, **named))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
+
+
+def _file_name(source: str, taken: set[str]) -> str:
+    """A name for the file of a source that every file system takes, and no other has."""
+    wanted = re.sub(r"[^A-Za-z0-9._-]+", "-", source).strip("-.")[:100] or "source"
+    name, number = wanted, 2
+    while name.lower() in taken:
+        name, number = f"{wanted}-{number}", number + 1
+    taken.add(name.lower())
+    return name

@@ -1,0 +1,327 @@
+"""Facts: extracting them from a page or a source, their history, what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from rowen.enrich.ledger import Purse
+from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
+from rowen.harvest.engine import Engine, Work
+from rowen.harvest.evaluation import evaluate
+from rowen.harvest.extraction import ExtractionOrder
+from rowen.harvest.extractor import Extractor
+from rowen.harvest.page_facts import PageReading
+from rowen.harvest.page_source import PageAccess
+from rowen.model.access import Reach
+from rowen.model.condition import Condition
+from rowen.model.evaluation import ModelScore
+from rowen.model.extraction import (
+    CarriedSchema,
+    Costs,
+    Extracted,
+    Extraction,
+    ExtractionReport,
+    Grounding,
+    PageOptions,
+)
+from rowen.model.item import Document
+from rowen.model.page import Page
+from rowen.model.run import Run
+from rowen.model.schema import Schema, SchemaRef
+from rowen.model.source import Source
+from rowen.operations.carrying import check_fields, checked_rules, url_patterns
+from rowen.operations.items import key_of
+from rowen.operations.paging import as_text, decoded, page_of
+from rowen.operations.reach import refuse_local
+from rowen.operations.schemas import resolve, schema_of
+from rowen.store import carried_schemas, runs, schemas
+from rowen.store import costs as cost_store
+from rowen.store import extractions as store
+from rowen.store import sources as source_store
+from rowen.store.carried_schemas import Carried
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from rowen.harvest.extraction import Observe
+
+__all__ = ["Extractions"]
+
+
+class Extractions:
+    """Facts out of pages."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._database = engine.database
+        self._extractor = Extractor(engine)
+
+    async def extract(
+        self,
+        address: str,
+        schema: str | Mapping[str, Any] | type[BaseModel],
+        *,
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        reach: Reach = Reach.ALL,
+        **how: Unpack[PageOptions],
+    ) -> Extracted:
+        """The facts of one page or file, read now. The schema is one by name, a JSON Schema, or a Pydantic model.
+
+        With a model class, `data` is an instance of it. What was answered before is not asked again, unless forced.
+        `reach` says whether it may be a file of this machine.
+        """
+        place = refuse_local(reach, address)
+        reading = _reading(await self._schema(schema), how)
+        purse = Purse(usd=budget_usd, tokens=budget_tokens)
+        found = await self._extractor.page(place, reading, access=_access(how), purse=purse)
+        if isinstance(schema, str | Mapping):
+            return found
+        return replace(found, data=schema.model_validate(found.data))
+
+    async def read_page(self, url: str, *, reach: Reach = Reach.ALL) -> Document:
+        """The text of a page as it is now; nothing is kept of it."""
+        return await self._extractor.document(refuse_local(reach, url))
+
+    async def estimate(
+        self,
+        address: str,
+        schema: str | Mapping[str, Any] | type[BaseModel],
+        *,
+        reach: Reach = Reach.ALL,
+        **how: Unpack[PageOptions],
+    ) -> tuple[int, float | None]:
+        """About how many tokens a page will take, and what they cost, if that is known; nothing is asked."""
+        place = refuse_local(reach, address)
+        reading = _reading(await self._schema(schema), how)
+        return await self._extractor.estimate(place, reading, access=_access(how))
+
+    async def evaluate(
+        self,
+        folder: Path | str,
+        schema: str | Mapping[str, Any] | type[BaseModel],
+        *,
+        models: Sequence[str] = (),
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        **how: Unpack[PageOptions],
+    ) -> list[ModelScore]:
+        """How well models read the pages of a folder, one score a model; without names the one of the settings.
+
+        What `lamp.html` should yield stands in `lamp.expected.json`, if anywhere. What was answered before is not asked
+        again, unless forced.
+        """
+        reading = _reading(await self._schema(schema), how)
+        purse = Purse(usd=budget_usd, tokens=budget_tokens)
+        return await evaluate(
+            self._engine, self._extractor, Path(folder), reading, models=list(models) or [""], purse=purse
+        )
+
+    async def extract_source(
+        self,
+        name: str,
+        schema: str | None = None,
+        *,
+        everything: bool = False,
+        dry_run: bool = False,
+        force: bool = False,
+        budget_usd: float | None = None,
+        budget_tokens: int | None = None,
+        model: str | None = None,
+        limit: int | None = None,
+        observe: Observe | None = None,
+    ) -> list[ExtractionReport]:
+        """Extract what changed in a source since the last time, or everything again: one schema, or all it carries.
+
+        A schema that it does not carry is carried from now on, unless this is a dry run.
+        """
+        order = ExtractionOrder(everything, dry_run, force, budget_usd, budget_tokens, model, limit)
+        source = await self._source(name)
+        given = await self._not_carried(source, schema) if schema is not None else None
+        if given is not None and not dry_run:
+            await self.carry(source.name, given.schema.ref)
+            given = None
+        wanted = None if schema is None else SchemaRef.parse(schema).name
+        async with self._engine.work() as work:
+            return await self._extractor.source(
+                source, name=wanted, order=order, work=work, observe=observe, given=given
+            )
+
+    async def after_run(self, source: Source, run: Run, work: Work) -> Run:
+        """Extract what a run changed, and write into its tally what that took. What cannot be done now waits."""
+        if work.stopped or run.status in ("cancelled", "failed"):
+            return run
+        try:
+            reports = await self._extractor.source(source, work=work)
+        except BusyError:
+            return run
+        return await self._in_tally(run, reports)
+
+    async def carry(
+        self,
+        source: str,
+        schema: str,
+        *,
+        grounding: Grounding | None = None,
+        learn: bool | None = None,
+        rules: Mapping[str, str] | None = None,
+        conditions: Sequence[str] | None = None,
+        only_urls: Sequence[str] | None = None,
+    ) -> CarriedSchema:
+        """Let a source carry a schema: each item that is new or changes is extracted from now on.
+
+        A rule says where a field stands (`price`: `.amount | number`); with `learn` rules are found once by a model. A
+        condition (`price<100`) is told of in the log when it comes true. `only_urls` are patterns of the items that
+        are meant (`*/lamps/*`), where not all are. What is None stays as it was.
+        """
+        told = None if conditions is None else list(map(str, Condition.parse_all(conditions)))
+        only = None if only_urls is None else url_patterns(only_urls)
+        held = await self._source(source)
+        async with self._database.transaction() as c:
+            found = await resolve(c, schema)
+            check_fields(found, [*(rules or {}), *(Condition.parse(text).path[0] for text in told or ())])
+            checked = None if rules is None else checked_rules(rules)
+            number = await schemas.number_of(c, found)
+            await carried_schemas.carry(
+                *(c, held.id, found, number),
+                grounding=grounding,
+                learns=learn,
+                rules=checked,
+                conditions=told,
+                only_urls=only,
+            )
+            return next(
+                one for one in await carried_schemas.overview(c, held.id) if one.schema.startswith(f"{found.name}@")
+            )
+
+    async def drop(self, source: str, schema: str) -> None:
+        """Let a source carry a schema no longer; what was extracted stays."""
+        held = await self._source(source)
+        name = SchemaRef.parse(schema).name
+        async with self._database.connection() as c:
+            if not await carried_schemas.drop(c, held.id, name):
+                raise NotFoundError(f"Source {source!r} carries no schema {name!r}.")
+
+    async def carried(self, source: str | None = None) -> list[CarriedSchema]:
+        """Which sources carry which schemas, and how far they are."""
+        number = None if source is None else (await self._source(source)).id
+        async with self._database.connection() as c:
+            return await carried_schemas.overview(c, number)
+
+    async def every(
+        self,
+        schema: str | None = None,
+        *,
+        sources: Sequence[str] = (),
+        where: Sequence[str] = (),
+        limit: int = 100,
+        after: str | None = None,
+    ) -> Page[Extraction]:
+        """The facts in force, by schema, source and address; `where` are conditions that they must satisfy."""
+        conditions = Condition.parse_all(where)
+        name = None if schema is None else SchemaRef.parse(schema).name
+        listing = ["extractions", name, sorted(sources), list(where)]
+        place = decoded(after, listing, as_text, as_text, as_text)
+        start = (place[0], place[1], place[2]) if place else None
+        found: list[Extraction] = []
+        async with self._database.connection() as c:
+            for one in sources:
+                await source_store.get(c, one)
+            while len(found) <= limit:
+                batch = await store.current(c, name=name, sources=list(sources), after=start, limit=limit + 1)
+                found += [one for one in batch if all(condition.holds(one.data) for condition in conditions)]
+                if len(batch) <= limit:
+                    break
+                start = _place(batch[-1])
+        return page_of(found, limit, listing, lambda one: list(_place(one)))
+
+    async def history(self, url: str, schema: str, *, source: str | None = None) -> list[Extraction]:
+        """All versions of an item's facts under a schema, oldest first, each with what differs from the one before."""
+        name = SchemaRef.parse(schema).name
+        async with self._database.connection() as c:
+            found = await store.history(c, key_of(url), name, source=source)
+        if not found:
+            raise NotFoundError(
+                f"Nothing was extracted from {url!r} as {name!r}.",
+                hint=Hint(
+                    action("extract", url, schema=schema), " does so once; a source that carries it keeps a history."
+                ),
+            )
+        return found
+
+    async def histories(self, urls: Sequence[str], schema: str) -> dict[str, list[Extraction]]:
+        """All versions of the facts of several items under a schema, by URL, oldest first."""
+        name = SchemaRef.parse(schema).name
+        async with self._database.connection() as c:
+            found = await store.histories(c, [key_of(url) for url in urls], name)
+        told: dict[str, list[Extraction]] = {url: [] for url in urls}
+        for one in found:
+            told.setdefault(one.url, []).append(one)
+        return told
+
+    async def costs(self, since: datetime | timedelta = timedelta(days=30)) -> Costs:
+        """What paid calls cost since a moment, by source, purpose and schema, with what was avoided beside."""
+        moment = datetime.now(UTC) - since if isinstance(since, timedelta) else since
+        async with self._database.connection() as c:
+            return Costs(moment, tuple(await cost_store.costs(c, moment)))
+
+    async def _in_tally(self, run: Run, reports: Sequence[ExtractionReport]) -> Run:
+        tally = replace(run.tally)
+        for one in reports:
+            tally.add({"extracted": one.created + one.changed, "extractions_same": one.same})
+            tally.add({"extractions_failed": one.failed, "extractions_pending": one.pending})
+            tally.add({"extraction_calls": one.calls, "extraction_tokens": one.tokens})
+            tally.add({"extraction_calls_avoided": one.avoided})
+            tally.extraction_usd = round(tally.extraction_usd + (one.usd or 0.0), 6)
+        async with self._database.connection() as c:
+            await runs.amend(c, run.id, tally)
+        return replace(run, tally=tally)
+
+    async def _schema(self, schema: str | Mapping[str, Any] | type[BaseModel]) -> Schema:
+        if not isinstance(schema, str):
+            return await asyncio.to_thread(schema_of, schema)
+        async with self._database.connection() as c:
+            return await resolve(c, schema)
+
+    async def _source(self, name: str) -> Source:
+        async with self._database.connection() as c:
+            return await source_store.get(c, name)
+
+    async def _not_carried(self, source: Source, schema: str) -> Carried | None:
+        """A schema that a source does not carry yet, as if it did."""
+        ref = SchemaRef.parse(schema)
+        async with self._database.connection() as c:
+            found = await resolve(c, schema)
+            held = {one.schema.name: one.schema for one in await carried_schemas.carried(c, source.id)}.get(ref.name)
+        if held is not None and ref.means(held.number):
+            return None
+        return Carried(source.id, found, 0, 0, "warn", False, {}, ())
+
+
+def _reading(schema: Schema, how: PageOptions) -> PageReading:
+    """How a page is read, of what a caller says."""
+    if (most := how.get("max_chars")) is not None and most < 1:
+        raise UsageError("At least one character of a page has to be read.")
+    return PageReading(
+        schema,
+        how.get("grounding", "warn"),
+        checked_rules(how.get("rules")),
+        how.get("model"),
+        how.get("force", False),
+        instructions=(how.get("instructions") or "").strip(),
+        max_chars=most,
+        model_limit_s=how.get("model_limit_s"),
+    )
+
+
+def _access(how: PageOptions) -> PageAccess:
+    return PageAccess(how.get("render", False), how.get("proxy"), how.get("fetch_limit_s"))
+
+
+def _place(one: Extraction) -> tuple[str, str, str]:
+    return one.schema.partition("@")[0], one.source, one.url

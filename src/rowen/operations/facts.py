@@ -1,0 +1,325 @@
+"""What the service returns as JSON objects: the one place where that is decided, so that every door says the same."""
+
+from dataclasses import asdict
+from functools import singledispatch
+from typing import Any
+
+from rowen.errors import RowenError
+from rowen.model.access import AccessToken, AuditLine, NewToken
+from rowen.model.announcement import AnnouncedDocument
+from rowen.model.circuit import CircuitStatus
+from rowen.model.database import DatabaseStatus, ServerStatus, Tidied
+from rowen.model.diff import FieldDiff, ItemDiff
+from rowen.model.embedding import EmbeddingEstimate, EmbeddingReport, FetchedModel, ModelStatus
+from rowen.model.evaluation import ModelScore
+from rowen.model.export import Export
+from rowen.model.extraction import CarriedSchema, Costs, Extracted, Extraction, ExtractionReport
+from rowen.model.health import Health
+from rowen.model.job import Job, LiveWorker, QueueDepth
+from rowen.model.library import Case, Entry, Following, FoundVersion, HeldDeletion, Overview, Revision
+from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
+from rowen.model.query import Hit
+from rowen.model.run import Change, Run
+from rowen.model.saved import SavedNews, SavedSearch
+from rowen.model.schema import Schema, SchemaComparison, SchemaUse
+from rowen.model.source import AppliedSource, Source
+from rowen.model.standing import ItemDetail, ItemLine, Preview, Savings, Situation, TroubleGroup
+from rowen.model.statements import StatementFile, StatementReport, StatementSummary, StatementTarget
+from rowen.model.webhook import Delivery, Webhook
+from rowen.net.credentials import shown
+
+__all__ = ["fact"]
+
+
+@singledispatch
+def fact(thing: Any) -> dict[str, Any]:
+    """Anything that the service returns, as plain values; moments and paths stay what they are."""
+    raise TypeError(f"{type(thing).__name__} has no JSON form")
+
+
+@fact.register
+def _source(source: Source) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "kind": source.kind,
+        "url": source.url,
+        "state": source.state,
+        "options": shown(source.options),
+        "schedule": source.schedule,
+        "version": source.version,
+        "items": source.items,
+        "deletions_held": source.deletions_held,
+        "created_at": source.created_at,
+        "last_run_at": source.last_run_at,
+        "last_complete_at": source.last_complete_at,
+        "truncated": source.truncated,
+        "due_at": source.due_at,
+        "failures": source.failures,
+        "failing_since": source.failing_since,
+        "stale": _share(source.stale),
+    }
+
+
+@fact.register
+def _overview(overview: Overview) -> dict[str, Any]:
+    return {**asdict(overview), "stale": _share(overview.stale)}
+
+
+def _share(stale: float | None) -> float | None:
+    """An expectation to a thousandth: more would differ with each look, and mean nothing."""
+    return None if stale is None else round(stale, 3)
+
+
+@fact.register
+def _applied(applied: AppliedSource) -> dict[str, Any]:
+    return {
+        "source": applied.source,
+        "action": applied.action,
+        # The name that `action` had at first.
+        "deed": applied.action,
+        "kind": applied.kind,
+        "url": applied.url,
+        "changes": {name: {"before": before, "after": after} for name, (before, after) in applied.changes.items()},
+        "items": applied.items,
+        "schedule": applied.schedule,
+    }
+
+
+@fact.register
+def _run(run: Run) -> dict[str, Any]:
+    return run.to_json()
+
+
+@fact.register
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "url": hit.url,
+        "title": hit.title,
+        "source": hit.source,
+        "heading": list(hit.heading),
+        "text": hit.text,
+        "score": hit.score,
+        "link": hit.link,
+        "anchor": hit.anchor,
+        "passages": hit.passages,
+        "kind": hit.kind,
+        "language": hit.language,
+        "record_kind": hit.record_kind,
+        "held": hit.held,
+        "words": list(hit.words),
+        "similarity": hit.similarity,
+        "keyword_rank": hit.keyword_rank,
+        "vector_rank": hit.vector_rank,
+        "further": [
+            {"heading": list(p.heading), "text": p.text, "link": hit.link_to(p.anchor), "words": list(p.words)}
+            for p in hit.further
+        ],
+        "twins": [{"url": t.url, "title": t.title, "source": t.source, "original": t.original} for t in hit.twins],
+    }
+
+
+@fact.register
+def _entry(entry: Entry) -> dict[str, Any]:
+    plain = asdict(entry)
+    del plain["id"]
+    return plain
+
+
+@fact.register
+def _revision(revision: Revision) -> dict[str, Any]:
+    return {
+        "number": revision.number,
+        "at": revision.at,
+        "title": revision.title,
+        "tags": revision.tags,
+        "characters": len(revision.text),
+    }
+
+
+@fact.register
+def _field_diff(diff: FieldDiff) -> dict[str, Any]:
+    return {**asdict(diff), "fields": [one.to_json() for one in diff.fields]}
+
+
+@fact.register
+def _diff(diff: ItemDiff) -> dict[str, Any]:
+    plain = asdict(diff)
+    return {**plain, "title": {"before": diff.title[0], "after": diff.title[1]}}
+
+
+@fact.register
+def _webhook(webhook: Webhook) -> dict[str, Any]:
+    plain = asdict(webhook)
+    wants = plain.pop("wants")
+    del plain["id"], plain["ahead"], plain["replays"]
+    return {**plain, **wants}
+
+
+@fact.register
+def _saved(saved: SavedSearch) -> dict[str, Any]:
+    plain = asdict(saved)
+    del plain["id"]
+    return plain
+
+
+@fact.register
+def _schema(schema: Schema) -> dict[str, Any]:
+    return {
+        "name": schema.name,
+        "version": schema.version,
+        "definition": dict(schema.definition),
+        "bundled": schema.bundled,
+        "created_at": schema.created_at,
+    }
+
+
+@fact.register
+def _comparison(comparison: SchemaComparison) -> dict[str, Any]:
+    return {**asdict(comparison), "changes": [change._asdict() for change in comparison.changes]}
+
+
+@fact.register
+def _extracted(found: Extracted) -> dict[str, Any]:
+    return {**asdict(found), "data": _dumped(found.data), "evidence": [one._asdict() for one in found.evidence]}
+
+
+@fact.register
+def _extraction(one: Extraction) -> dict[str, Any]:
+    told = {"diff": [change.to_json() for change in one.diff], "evidence": [place._asdict() for place in one.evidence]}
+    return {**asdict(one), **told}
+
+
+@fact.register
+def _carried(carried: CarriedSchema) -> dict[str, Any]:
+    return {**asdict(carried), "state": carried.state}
+
+
+@fact.register
+def _extraction_report(report: ExtractionReport) -> dict[str, Any]:
+    return {**asdict(report), "avoided": report.avoided}
+
+
+@fact.register
+def _score(score: ModelScore) -> dict[str, Any]:
+    return {**score.to_json(), "pages": [asdict(page) for page in score.pages]}
+
+
+@fact.register
+def _state(state: Situation) -> dict[str, Any]:
+    return {**asdict(state), "needs": state.needs}
+
+
+@fact.register
+def _savings(savings: Savings) -> dict[str, Any]:
+    return {**asdict(savings), "rungs": dict(savings.rungs)}
+
+
+@fact.register
+def _detail(detail: ItemDetail) -> dict[str, Any]:
+    held = detail.validators
+    return {
+        "etag": held.etag if held else None,
+        "last_modified": held.last_modified if held else None,
+        "body_hash": held.body_hash.hex() if held and held.body_hash else None,
+        "depth": detail.depth,
+        "links": detail.links,
+        "passages": [{"heading": list(p.heading), "anchor": p.anchor, "text": p.text} for p in detail.passages],
+    }
+
+
+@fact.register
+def _item_line(line: ItemLine) -> dict[str, Any]:
+    plain = asdict(line)
+    del plain["place"]
+    return plain
+
+
+@fact.register
+def _preview(preview: Preview) -> dict[str, Any]:
+    items = [
+        {"url": item.url, "title": item.title, "text": item.text, "tags": list(item.tags), "language": item.language}
+        for item in preview.items
+    ]
+    rest = ("address", "kind", "url", "name", "more", "kept_as", "trouble")
+    return {**{name: getattr(preview, name) for name in rest}, "items": items}
+
+
+@fact.register
+def _costs(costs: Costs) -> dict[str, Any]:
+    lines = [line._asdict() for line in costs.lines]
+    return {"since": costs.since, "usd": costs.usd, "avoided_usd": costs.avoided_usd, "lines": lines}
+
+
+def _dumped(data: Any) -> Any:
+    """Data that may be a model of Pydantic, as plain values."""
+    return data.model_dump(mode="json") if hasattr(data, "model_dump") else data
+
+
+@fact.register
+def _new_token(made: NewToken) -> dict[str, Any]:
+    return {**asdict(made.token), "secret": made.secret}
+
+
+@fact.register(AccessToken)
+@fact.register(AuditLine)
+@fact.register(Change)
+@fact.register(CircuitStatus)
+@fact.register(Delivery)
+@fact.register(DatabaseStatus)
+@fact.register(EmbeddingEstimate)
+@fact.register(EmbeddingReport)
+@fact.register(Export)
+@fact.register(FetchedModel)
+@fact.register(Health)
+@fact.register(HeldDeletion)
+@fact.register(Job)
+@fact.register(LiveWorker)
+@fact.register(ModelStatus)
+@fact.register(SavedNews)
+@fact.register(Following)
+@fact.register(FoundVersion)
+@fact.register(Case)
+@fact.register(QueueDepth)
+@fact.register(Poked)
+@fact.register(PushAccess)
+@fact.register(PushVerdict)
+@fact.register(SchemaUse)
+@fact.register(ServerStatus)
+@fact.register(Subscription)
+@fact.register(Tidied)
+@fact.register(TroubleGroup)
+def _plain(thing: Any) -> dict[str, Any]:
+    return asdict(thing)
+
+
+@fact.register
+def _error(problem: RowenError) -> dict[str, Any]:
+    return problem.to_json()
+
+
+@fact.register
+def _announced(document: AnnouncedDocument) -> dict[str, Any]:
+    return asdict(document)
+
+
+@fact.register
+def _statement_summary(summary: StatementSummary) -> dict[str, Any]:
+    return asdict(summary)
+
+
+@fact.register
+def _statement_report(report: StatementReport) -> dict[str, Any]:
+    return asdict(report)
+
+
+@fact.register
+def _statement_target(target: StatementTarget) -> dict[str, Any]:
+    told = asdict(target)
+    return {name: value for name, value in told.items() if name not in ("id", "source_id", "headers")} | {
+        "headers": shown({"headers": target.headers})["headers"]
+    }
+
+
+@fact.register
+def _statement_file(file: StatementFile) -> dict[str, Any]:
+    return asdict(file)

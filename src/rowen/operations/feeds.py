@@ -1,0 +1,186 @@
+"""What others can follow or harvest: the change log as feeds and streams, all datasets as one catalog."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rowen.errors import NotFoundError, UsageError
+from rowen.harvest.engine import Engine
+from rowen.model.catalog import CatalogPage, CatalogPlace
+from rowen.model.publication import FeedForm, Publication
+from rowen.operations.counts import KeptCounts
+from rowen.operations.redaction import redacted
+from rowen.operations.streams import KEEP_ALIVE, or_silence
+from rowen.store import catalogs, changes, publications
+from rowen.store import sources as source_store
+from rowen.store.database import Connection
+
+if TYPE_CHECKING:
+    from rowen.publish.addresses import PublicAddresses
+
+__all__ = ["Feeds"]
+
+# What is made for looking at it here needs an address too.
+_LOCAL = "http://127.0.0.1:8400"
+# Readers of feeds keep what they have read; one that looks once a day should miss nothing of a usual day.
+FEED_LINES = 100
+# Records of real portals have 2 to 16 kB: a page is some hundred kB to 2 MB.
+CATALOG_DATASETS = 100
+# Proxies cut connections that say nothing for a minute.
+_KEEP_ALIVE_S = 25.0
+
+
+class Feeds:
+    """Changes, for others."""
+
+    def __init__(self, engine: Engine, counts: KeptCounts) -> None:
+        self._database = engine.database
+        self._counts = counts
+        self._listener = engine.listener
+        self._base = engine.settings.public_url or _LOCAL
+        self._hidden = engine.settings.redacted_keys
+
+    async def feed(
+        self,
+        form: FeedForm = "atom",
+        *,
+        source: str | None = None,
+        query: str | None = None,
+        kinds: Sequence[str] = (),
+        field: str | None = None,
+        before: int | None = None,
+        limit: int = FEED_LINES,
+    ) -> Publication:
+        """The newest changes as Atom or JSON Feed: all, of one source, or of items that have the words of a query.
+
+        With kinds only those; with a field those in which that field of facts differs.
+        """
+        from rowen.publish.addresses import PublicAddresses
+        from rowen.publish.syndication import FeedHead, feed
+
+        async with self._database.connection() as c:
+            await _need(c, source)
+            found = await publications.newest(
+                c, before=before, limit=limit + 1, source=source, query=query, kinds=kinds, field=field
+            )
+        head = FeedHead(PublicAddresses(self._base, source), query, before, tuple(kinds), field)
+        return await asyncio.to_thread(feed, form, head, found[:limit], more=len(found) > limit)
+
+    async def event_stream(self, node: str = "", *, source: str | None = None) -> Publication:
+        """The change log as a Linked Data Event Stream: its first page, or `blocks/3`, or `pages/17`."""
+        from rowen.publish import event_stream
+        from rowen.publish.addresses import PublicAddresses
+
+        addresses = PublicAddresses(self._base, source)
+        level, number = _node(node)
+        if level == "pages":
+            return await self._stream_page(addresses, number, source)
+        size, lines = event_stream.PAGE_LINES, event_stream.BLOCK_LINES
+        within = {"size": size, "after": number * lines, "until": (number + 1) * lines} if level else {"size": lines}
+        async with self._database.connection() as c:
+            await _need(c, source)
+            last = await changes.last_number(c)
+            _need_any(node, number * lines < last or number == 0)
+            spans = await publications.spans(c, source=source, **within)
+        if not level:
+            return event_stream.root(addresses, spans, last)
+        return await asyncio.to_thread(event_stream.block, addresses, number, spans, last)
+
+    async def _stream_page(self, addresses: PublicAddresses, number: int, source: str | None) -> Publication:
+        from rowen.publish import event_stream
+
+        async with self._database.connection() as c:
+            await _need(c, source)
+            last = await changes.last_number(c)
+            _need_any(f"pages/{number}", number * event_stream.PAGE_LINES < last or number == 0)
+            found = await publications.page(c, number, size=event_stream.PAGE_LINES, source=source)
+        public = [replace(one, record=redacted(one.record, self._hidden)) for one in found]
+        return await asyncio.to_thread(event_stream.members, addresses, number, public, last)
+
+    async def events(self, *, last_event_id: str | None = None, source: str | None = None) -> AsyncGenerator[bytes]:
+        """New changes as server-sent events, from the one that a client saw last; never ends."""
+        from rowen.publish.server_events import event, last_seen
+
+        since = last_seen(last_event_id)
+        async with self._database.connection() as c:
+            await _need(c, source)
+            after = await changes.last_number(c) if since is None else since
+        yield KEEP_ALIVE
+        following = self._listener.follow(after, source=source)
+        async with aclosing(or_silence(following, _KEEP_ALIVE_S)) as batches:
+            async for batch in batches:
+                yield b"".join(map(event, batch)) if batch else KEEP_ALIVE
+
+    async def catalog(self, *, source: str | None = None, after: str | None = None) -> Publication:
+        """All datasets as one DCAT catalog, or those of a source: its first page, or the one after a place."""
+        from rowen.publish.addresses import PublicAddresses
+        from rowen.publish.dcat import catalog_page
+
+        place = _place(after)
+        held = await self._datasets(source)
+        page = await self._page(held, place, merged=source is None)
+        addresses = PublicAddresses(self._base, source)
+        return await asyncio.to_thread(catalog_page, addresses, page, after=after, total=sum(held.values()))
+
+    async def data_json(self, *, source: str | None = None) -> AsyncGenerator[bytes]:
+        """The same as a data.json, in pieces."""
+        from rowen.publish import data_json
+        from rowen.publish.addresses import PublicAddresses
+
+        held = await self._datasets(source)
+        yield data_json.head(PublicAddresses(self._base, source).catalog("data.json"))
+        place: CatalogPlace | None = None
+        first = True
+        while True:
+            page = await self._page(held, place, merged=source is None)
+            yield data_json.written(page.datasets, first=first)
+            first, place = first and not page.datasets, page.next
+            if place is None:
+                break
+        yield data_json.FOOT
+
+    async def _datasets(self, source: str | None) -> Mapping[int, int]:
+        """How many datasets each source holds: all that hold any, or the one that is meant."""
+        held = await self._counts.datasets()
+        if source is None:
+            return held
+        async with self._database.connection() as c:
+            await _need(c, source)
+            number = (await source_store.ids(c, [source]))[source]
+        return {number: held[number]} if number in held else {}
+
+    async def _page(self, held: Mapping[int, int], place: CatalogPlace | None, *, merged: bool) -> CatalogPage:
+        async with self._database.connection() as c:
+            return await catalogs.page_of_datasets(c, held, after=place, limit=CATALOG_DATASETS, merged=merged)
+
+
+async def _need(c: Connection, source: str | None) -> None:
+    if source is not None:
+        await source_store.need(c, source)
+
+
+def _node(node: str) -> tuple[str, int]:
+    level, _, number = node.partition("/")
+    if not node:
+        return "", 0
+    # A page number has no more digits than a line's.
+    if level in {"blocks", "pages"} and number.isascii() and number.isdigit() and len(number) <= 15:
+        return level, int(number)
+    raise UsageError(f"{node!r} is no page of the event stream.", hint="Such as blocks/0 or pages/17.")
+
+
+def _place(after: str | None) -> CatalogPlace | None:
+    """What a page begins after."""
+    try:
+        return CatalogPlace.parse(after) if after else None
+    except ValueError:
+        raise UsageError(f"{after!r} is no place in the catalog.", hint="Follow the links of its pages.") from None
+
+
+def _need_any(node: str, is_there: bool) -> None:
+    if not is_there:
+        raise NotFoundError(f"The event stream has no page {node!r} yet.")

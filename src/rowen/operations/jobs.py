@@ -1,0 +1,144 @@
+"""Jobs: what waits in the queue, who works on it, and a worker in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Unpack
+
+from rowen.errors import BusyError, Hint, NotFoundError, UsageError, action
+from rowen.harvest.engine import Engine
+from rowen.jobs.queue import Queue
+from rowen.model.extraction import ExtractionLimits
+from rowen.model.health import Health
+from rowen.model.job import Job, JobEnd, JobState, LiveWorker, QueueDepth
+from rowen.model.page import Page
+from rowen.model.schema import SchemaRef
+from rowen.operations.paging import as_number, decoded, page_of
+from rowen.operations.runs import Runs
+from rowen.store import carried_schemas, embeddings, health, jobs
+from rowen.store import sources as source_store
+
+if TYPE_CHECKING:
+    from rowen.jobs.worker import Worker
+
+__all__ = ["Jobs"]
+
+
+class Jobs:
+    """What is to be done."""
+
+    def __init__(self, engine: Engine, runs: Runs) -> None:
+        self._engine = engine
+        self._database = engine.database
+        self._runs = runs
+        self._queue = Queue(engine)
+        self._worker: Worker | None = None
+
+    async def every(
+        self, source: str | None = None, *, state: JobState | None = None, limit: int = 20, after: str | None = None
+    ) -> Page[Job]:
+        """Jobs, newest first; `after` is the `next` of the page before."""
+        listing = ["jobs", source, state]
+        place = decoded(after, listing, as_number)
+        async with self._database.connection() as c:
+            if source is not None:
+                await source_store.need(c, source)
+            found = await jobs.every(c, state=state, source=source, limit=limit + 1, after=place[0] if place else None)
+        return page_of(found, limit, listing, lambda job: [job.id])
+
+    async def get(self, job_id: int) -> Job:
+        """One job."""
+        async with self._database.connection() as c:
+            return await jobs.get(c, job_id)
+
+    async def depth(self) -> QueueDepth:
+        """How much there is to do."""
+        async with self._database.connection() as c:
+            return await jobs.depth(c)
+
+    async def workers(self) -> list[LiveWorker]:
+        """Who works."""
+        async with self._database.connection() as c:
+            return await jobs.workers(c)
+
+    async def health(self) -> Health:
+        """How everything is doing, as numbers: the queue, who works, what fails, what waits."""
+        async with self._database.connection() as c:
+            model = await embeddings.active(c)
+            waiting = await embeddings.coverage_by_source(c, model) if model else {}
+            pending = sum(one.waiting for one in waiting.values())
+            return await health.health(c, embeddings_pending=pending)
+
+    async def enqueue(self, name: str, *, full: bool = False, accept_deletions: bool = False) -> Job:
+        """Have a source synced by a worker, soon; if a sync of it waits already, that one is hastened."""
+        async with self._database.connection() as c:
+            source = await source_store.get(c, name)
+        return await self._queue.sync(source, full=full, accept_deletions=accept_deletions)
+
+    async def enqueue_extraction(
+        self, name: str, *, schema: str | None = None, everything: bool = False, **order: Unpack[ExtractionLimits]
+    ) -> Job:
+        """Have what changed in a source extracted by a worker, or everything again: one schema, or all it carries."""
+        from rowen.jobs.extracting import put_extraction
+
+        wanted = None if schema is None else SchemaRef.parse(schema).name
+        async with self._database.transaction() as c:
+            source = await source_store.get(c, name)
+            held = [one.schema.name for one in await carried_schemas.carried(c, source.id)]
+            if not held:
+                raise UsageError(f"Source {name!r} carries no schema, so there is nothing to extract.")
+            if wanted is not None and wanted not in held:
+                raise NotFoundError(f"Source {name!r} carries no schema {wanted!r}, but {', '.join(held)}.")
+            # Noted here, and not by the job: one that is interrupted does not begin from the start.
+            for one in held if everything else ():
+                if wanted in (None, one):
+                    await carried_schemas.look_again(c, source.id, one)
+            job_id = await put_extraction(c, self._database, source.id, schema=wanted, order=dict(order))
+            if job_id is None:
+                raise BusyError(
+                    f"An extraction of {name!r} waits already. Nothing was changed.",
+                    hint=Hint(action("jobs", source=name), " shows it; once it is done or cancelled, ask again."),
+                )
+            return await jobs.get(c, job_id)
+
+    async def cancel(self, job_id: int) -> Job:
+        """Take a job out of the queue; a running one ends soon, at a checkpoint."""
+        return await self._queue.cancel(job_id)
+
+    async def retry(self, job_id: int) -> Job:
+        """Begin a job again that failed or was cancelled."""
+        return await self._queue.retry(job_id)
+
+    async def pause(self) -> None:
+        """Begin no job until the queue is resumed; what runs is finished."""
+        await self._queue.pause()
+
+    async def resume(self) -> None:
+        """Go on after a pause."""
+        await self._queue.resume()
+
+    async def work(
+        self,
+        *,
+        places: Mapping[str, int] | None = None,
+        until_idle: bool = False,
+        told: Callable[[JobEnd], None] | None = None,
+    ) -> bool:
+        """Take jobs until `stop`, or until there is nothing left to do now; `told` hears of each that ends.
+
+        Returns whether this process should be begun anew, since it keeps too much memory.
+        """
+        from rowen.jobs.worker import Worker
+
+        self._worker = Worker(self._engine, places=places, told=told)
+        try:
+            await self._worker.run(until_idle=until_idle)
+            return self._worker.is_worn_out
+        finally:
+            self._worker = None
+
+    def stop(self) -> None:
+        """End what is live in this process soon: runs as cancelled, jobs given back. What is asked later is done."""
+        if self._worker is not None:
+            self._worker.stop()
+        self._runs.stop()

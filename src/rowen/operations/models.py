@@ -1,0 +1,223 @@
+"""Embedding models: making their vectors, switching between them, dropping old ones."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rowen.enrich import registry
+from rowen.enrich.base import Embedder, Spec
+from rowen.errors import EmbeddingError, UsageError
+from rowen.harvest.background import POLL_S
+from rowen.harvest.embed import Embedding, Spent
+from rowen.harvest.embedder import DEFAULT, spec_of, wanted_spec
+from rowen.harvest.engine import Engine
+from rowen.model.database import Tidied
+from rowen.model.embedding import EmbeddingEstimate, EmbeddingProgress, EmbeddingReport, FetchedModel, ModelStatus
+from rowen.model.source import one_or_more
+from rowen.store import embeddings, reembedding, retention, vector_care, vector_index
+from rowen.store import sources as source_store
+from rowen.store.database import Connection
+from rowen.store.embeddings import Model, VectorCoverage
+
+__all__ = ["Models"]
+
+# As long as the tries of a job take: what takes longer to be repaired is a matter of the schedule, or of a person.
+PATIENCE_S = 1_800.0
+
+CHARS_PER_TOKEN = 4
+"""English prose, for an estimate; requests are cut by a smaller figure, to be on the safe side."""
+
+
+class Models:
+    """Models and their vectors."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._settings = engine.settings
+        self._database = engine.database
+        self._embedders = engine.embedders
+        self._embedding = engine.embedding
+
+    async def embed(
+        self,
+        *,
+        embedder: str | None = None,
+        model: str | None = None,
+        dimensions: int | None = None,
+        url: str | None = None,
+        limit: int | None = None,
+        sources: str | Sequence[str] = (),
+        again: bool = False,
+        agreed: Callable[[EmbeddingEstimate], bool] | None = None,
+        observe: Callable[[EmbeddingProgress], None] | None = None,
+    ) -> EmbeddingReport | None:
+        """Make the vectors that are missing, of all sources or some, by default under the model that the settings mean.
+
+        Those of another model are made beside the ones in use; search switches when all are there. With `again`, texts
+        that have a vector get a new one, which takes the place of the old one; what an interrupted order left is done
+        without it. None if `agreed`, which is told what it would cost, says no.
+        """
+        async with self._database.connection() as c:
+            active = await embeddings.active(c)
+            chosen_ids = [(await source_store.get(c, name)).id for name in one_or_more(sources)]
+        meant = self._meant(active, Spec(embedder or "", model, dimensions, url))
+        chosen = self._embedders.of(meant, named=url is not None)
+        estimate = await self._estimate(chosen, active, chosen_ids, again=again)
+        if agreed is not None and not agreed(estimate):
+            return None
+        started = time.monotonic()
+        if again:
+            ordered = await self._embedding.model_of(chosen)
+            async with self._database.transaction() as c:
+                await reembedding.list_texts(c, ordered, sources=chosen_ids)
+        spent, error = await self._embed_all(chosen, limit, observe, chosen_ids)
+        async with self._database.connection() as c:
+            found = await embeddings.find(c, chosen.name)
+            left = await embeddings.amount(c, found, sources=chosen_ids)
+            listed = await reembedding.listed(c, found, sources=chosen_ids)
+        return EmbeddingReport(
+            model=chosen.name,
+            state=found.state if found is not None else "building",
+            switched=active is not None and found is not None and found.state == "active" and found.id != active.id,
+            embedded=spent.texts,
+            pending=left.texts,
+            again=listed.texts,
+            truncated=spent.truncated,
+            refused=spent.refused,
+            tokens=spent.tokens,
+            usd=None if chosen.price is None else round(spent.usd, 6),
+            seconds=round(time.monotonic() - started, 3),
+            error=str(error) if error else None,
+            hint=error.hint if error else None,
+        )
+
+    async def fetch(self, name: str) -> FetchedModel:
+        """Download a sentence model, `owner/model[@revision]`, from the hub of the settings into the data folder."""
+        from rowen.enrich.hub import fetch_model, hub_address
+        from rowen.net.client import Client
+
+        async with Client(self._settings.for_source(hub_address(self._settings))) as client:
+            return await fetch_model(name, client, self._settings)
+
+    async def every(self) -> list[ModelStatus]:
+        """All models that there are vectors of; the active one is searched."""
+        async with self._database.connection() as c:
+            return [await _status(c, model) for model in await embeddings.every(c)]
+
+    async def drop_old(self) -> int:
+        """Forget the models that are neither searched nor being made; returns how many vectors went with them."""
+        dropped = 0
+        async with self._database.connection() as c:
+            for model in await embeddings.every(c):
+                if model.state == "retired":
+                    await vector_index.remove(c, model.id)
+                    dropped += await embeddings.drop(c, model.id)
+        return dropped
+
+    async def tidy(self) -> Tidied:
+        """Forget vectors that no passage has needed for `embeddings_kept_days`, and what else is too old."""
+        tidied = await vector_care.collect(self._database, kept_days=self._settings.embeddings_kept_days)
+        gone = await retention.forget_all(self._database, self._settings)
+        return replace(tidied, runs=gone.runs, answers=gone.answers, news=gone.news)
+
+    async def check(self) -> str:
+        """Ask for one vector, and say what came; raises where none did."""
+        async with self._database.connection() as c:
+            active = await embeddings.active(c)
+        embedder, remark = self._embedders.choose(active, wanted_spec(self._settings))
+        if embedder is None and remark is not None:
+            raise EmbeddingError(remark)
+        if embedder is None:
+            return "none wanted (ROWEN_EMBEDDER is none): search goes by words alone"
+        started = time.monotonic()
+        dimensions = active.dimensions if active is not None else None
+        answer = await self._embedders.ask(embedder, ["Is anybody there?"], dimensions=dimensions)
+        passed_s = time.monotonic() - started
+        return f"{embedder.name} gave {answer.dimensions} numbers in {passed_s:.2f} s" + (
+            f". {remark}" if remark else ""
+        )
+
+    def _meant(self, active: Model | None, flags: Spec) -> Spec:
+        """Flags before settings before what the database has; what belongs to another kind is not mixed in."""
+        wanted = wanted_spec(self._settings)
+        bases = [base for base in (wanted, spec_of(active) if active else None, DEFAULT) if base is not None]
+        kind = flags.kind or bases[0].kind
+        if kind == registry.NONE:
+            raise UsageError(
+                "The embedder `none` makes no vectors.", hint="ROWEN_EMBEDDER or --embedder names another."
+            )
+        base = next((base for base in bases if base.kind == kind), Spec(kind))
+        if flags.model and flags.model != base.model:
+            base = Spec(kind, flags.model, None, base.url)
+        return Spec(kind, base.model, flags.dimensions or base.dimensions, flags.url or base.url)
+
+    async def _estimate(
+        self, embedder: Embedder, active: Model | None, sources: Sequence[int], *, again: bool
+    ) -> EmbeddingEstimate:
+        async with self._database.connection() as c:
+            found = await embeddings.find(c, embedder.name)
+            left = await embeddings.amount(c, found, sources=sources)
+            listed = await (reembedding.amount if again else reembedding.listed)(c, found, sources=sources)
+        tokens = (left.chars + listed.chars) // CHARS_PER_TOKEN
+        usd = None if embedder.price is None else round(tokens * embedder.price / 1e6, 6)
+        other = active.name if active is not None and active.name != embedder.name else None
+        return EmbeddingEstimate(embedder.name, other, left.texts + listed.texts, tokens, usd, listed.texts)
+
+    async def _embed_all(
+        self,
+        embedder: Embedder,
+        limit: int | None,
+        observe: Callable[[EmbeddingProgress], None] | None,
+        sources: Sequence[int],
+    ) -> tuple[Spent, EmbeddingError | None]:
+        """Embed until all is there and the model is switched to; one that another process is at is waited for."""
+        spent = Spent()
+
+        def tell(live: Embedding) -> None:
+            if observe is not None:
+                observe(EmbeddingProgress(live.spent.texts, live.failing is not None))
+
+        async with self._engine.work() as work:
+            model = await self._embedding.model_of(embedder)
+            while not work.stopped and (limit is None or spent.texts < limit):
+                async with self._embedding.claimed(model) as claim:
+                    if claim is None:
+                        await asyncio.sleep(POLL_S)
+                        continue
+                    left = None if limit is None else limit - spent.texts
+                    try:
+                        done = await self._embedding.embed(
+                            *(embedder, claim),
+                            limit=left,
+                            observe=tell,
+                            spent=spent,
+                            sources=sources,
+                            again=True,
+                            patience_s=PATIENCE_S,
+                        )
+                    except EmbeddingError as problem:
+                        return spent, problem
+                if done.done and (await self._switch(done.model) or sources):
+                    break
+        return spent, None
+
+    async def _switch(self, model: Model) -> bool:
+        async with self._database.transaction() as c:
+            return await embeddings.activate(c, model)
+
+
+async def _status(c: Connection, model: Model) -> ModelStatus:
+    by_source = (await embeddings.coverage_by_source(c, model)).values()
+    return ModelStatus(
+        model.name,
+        model.state,
+        model.dimensions,
+        await embeddings.stored(c, model.id),
+        (await embeddings.amount(c, model)).texts,
+        await embeddings.refused(c, model.id),
+        (await vector_index.state(c, model.id)).valid,
+        model.trouble,
+        VectorCoverage(sum(one.passages for one in by_source), sum(one.waiting for one in by_source)).share,
+        await reembedding.left(c, model.id),
+    )

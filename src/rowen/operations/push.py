@@ -1,0 +1,289 @@
+"""Push: pokes, signed calls, GitHub's webhooks and WebSub; doors hand in headers and bytes, and send the verdict.
+
+Nothing of a body is looked at before its signature fits, and who is refused learns no more than that.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs
+
+from rowen.errors import Hint, NotFoundError, RefusedError, action
+from rowen.formats.feeds import entry_links
+from rowen.harvest.engine import Engine
+from rowen.jobs import pokes, websub
+from rowen.jobs.pokes import Concern
+from rowen.model.address import Address
+from rowen.model.outside import letters
+from rowen.model.push import Poked, PushAccess, PushVerdict, Subscription
+from rowen.model.signatures import derived, is_hub_signed, is_webhook_signed, webhook_secret
+from rowen.model.source import Source
+from rowen.model.url import path_url, segment
+from rowen.operations.github_push import sources_of
+from rowen.operations.sources import Sources
+from rowen.store import push
+from rowen.store.database import Connection
+
+__all__ = ["Push"]
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 5_000_000
+"""A push of two thousand commits; GitHub sends up to 25 MB. What is larger is left to the schedule. Its signature takes
+10 ms, its JSON 100."""
+MOST_URLS = 1000
+"""In one call: ten times what is looked at one by one, so that all of them mean one look at the whole source."""
+TOLERANCE_S = 300.0
+"""What Standard Webhooks recommends: clocks differ by less, and a replay is of no use after it."""
+_LONGEST_ID = 200  # of a delivery; those of GitHub have 36 letters, others up to 100
+
+_REFUSED = PushVerdict(401, "refused")
+_TOO_LARGE = PushVerdict(413, "too large")
+_UNREADABLE = PushVerdict(400, "unreadable")
+_UNKNOWN = PushVerdict(404, "not found")
+_OVER = PushVerdict(410, "gone")
+_TOO_OFTEN = PushVerdict(429, "too often", retry_in_s=60.0)
+
+
+class Push:
+    """What others tell us."""
+
+    def __init__(
+        self, engine: Engine, sources: Sources, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._engine = engine
+        self._database = engine.database
+        self._sources = sources
+        self._now = now
+
+    async def poke(self, *targets: str) -> list[Poked]:
+        """Have sources looked at before all that is due: by name, or those that some URLs belong to."""
+        held = {source.name: source for source in await self._sources.every(counted=False)}
+        urls = [_url_of(target) for target in targets if target not in held]
+        wanted = [Concern(held[target]) for target in dict.fromkeys(targets) if target in held]
+        if urls:
+            others = [source for source in held.values() if source.name not in targets]
+            wanted += await pokes.concerned(self._engine, others, urls)
+        if not wanted:
+            raise NotFoundError(
+                f"{', '.join(map(repr, targets))} belongs to no source.", hint=Hint(action("sources"), " lists them.")
+            )
+        if all(one.source.state == "paused" for one in wanted):
+            names = ", ".join(one.source.name for one in wanted)
+            raise RefusedError(f"Paused: {names}.", hint=Hint(action("resume", "NAME"), " takes a source in again."))
+        async with self._database.transaction() as c:
+            return await self._poke_all(c, wanted)
+
+    async def access(self, name: str) -> list[PushAccess]:
+        """Where senders of a source call, and what they sign with; whoever may ask this may have it."""
+        source, key = await self._sources.get(name, counted=False), websub.key_of(self._engine.settings)
+        call = PushAccess("call", self._url(f"call/{segment(source.name)}"), self._call_secret(key, source))
+        if source.kind not in ("git", "github"):
+            return [call]
+        return [PushAccess("github", self._url("github"), self._github_secret(key)), call]
+
+    async def subscriptions(self) -> list[Subscription]:
+        """All subscriptions to hubs."""
+        async with self._database.connection() as c:
+            return await push.every(c)
+
+    async def subscribe(self, name: str, *, topic: str | None = None) -> Subscription:
+        """Have a hub tell us of changes of a source; `topic` is a page or feed of it that names the hub."""
+        source = await self._sources.get(name, counted=False)
+        websub.key_of(self._engine.settings)
+        found = await websub.discover(self._engine, source, topic or source.url)
+        return await websub.subscribe(self._engine, source, found, now=self._now())
+
+    async def unsubscribe(self, name: str) -> None:
+        """Have a hub tell us no more."""
+        source = await self._sources.get(name, counted=False)
+        async with self._database.connection() as c:
+            held = await push.get(c, source.id)
+        if held is None:
+            raise NotFoundError(f"Source {name!r} is subscribed to no hub.")
+        await websub.unsubscribe(self._engine, source, held)
+
+    async def receive_github(self, headers: Mapping[str, str], body: bytes) -> PushVerdict:
+        """A webhook of GitHub: checked, and the sources that it is about are looked at."""
+        told = _lowered(headers)
+        if len(body) > MOST_BYTES:
+            return _TOO_LARGE
+        if not self._takes_pushes:
+            return _UNKNOWN
+        secret = self._github_secret(websub.key_of(self._engine.settings))
+        if not is_hub_signed(_only_sha256(told.get("x-hub-signature-256")), body, secret):
+            return _REFUSED
+        event, delivery = told.get("x-github-event", ""), told.get("x-github-delivery", "")
+        if event == "ping":
+            return PushVerdict(200, "pong")
+        payload = _json_of(_unwrapped(told, body))
+        if not isinstance(payload, dict) or not delivery:
+            return _UNREADABLE
+        sources = list(sources_of(event, payload, await self._sources.every(counted=False)))
+        if not sources:
+            return PushVerdict(202, "nothing of ours")
+        return await self._take(f"github:{_name_of(payload)}", delivery, [Concern(source) for source in sources])
+
+    async def receive_call(self, name: str, headers: Mapping[str, str], body: bytes) -> PushVerdict:
+        """A signed call that some URLs of a source changed, as Standard Webhooks signs it: `{"urls": […]}`.
+
+        Whether there is a source of that name is told only to who can sign for it.
+        """
+        told = _lowered(headers)
+        if len(body) > MOST_BYTES:
+            return _TOO_LARGE
+        if not self._takes_pushes:
+            return _UNKNOWN
+        key = websub.key_of(self._engine.settings)
+        source = await self._found(name)
+        secret = self._call_secret(key, source) if source else webhook_secret(derived(key, "nobody"))
+        delivery, timestamp = told.get("webhook-id", ""), told.get("webhook-timestamp", "")
+        signed = is_webhook_signed(
+            told.get("webhook-signature"), secret, delivery=delivery, timestamp=timestamp, body=body
+        )
+        if not (signed and source and delivery and self._is_recent(timestamp)):
+            return _REFUSED
+        urls = _urls_of(_json_of(body))
+        if urls is None:
+            return _UNREADABLE
+        wanted = await pokes.concerned(self._engine, [source], urls) if urls else [Concern(source)]
+        return await self._take(f"call:{source.id}", delivery, wanted)
+
+    async def verify_websub(self, token: str, query: Mapping[str, str]) -> PushVerdict:
+        """A hub asks whether we meant it, or says that it will not: the answer to its GET."""
+        async with self._database.transaction() as c:
+            found = await push.by_callback(c, websub.callback_hash(token))
+            if found is None or query.get("hub.topic") != found[1].topic:
+                return _UNKNOWN
+            source_id, held = found
+            match query.get("hub.mode"), held.state:
+                case "denied", _:
+                    why = letters(query.get("hub.reason") or "")
+                    await push.note(c, source_id, f"The hub denied it. {why}".strip(), state="denied")
+                    return PushVerdict(200)
+                case "subscribe", "pending" | "active":
+                    expires_at, renew_at = websub.lease_of(query.get("hub.lease_seconds"), self._now())
+                    await push.settle(c, source_id, "active", expires_at=expires_at, renew_at=renew_at)
+                case "unsubscribe", "ending":
+                    await push.forget(c, source_id)
+                case _:
+                    return _UNKNOWN
+        return PushVerdict(200, query.get("hub.challenge", ""))
+
+    async def receive_websub(self, token: str, headers: Mapping[str, str], body: bytes) -> PushVerdict:
+        """What a hub sends: if it is signed, the pages that it names are looked at, or the whole source.
+
+        What is not is acknowledged and ignored, as the standard has it: a forger learns nothing.
+        """
+        if len(body) > MOST_BYTES:
+            return _TOO_LARGE
+        async with self._database.transaction() as c:
+            found = await push.by_callback(c, websub.callback_hash(token))
+        if found is None or found[1].state in ("ending", "denied"):
+            return _OVER
+        source = await self._sources.get(found[1].source, counted=False)
+        secret = websub.secret_of(websub.key_of(self._engine.settings), source, found[1].topic)
+        told = _lowered(headers)
+        if not is_hub_signed(told.get("x-hub-signature"), body, secret):
+            log.warning("ignored what came for %s without a signature that fits", source.name)
+            return PushVerdict(202)
+        urls = await self._engine.workers.call(entry_links, body)
+        wanted = await pokes.concerned(self._engine, [source], urls[:MOST_URLS])
+        # A hub numbers nothing: that one comes too often is all that can be told.
+        return await self._take(f"websub:{source.id}", secrets.token_hex(16), wanted or [Concern(source)])
+
+    @property
+    def _takes_pushes(self) -> bool:
+        """Whether anybody can sign for us; who calls and cannot need not know what is set here."""
+        return self._engine.settings.push_key is not None
+
+    async def _take(self, sender: str, delivery: str, wanted: Sequence[Concern]) -> PushVerdict:
+        """Take a delivery once, and not too many of one sender; what it leads to is written in the same transaction."""
+        if len(delivery) > _LONGEST_ID:
+            return _UNREADABLE
+        per_minute = self._engine.settings.push_per_minute
+        async with self._database.transaction() as c:
+            is_new = await push.take_delivery(c, sender, letters(delivery), per_minute=per_minute)
+            if is_new is None:
+                return _TOO_OFTEN
+            if not is_new:
+                return PushVerdict(202, "taken before")
+            return PushVerdict(202, "taken", tuple(await self._poke_all(c, wanted)))
+
+    async def _poke_all(self, c: Connection, wanted: Sequence[Concern]) -> list[Poked]:
+        return [await pokes.poke(c, self._engine, one) for one in wanted if one.source.state == "active"]
+
+    async def _found(self, name: str) -> Source | None:
+        try:
+            return await self._sources.get(name, counted=False)
+        except NotFoundError:
+            return None
+
+    def _is_recent(self, timestamp: str) -> bool:
+        if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= len("9999999999")):
+            return False
+        return abs(self._now().timestamp() - int(timestamp)) <= TOLERANCE_S
+
+    def _url(self, path: str) -> str | None:
+        base = self._engine.settings.public_url
+        return f"{base.rstrip('/')}/push/{path}" if base else None
+
+    @staticmethod
+    def _call_secret(key: bytes, source: Source) -> str:
+        return webhook_secret(derived(key, "call", source.kind, source.url))
+
+    @staticmethod
+    def _github_secret(key: bytes) -> str:
+        return derived(key, "github").hex()
+
+
+def _url_of(target: str) -> str:
+    """The URL that somebody means: a file may be named by its path."""
+    if target.startswith((".", "/", "~")):
+        return path_url(target)
+    return Address.of(target).text
+
+
+def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _only_sha256(header: str | None) -> str | None:
+    return header if header and header.startswith("sha256=") else None
+
+
+def _unwrapped(headers: Mapping[str, str], body: bytes) -> bytes:
+    """The JSON of a webhook, which GitHub sends as a form unless told otherwise."""
+    if not headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return body
+    try:
+        return parse_qs(body.decode(), max_num_fields=10).get("payload", [""])[0].encode()
+    except ValueError:
+        return b""
+
+
+def _json_of(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _urls_of(value: Any) -> list[str] | None:
+    """The URLs of a call; an empty list means the whole source."""
+    inner = value.get("data", value) if isinstance(value, dict) else None
+    urls = inner.get("urls") if isinstance(inner, dict) else None
+    if not isinstance(urls, list) or len(urls) > MOST_URLS or not all(isinstance(url, str) for url in urls):
+        return None
+    return urls
+
+
+def _name_of(payload: Mapping[str, Any]) -> str:
+    repository = payload.get("repository")
+    name = repository.get("full_name") if isinstance(repository, dict) else None
+    return letters(str(name))[:_LONGEST_ID]

@@ -1,0 +1,75 @@
+"""Saved searches: what somebody follows by words."""
+
+from collections.abc import Sequence
+
+from rowen.errors import RefusedError, UsageError
+from rowen.harvest.engine import Engine
+from rowen.model.naming import check_name
+from rowen.model.page import Page
+from rowen.model.query import Query
+from rowen.model.saved import SavedNews, SavedSearch
+from rowen.model.source import one_or_more
+from rowen.operations.paging import as_number, decoded, page_of
+from rowen.store import saved
+from rowen.store import sources as source_store
+
+__all__ = ["SavedSearches"]
+
+# Each is asked for again when somebody looks at it, and keeps what matches. Who follows more wants receivers.
+_MOST_SAVED = 1_000
+
+
+class SavedSearches:
+    """Following words."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._database = engine.database
+
+    async def every(self) -> list[SavedSearch]:
+        """All saved searches, by name."""
+        async with self._database.connection() as c:
+            return await saved.every(c)
+
+    async def save(self, name: str, query: str, *, sources: Sequence[str] = ()) -> SavedSearch:
+        """Follow a search: what matches now is no news, what newly does, or no longer does, is."""
+        check_name(name, "a saved search")
+        if not Query.parse(query):
+            raise UsageError(f"There are no words to follow in {query!r}.")
+        sources = one_or_more(sources)
+        async with self._database.transaction() as c:
+            for source in sources:
+                await source_store.get(c, source)
+            if await saved.count(c) >= _MOST_SAVED:
+                raise RefusedError(
+                    f"{_MOST_SAVED:,} searches are saved, and there may be no more. Nothing was changed.",
+                    hint="Forget some of them first.",
+                )
+            return await saved.add(c, name, query, sources)
+
+    async def forget(self, name: str) -> None:
+        """Follow a search no longer."""
+        async with self._database.transaction() as c:
+            await saved.remove(c, (await saved.get(c, name)).id)
+
+    async def news(self, name: str, *, after: int = 0, limit: int = 100) -> list[SavedNews]:
+        """What newly matches a saved search, and what no longer does, after the line with this id."""
+        await self._catch_up(name)
+        async with self._database.connection() as c:
+            return await saved.news(c, (await saved.get(c, name)).id, after=after, limit=limit)
+
+    async def newest_news(self, name: str, *, limit: int = 50, after: str | None = None) -> Page[SavedNews]:
+        """The same, newest first; `after` is the `next` of the page before."""
+        listing = ["saved news", name]
+        place = decoded(after, listing, as_number)
+        await self._catch_up(name)
+        async with self._database.connection() as c:
+            held = await saved.get(c, name)
+            found = await saved.newest(c, held.id, before=place[0] if place else None, limit=limit + 1)
+        return page_of(found, limit, listing, lambda one: [one.id])
+
+    async def _catch_up(self, name: str) -> None:
+        """Look at what the log tells since the last time."""
+        more = True
+        while more:
+            async with self._database.transaction() as c:
+                more = await saved.catch_up(c, name)

@@ -1,0 +1,175 @@
+"""Receivers that are called when something changes: adding, pausing, replaying, and what became of the calls."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from rowen.errors import UsageError
+from rowen.harvest import agreements
+from rowen.harvest.engine import Engine
+from rowen.model.naming import check_name
+from rowen.model.run import ChangeKind
+from rowen.model.signatures import WEBHOOK_PREFIX, webhook_key
+from rowen.model.source import one_or_more
+from rowen.model.webhook import Delivery, Webhook, WebhookFilter, WebhookForm
+from rowen.net.credentials import exposed_in, references, resolve
+from rowen.net.target import parse
+from rowen.store import changes, due, webhooks
+from rowen.store import sources as source_store
+
+__all__ = ["Webhooks"]
+
+# An HMAC key that can be guessed protects nothing; the specification asks for 24 bytes.
+_SHORTEST_SECRET = 24
+
+
+class Webhooks:
+    """Telling others."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._database = engine.database
+
+    async def every(self) -> list[Webhook]:
+        """All programs that are called, by name."""
+        async with self._database.connection() as c:
+            return await webhooks.every(c, "webhook")
+
+    async def notices(self) -> list[Webhook]:
+        """All people that are told, by name."""
+        async with self._database.connection() as c:
+            return await webhooks.every(c, "notice")
+
+    async def add(
+        self,
+        name: str,
+        url: str,
+        *,
+        secret: str,
+        sources: Sequence[str] = (),
+        kinds: Sequence[ChangeKind] = (),
+        query: str | None = None,
+        since: int | None = None,
+    ) -> Webhook:
+        """Call an address whenever something changes, from now on or from a number on.
+
+        The messages are signed by the Standard Webhooks specification; `secret` is env:NAME or file:PATH.
+        """
+        _check_address(name, url)
+        _check_secret(secret)
+        wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
+        return await self._add(name, url, "webhook", secret, wants, since)
+
+    async def add_notice(
+        self,
+        name: str,
+        target: str,
+        *,
+        sources: Sequence[str] = (),
+        kinds: Sequence[ChangeKind] = (),
+        query: str | None = None,
+        since: int | None = None,
+    ) -> Webhook:
+        """Tell people whenever something changes, through Apprise; `target` is env:NAME or file:PATH of its address."""
+        _need_reference("The address of people", target)
+        resolve(target)
+        wants = WebhookFilter(one_or_more(sources), tuple(kinds), query)
+        return await self._add(name, target, "notice", target, wants, since)
+
+    async def _add(
+        self, name: str, url: str, form: WebhookForm, secret: str, wants: WebhookFilter, since: int | None
+    ) -> Webhook:
+        _check(name, wants)
+        async with self._database.transaction() as c:
+            for source in wants.sources:
+                await source_store.get(c, source)
+            after = await changes.last_number(c) if since is None else since
+            made = await webhooks.add(c, name, url, form=form, secrets=[secret], wants=wants, after=after)
+            self._agree(made)
+            await due.announce(c)
+        return made
+
+    async def remove(self, name: str) -> None:
+        """Call it no more, and forget what became of its calls."""
+        async with self._database.transaction() as c:
+            await webhooks.remove(c, (await webhooks.get(c, name)).id)
+
+    async def pause(self, name: str) -> Webhook:
+        """Call it no more until it is resumed; nothing is lost."""
+        async with self._database.transaction() as c:
+            await webhooks.set_state(c, (await webhooks.get(c, name)).id, "paused")
+            return await webhooks.get(c, name)
+
+    async def resume(self, name: str, *, since: int | None = None) -> Webhook:
+        """Call it again, also one that was disabled; `since` sends what followed that number once more."""
+        async with self._database.transaction() as c:
+            held = await webhooks.get(c, name)
+            if since is not None:
+                await webhooks.set_after(c, held.id, since)
+            await webhooks.set_state(c, held.id, "active")
+            await due.announce(c)
+            return await webhooks.get(c, name)
+
+    async def rotate(self, name: str, *, secret: str, keep: bool = True) -> Webhook:
+        """Sign with another secret, and for as long as `keep` says so with the one before as well."""
+        _check_secret(secret)
+        async with self._database.transaction() as c:
+            held = await webhooks.get(c, name)
+            await webhooks.set_secrets(c, held.id, [secret, *held.secrets[:1]] if keep else [secret])
+            made = await webhooks.get(c, name)
+            self._agree(made)
+            return made
+
+    async def deliveries(self, name: str, *, limit: int = 20) -> list[Delivery]:
+        """What became of the last calls, newest first."""
+        async with self._database.connection() as c:
+            await webhooks.get(c, name)
+            return await webhooks.deliveries(c, name, limit=limit)
+
+    async def deliver(self, name: str) -> int:
+        """Call a receiver now, in this process; returns how many changes it acknowledged."""
+        from rowen.jobs.deliveries import deliver
+
+        async with self._database.connection() as c:
+            held = await webhooks.get(c, name)
+        return await deliver(self._engine, held.id)
+
+    def _agree(self, made: Webhook) -> None:
+        from rowen.jobs.deliveries import subject_of
+
+        subject = subject_of(made)
+        agreements.agree(self._engine.settings, subject.kind, subject.url, subject.options)
+
+
+def _check(name: str, wants: WebhookFilter) -> None:
+    check_name(name, "a receiver")
+    if strange := [kind for kind in wants.kinds if kind not in get_args(ChangeKind)]:
+        raise UsageError(
+            f"There are no changes of the kind {strange[0]!r}.", hint=f"There are: {', '.join(get_args(ChangeKind))}."
+        )
+
+
+def _check_address(name: str, url: str) -> None:
+    parse(url)
+    if found := exposed_in(url):
+        raise UsageError(
+            f"The address of webhook {name!r} carries {found}, which would be stored in clear.",
+            hint="Messages are signed: let the receiver check the signature instead.",
+        )
+
+
+def _check_secret(reference: str) -> None:
+    """Raise `UsageError` for a secret that could be guessed, or that a receiver could not read."""
+    _need_reference("The secret of a webhook", reference)
+    secret = resolve(reference)
+    key = webhook_key(secret)
+    if len(secret) < _SHORTEST_SECRET or (secret.startswith(WEBHOOK_PREFIX) and len(key or "") < _SHORTEST_SECRET):
+        raise UsageError(
+            f"The secret in {reference} is shorter than {_SHORTEST_SECRET} characters and could be guessed, or what"
+            f" follows {WEBHOOK_PREFIX} is not base64 of as many bytes. Nothing was changed.",
+            hint=f"Make one: {WEBHOOK_PREFIX}$(head -c {_SHORTEST_SECRET} /dev/urandom | base64)",
+        )
+
+
+def _need_reference(what: str, value: str) -> None:
+    if not any(references({"secret": value})):
+        raise UsageError(f"{what} is given by where it is found, never itself.", hint="Such as env:NAME or file:/path.")
